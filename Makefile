@@ -1,0 +1,47 @@
+# Two commands on a fresh machine with Python and make: `make run` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO ?= demo
+
+.PHONY: run test lint format bench lock clean
+.DEFAULT_GOAL := run
+
+# The core, from the lock: what `make run` needs.
+$(VENV)/.core: pyproject.toml requirements.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e .
+	touch $@
+
+# And what tests, lint and benchmarks need.
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev,deploy]'
+	touch $@
+
+run: $(VENV)/.core ## run the main job on the embedded demo
+	test -f $(DEMO)/care.yaml || $(BIN)/care init $(DEMO)
+	$(BIN)/care run --workspace $(DEMO)
+
+test: $(VENV)/.dev ## every test that ends within minutes
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev ## style, types, the house's contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## ours against rivals; figures go to docs/performance.md
+	$(BIN)/python -m benchmarks
+
+lock: ## rewrite requirements.lock from a fresh environment
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet '.[dev,deploy]'
+	build/lock/bin/pip freeze --exclude care-eval | LC_ALL=C sort -f > requirements.lock
+
+clean:
+	rm -rf $(VENV) build $(DEMO)

@@ -1,0 +1,93 @@
+"""``evaluation``: aggregates against gold, where gold exists.
+
+Items whose label a fit has seen are left out, and with them their whole split unit, for every aggregator
+alike (law 2).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.common import bars, source_hash, table
+from assets.fits import aggregates
+from assets.partitions import TESTSETS
+from assets.workspace import Workspace
+from care_ops.anchors import Anchors
+from care_ops.metrics import Evaluation, evaluate
+from warehouse.database import store_evaluation
+from warehouse.matrix import read_item_columns
+
+Array = NDArray[np.float64]
+
+
+@dg.asset(
+    partitions_def=TESTSETS,
+    deps=[aggregates],
+    group_name="results",
+    kinds={"duckdb"},
+    pool="warehouse_writer",
+    code_version=source_hash("care_ops"),
+    description="Order (tau, AUC) and scale (MAE, accuracy) of every aggregate against gold.",
+)
+def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Read the latest aggregates and gold, evaluate, store."""
+    testset = context.partition_key
+    spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
+    fit_ids: dict[str, str] = workspace.fit_folder(testset).read_json("fit")["fit_ids"]
+    rows: list[dict[str, object]] = []
+    with workspace.warehouse.writer() as connection:
+        columns = read_item_columns(connection, testset)
+        gold = held_out_gold(columns.item_ids, columns.gold, columns.split_units, anchors)
+        if np.isnan(gold).all():
+            return dg.MaterializeResult(metadata={"gold": "none: nothing to evaluate against"})
+        for name, fit_id in fit_ids.items():
+            stored = connection.execute(
+                "SELECT i.item_id, a.estimate FROM aggregates a JOIN items i USING (item_ix) WHERE a.fit_id = ?",
+                [fit_id],
+            ).fetchall()
+            threshold, labels = connection.execute(
+                "SELECT threshold, labels_used FROM fits WHERE fit_id = ?", [fit_id]
+            ).fetchall()[0]
+            estimate = aligned(columns.item_ids, dict(stored))
+            result = evaluate(estimate, gold, threshold=threshold, scale=spec.scale)
+            store_evaluation(connection, fit_id, labels, result.as_dict())
+            rows.append({"aggregator": name, "labels_used": labels, **result.as_dict()})
+    headline = "auc" if rows and rows[0]["auc"] is not None else "tau"
+    return dg.MaterializeResult(
+        metadata={
+            "evaluated_items": int((~np.isnan(gold)).sum()),
+            "left_out_for_anchors": int((~np.isnan(columns.gold)).sum() - (~np.isnan(gold)).sum()),
+            "table": table(rows),
+            "order": bars(
+                f"{headline} against gold",
+                {str(r["aggregator"]): float(str(r[headline])) for r in rows if r[headline] is not None},
+            ),
+        },
+    )
+
+
+def held_out_gold(item_ids: Sequence[str], gold: Array, split_units: Sequence[str | None], anchors: Anchors) -> Array:
+    """Gold with NaN for anchors and for every item that shares a split unit with one."""
+    seen_units = {
+        unit for item_id, unit in zip(item_ids, split_units, strict=True) if item_id in anchors.labels and unit
+    }
+    left_out = [
+        item_id in anchors.labels or (unit is not None and unit in seen_units)
+        for item_id, unit in zip(item_ids, split_units, strict=True)
+    ]
+    return np.where(np.array(left_out, dtype=bool), np.nan, gold)
+
+
+def aligned(item_ids: Sequence[str], values: Mapping[str, float | None]) -> Array:
+    """Values by item id in the order of ``item_ids``, NaN where null or absent."""
+    out = [values.get(item_id) for item_id in item_ids]
+    return np.array([np.nan if v is None else v for v in out], dtype=np.float64)
+
+
+def evaluate_all(
+    estimates: Mapping[str, tuple[Array, float | None]], gold: Array, scale: tuple[float, float] | None
+) -> dict[str, Evaluation]:
+    """Evaluate several aggregates, given as (estimate, threshold), on the same gold."""
+    return {name: evaluate(e, gold, threshold=t, scale=scale) for name, (e, t) in estimates.items()}

@@ -1,0 +1,31 @@
+"""What the pipeline does not make but depends on: sources, judge specifications, fit settings.
+
+Their versions are content hashes, reported by the sensor and by ``care run``.
+
+Belongs here: the external assets. Does not: hashing (``workspace``) or reporting (``orchestration``).
+"""
+
+import dagster as dg
+
+from assets.partitions import JUDGES, TESTSETS
+
+source = dg.AssetSpec(
+    "source",
+    description="Where a test set's items come from. Version: hash of the specification and its files.",
+    partitions_def=TESTSETS,
+    group_name="inputs",
+)
+judge_spec = dg.AssetSpec(
+    "judge_spec",
+    description="What a judge is. Version: hash of its specification and of what it runs.",
+    partitions_def=JUDGES,
+    group_name="inputs",
+)
+fit_settings = dg.AssetSpec(
+    "fit_settings",
+    description="Roster of judges, admission rule, penalties and anchors of a test set. Version: their hash.",
+    partitions_def=TESTSETS,
+    group_name="inputs",
+)
+
+EXTERNAL = (source, judge_spec, fit_settings)

@@ -1,0 +1,85 @@
+"""``factors``: what the factors look like, against features of the texts."""
+
+import json
+from typing import Any
+
+import dagster as dg
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.common import bars, source_hash, table
+from assets.fits import aggregates
+from assets.moments import read_moments
+from assets.partitions import TESTSETS
+from assets.structure import read_structure
+from assets.workspace import Workspace
+from care_ops.factors import extract, impute
+from care_ops.interpret import FEATURES, feature_correlations, text_features
+from care_ops.moments import Moments, shrink
+from care_ops.scores import ScoreMatrix
+from care_ops.structure import Structure
+from warehouse.matrix import read_item_columns
+
+Array = NDArray[np.float64]
+
+_MOST_FACTORS = 4
+
+
+@dg.asset(
+    partitions_def=TESTSETS,
+    deps=[aggregates],
+    group_name="results",
+    code_version=source_hash("care_ops"),
+    description="Rank correlation of each factor's score with length, formatting, readability and the like.",
+)
+def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Score the items on each factor and correlate with their texts."""
+    folder = workspace.fit_folder(context.partition_key)
+    solved, document = read_structure(folder)
+    if solved is None:
+        folder.write_json("factors", {"features": [], "correlations": []})
+        return dg.MaterializeResult(metadata={"no_factors": document["failures"]["structure"]})
+    with workspace.warehouse.reader() as connection:
+        columns = read_item_columns(connection, context.partition_key)
+    texts = dict(zip(columns.item_ids, columns.responses, strict=True))
+    scores = folder.read_panel()
+    found = describe(scores, read_moments(folder), solved, [texts.get(i) for i in scores.item_ids])
+    folder.write_json("factors", found)
+    rows: list[dict[str, Any]] = [
+        {"factor": k + 1, **dict(zip(found["features"], row, strict=True))}
+        for k, row in enumerate(found["correlations"])
+    ]
+    second = found["correlations"][1] if len(found["correlations"]) > 1 else []
+    return dg.MaterializeResult(
+        metadata={
+            "spearman": table(rows),
+            "second_factor": bars(
+                "second factor against the text",
+                {f: c for f, c in zip(found["features"], second, strict=False) if c is not None},
+            ),
+            "features": json.dumps(list(FEATURES)),
+        }
+    )
+
+
+def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: list[str | None]) -> dict[str, Any]:
+    """Spearman correlations of the strongest factors with text features; null where undefined.
+
+    Parameters
+    ----------
+    scores : ScoreMatrix
+        In the order of ``texts``.
+    moments, solved
+        In canonical order of the judges.
+    """
+    names = tuple(sorted(scores.judges))
+    ordered = scores.select_judges(names)
+    correlation, _ = shrink(moments.correlation(), moments.n)
+    standard = (ordered.values - moments.mean()) / np.sqrt(np.diag(moments.covariance()))
+    directions = extract(solved.low_rank, correlation).directions[:, :_MOST_FACTORS]
+    factor_scores = impute(standard, correlation) @ directions
+    found = feature_correlations(factor_scores, text_features(texts))
+    return {
+        "features": list(FEATURES),
+        "correlations": [[None if np.isnan(c) else round(float(c), 4) for c in row] for row in found],
+    }

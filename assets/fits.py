@@ -1,0 +1,104 @@
+"""``aggregates``: every aggregator on a panel, a row an item."""
+
+import hashlib
+import json
+
+import dagster as dg
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from assets.common import bars, source_hash, table
+from assets.moments import read_moments
+from assets.partitions import TESTSETS
+from assets.structure import read_structure, structure
+from assets.workspace import Workspace
+from care_ops.aggregators import Aggregate
+from care_ops.fit import run_aggregators
+from care_ops.scores import ScoreMatrix
+from warehouse.database import FitRecord, store_fit
+
+
+@dg.asset(
+    partitions_def=TESTSETS,
+    deps=[structure],
+    group_name="fit",
+    kinds={"duckdb"},
+    pool="warehouse_writer",
+    code_version=source_hash("care_ops"),
+    description="One estimate per item from each aggregator, with weights, loadings and provenance.",
+)
+def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Run the aggregators on the stored panel, moments and structure; store each fit."""
+    testset = context.partition_key
+    folder = workspace.fit_folder(testset)
+    scores, state = folder.read_panel(), read_moments(folder)
+    solved, document = read_structure(folder)
+    config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
+    found, failures = run_aggregators(scores, state, solved, config, anchors)
+    inputs = f"{scores.fingerprint()}-{workspace.settings_version(testset)}"
+    code = source_hash("care_ops")
+    fit_ids: dict[str, str] = {}
+    with workspace.warehouse.writer() as connection:
+        for name, aggregate in found.items():
+            fit_ids[name] = hashlib.sha256(f"{testset}|{name}|{inputs}|{code}".encode()).hexdigest()[:16]
+            store_fit(connection, _record(fit_ids[name], testset, inputs, code, scores, aggregate))
+    folder.write_json("fit", {"fit_ids": fit_ids, "failures": {**document["failures"], **failures}})
+    version = hashlib.sha256("".join(sorted(fit_ids.values())).encode()).hexdigest()[:32]
+    weights = {name: a.weights for name, a in found.items() if a.weights is not None}
+    shown = weights.get("care_svd", weights.get("uws"))
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(version),
+        metadata={
+            "aggregators": table([_summary(a) for a in found.values()]),
+            "could_not_answer": table([{"aggregator": n, "why": w} for n, w in failures.items()]),
+            "weights": bars(
+                "weights of care_svd" if "care_svd" in weights else "weights of uws",
+                {} if shown is None else dict(zip(scores.judges, map(float, shown), strict=True)),
+            ),
+        },
+    )
+
+
+def _summary(aggregate: Aggregate) -> dict[str, float | int | str | None]:
+    known = aggregate.estimate[~np.isnan(aggregate.estimate)]
+    return {
+        "aggregator": aggregate.name,
+        "items": len(known),
+        "mean": float(known.mean()) if len(known) else None,
+        "sd": float(known.std()) if len(known) else None,
+        "threshold": aggregate.threshold,
+        "labels_used": aggregate.labels_used,
+    }
+
+
+def _record(fit_id: str, testset: str, inputs: str, code: str, scores: ScoreMatrix, aggregate: Aggregate) -> FitRecord:
+    p = len(scores.judges)
+    weights = [None] * p if aggregate.weights is None else [float(w) for w in aggregate.weights]
+    loadings = [None] * p if aggregate.loadings is None else [[float(x) for x in row] for row in aggregate.loadings]
+    certificate = aggregate.details.get("certificate")
+    return FitRecord(
+        fit_id=fit_id,
+        testset=testset,
+        aggregator=aggregate.name,
+        inputs_fingerprint=inputs,
+        labels_used=aggregate.labels_used,
+        threshold=aggregate.threshold,
+        certificate=None if certificate is None else json.dumps(certificate),
+        details=json.dumps(aggregate.details),
+        code_version=code,
+        item_ids=scores.item_ids,
+        estimate=nullable(aggregate.estimate),
+        sd=nullable(aggregate.sd, len(scores.item_ids)),
+        p_quality=nullable(aggregate.p_quality, len(scores.item_ids)),
+        judges=scores.judges,
+        weights=weights,
+        loadings=loadings,
+    )
+
+
+def nullable(values: NDArray[np.float64] | None, length: int = 0) -> pa.Array:
+    """An Arrow column with null for NaN; all null where there are no values."""
+    if values is None:
+        return pa.nulls(length, pa.float64())
+    return pa.array(values, pa.float64(), from_pandas=True)

@@ -1,0 +1,73 @@
+"""``panel``: which judges may enter the fit of a test set, and the matrix of their scores."""
+
+from dataclasses import asdict
+
+import dagster as dg
+
+from assets.common import bars, source_hash, table
+from assets.external import fit_settings
+from assets.partitions import TESTSETS
+from assets.scores import scores
+from assets.workspace import Workspace
+from care_ops.quality import JudgeCheck, check_panel
+from care_ops.scores import ScoreMatrix
+from warehouse.database import drop_slice, replace_panel
+from warehouse.matrix import read_scores
+
+
+@dg.asset(
+    partitions_def=TESTSETS,
+    deps=[
+        dg.AssetDep(scores, partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset")),
+        fit_settings,
+    ],
+    group_name="fit",
+    kinds={"duckdb", "parquet"},
+    pool="warehouse_writer",
+    code_version=source_hash("care_ops"),
+    description="Judges admitted to the fit of a test set, with the reason for each that is not.",
+)
+def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Read the matrix, apply the admission rule, keep the admitted columns."""
+    testset = context.partition_key
+    checks, admitted = admit(workspace, testset)
+    if admitted.shape[1] < 2:
+        refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
+        raise dg.Failure(
+            f"test set {testset!r} has {admitted.shape[1]} admitted judge(s), a panel needs two ({refused}). "
+            "Add judges, or loosen `panel` in care.yaml"
+        )
+    workspace.fit_folder(testset).write_panel(admitted)
+    version = f"{admitted.fingerprint()[:24]}-{workspace.settings_version(testset)[:8]}"
+    rows = [asdict(check) for check in checks]
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(version),
+        metadata={
+            "admitted": sum(c.admitted for c in checks),
+            "excluded": sum(not c.admitted for c in checks),
+            "items": admitted.shape[0],
+            "judges": table(rows),
+            "agreement": bars(
+                "agreement with the other judges", {c.judge: c.agreement for c in checks if c.agreement == c.agreement}
+            ),
+        },
+    )
+
+
+def admit(workspace: Workspace, testset: str) -> tuple[list[JudgeCheck], ScoreMatrix]:
+    """Check every judge of a test set; returns the findings and the admitted columns."""
+    roster = set(workspace.judges_of(testset))
+    with workspace.warehouse.writer() as connection:
+        left = connection.execute("SELECT judge FROM slices WHERE testset = ?", [testset]).fetchall()
+        for (judge,) in left:
+            if judge not in roster:
+                drop_slice(connection, judge, testset)
+        read = read_scores(connection, testset, roster)
+        checks = check_panel(
+            read.scores,
+            workspace.admission,
+            out_of_range=read.out_of_range,
+            text_mismatches=read.text_mismatches,
+        )
+        replace_panel(connection, testset, [asdict(check) for check in checks])
+    return checks, read.scores.select_judges([c.judge for c in checks if c.admitted])

@@ -1,0 +1,15 @@
+"""Partition dimensions: test sets and judges, both dynamic, so that adding one needs no code.
+
+Belongs here: the definitions that every asset shares.
+"""
+
+import dagster as dg
+
+TESTSETS = dg.DynamicPartitionsDefinition(name="testsets")
+JUDGES = dg.DynamicPartitionsDefinition(name="judges")
+SLICES = dg.MultiPartitionsDefinition({"judge": JUDGES, "testset": TESTSETS})
+
+
+def slice_key(judge: str, testset: str) -> dg.MultiPartitionKey:
+    """Partition key of one judge on one test set."""
+    return dg.MultiPartitionKey({"judge": judge, "testset": testset})

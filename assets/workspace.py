@@ -1,0 +1,202 @@
+"""What the stages are given: folders, specifications and settings of one workspace.
+
+Belongs here: the record, and what follows from it (keys, fingerprints). Does not: reading care.yaml
+(``orchestration.workspace``), Dagster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.errors import InputError
+from care_ops.fit import FitConfig
+from care_ops.quality import AdmissionRule
+from judges.engines.base import Recording, build_engine
+from judges.items import Item
+from judges.pool import PoolConfig
+from judges.spec import JudgeSpec, RecordedEngine
+from warehouse.artifacts import FitFolder
+from warehouse.database import Warehouse
+from warehouse.items import ItemRecord
+from warehouse.parts import PartStore
+from warehouse.sources import demo, files
+from warehouse.testsets import DemoSource, FilesSource, TestsetSpec, resolve
+
+
+@dataclass(frozen=True)
+class MomentsConfig:
+    """Where moments are computed.
+
+    Attributes
+    ----------
+    dask_workers : int
+        Processes of a local cluster; 0 stays in this process.
+    dask_address : str, optional
+        A running scheduler; wins over ``dask_workers``.
+    threshold_rows : int
+        Below it the moments stay in this process: a cluster costs more than it saves.
+    rows_per_shard : int
+    """
+
+    dask_workers: int = 0
+    dask_address: str | None = None
+    threshold_rows: int = 5_000_000
+    rows_per_shard: int = 131_072
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """One team's judges, test sets and settings.
+
+    Attributes
+    ----------
+    root : Path
+        Folder of care.yaml; relative paths start here.
+    data : Path
+        Parts, warehouse, fits and reports.
+    testsets, judges : mapping name -> specification
+        Judges that come with a recorded score file are among them.
+    admission, fit, pool, moments : settings
+    anchors : mapping testset -> Anchors
+    """
+
+    root: Path
+    data: Path
+    testsets: Mapping[str, TestsetSpec]
+    judges: Mapping[str, JudgeSpec]
+    admission: AdmissionRule = field(default_factory=AdmissionRule)
+    fit: FitConfig = field(default_factory=FitConfig)
+    pool: PoolConfig = field(default_factory=PoolConfig)
+    moments: MomentsConfig = field(default_factory=MomentsConfig)
+    anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
+
+    @cached_property
+    def parts(self) -> PartStore:
+        """The parts."""
+        return PartStore(self.data / "parts")
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        """The database over the parts."""
+        return Warehouse(self.data / "care.duckdb")
+
+    @property
+    def report_folder(self) -> Path:
+        """Where the pages lie."""
+        return self.data / "report"
+
+    def fit_folder(self, testset: str) -> FitFolder:
+        """Intermediate files of a test set's fit."""
+        return FitFolder(self.data / "fits", testset)
+
+    def testset(self, name: str) -> TestsetSpec:
+        """A test set by name; ``InputError`` if it is gone."""
+        if name not in self.testsets:
+            raise InputError(f"no test set {name!r} in {self.root}; there are {', '.join(self.testsets) or 'none'}")
+        return self.testsets[name]
+
+    def judge(self, name: str) -> JudgeSpec:
+        """A judge by name; ``InputError`` if it is gone."""
+        if name not in self.judges:
+            raise InputError(f"no judge {name!r} in {self.root}; there are {', '.join(self.judges) or 'none'}")
+        return self.judges[name]
+
+    def testsets_of(self, judge: str) -> list[str]:
+        """Test sets that a judge scores, sorted."""
+        return sorted(t for t in self.testsets if self.judge(judge).scores(t))
+
+    def judges_of(self, testset: str) -> list[str]:
+        """Judges that score a test set, sorted."""
+        return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
+
+    def fit_config(self, testset: str) -> FitConfig:
+        """The fit settings with the test set's own cut."""
+        return FitConfig(self.fit.aggregators, self.testset(testset).cut, self.fit.structure, self.fit.seed)
+
+    def anchors_of(self, testset: str) -> Anchors:
+        """Labels that a fit of this test set may see."""
+        return self.anchors.get(testset, NO_ANCHORS)
+
+    def read_source(self, testset: str) -> list[ItemRecord]:
+        """Items of a test set, read anew from its source."""
+        source = self.testset(testset).source
+        if isinstance(source, DemoSource):
+            return demo.generate(demo.DemoConfig(source.countries, source.answers, source.seed))
+        path = resolve(source.items, self.root)
+        return files.read_items(path, source.columns, source.where, source.drop)
+
+    def recordings(self, judge: str, testset: str) -> Mapping[str, Recording] | None:
+        """Recorded scores of one judge, or None where it records none."""
+        column = self.judge(judge).engine
+        if not isinstance(column, RecordedEngine):
+            return None
+        table = self._recorded_tables.get(testset)
+        if table is None:
+            source = self.testset(testset).source
+            if not isinstance(source, FilesSource) or source.scores is None:
+                return None
+            path = resolve(source.scores.path, self.root)
+            table = files.read_scores(path, source.scores.columns, source.scores.layout)
+            self._recorded_tables[testset] = table
+        if column.column not in table.scores.judges:
+            return {}
+        values = table.scores.values[:, table.scores.judges.index(column.column)]
+        texts = table.responses.get(column.column, {})
+        return {
+            item_id: Recording(None if value != value else float(value), texts.get(item_id))
+            for item_id, value in zip(table.scores.item_ids, values, strict=True)
+        }
+
+    @cached_property
+    def _recorded_tables(self) -> dict[str, files.RecordedTable]:
+        return {}
+
+    def effective_spec(self, judge: str, testset: str) -> JudgeSpec:
+        """The specification with the test set's scale where a recorded judge declares none."""
+        spec = self.judge(judge)
+        if spec.scale is None and isinstance(spec.engine, RecordedEngine):
+            return spec.model_copy(update={"scale": self.testset(testset).scale})
+        return spec
+
+    def judge_key(self, judge: str, testset: str) -> str:
+        """Content key of the judge's scores on a test set (law 5)."""
+        spec = self.effective_spec(judge, testset)
+        return spec.key(build_engine(spec, self.recordings(judge, testset)).revision)
+
+    def source_version(self, testset: str) -> str:
+        """Hash of what the items are made of."""
+        return self.testset(testset).fingerprint(self.root)
+
+    def judge_version(self, judge: str) -> str:
+        """Hash of what the judge's scores are made of, over its test sets."""
+        keys = {t: self.judge_key(judge, t) for t in self.testsets_of(judge)}
+        return _digest(keys)
+
+    def settings_version(self, testset: str) -> str:
+        """Hash of everything but scores that a test set's fit depends on: roster, rule, penalties, anchors."""
+        spec = self.testset(testset)
+        return _digest(
+            {
+                "roster": [(j, self.judge(j).family) for j in self.judges_of(testset)],
+                "admission": asdict(self.admission),
+                "fit": self.fit_config(testset).fingerprint(),
+                "scale": spec.scale,
+                "description": spec.description,
+                "anchors": sorted(self.anchors_of(testset).labels.items()),
+            }
+        )
+
+
+def judge_item(record: ItemRecord) -> Item:
+    """What a judge sees of an item: its texts, never its gold."""
+    return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]

@@ -1,0 +1,17 @@
+"""Aggregators: many scores of an item to one.
+
+Every aggregator is a ``base.Aggregator`` in ``REGISTRY`` under the name that people type.
+"""
+
+from care_ops.aggregators.base import Aggregate, Aggregator, Problem
+from care_ops.aggregators.care_svd import CareSVD
+from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.votes import Average, MajorityVote
+from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
+
+REGISTRY: dict[str, Aggregator] = {
+    aggregator.name: aggregator
+    for aggregator in (MajorityVote(), Average(), UniversalWeakSupervision(), CareSVD(), CareTensor())
+}
+
+__all__ = ["REGISTRY", "Aggregate", "Aggregator", "Problem"]

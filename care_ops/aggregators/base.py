@@ -1,0 +1,143 @@
+"""The protocol that aggregators share.
+
+Belongs here: what an aggregator is given and what it returns. Does not: any estimator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.errors import FitError
+from care_ops.moments import Moments, shrink
+from care_ops.scores import ScoreMatrix
+from care_ops.structure import Structure
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All that an aggregator may look at, in canonical order.
+
+    Attributes
+    ----------
+    scores : ScoreMatrix
+        Items and judges sorted by name.
+    moments : Moments
+        Of the same scores.
+    structure : Structure, optional
+        Sparse + low-rank structure of the shrunk correlation; None where the panel allows none.
+    rng : numpy.random.Generator
+        Seeded from the content of the scores.
+    cut : float, optional
+        Scores above it are votes for Q = 1.
+    anchors : Anchors
+    """
+
+    scores: ScoreMatrix
+    moments: Moments
+    structure: Structure | None
+    rng: np.random.Generator
+    cut: float | None = None
+    anchors: Anchors = NO_ANCHORS
+
+    def require_structure(self) -> Structure:
+        """The structure; raises ``FitError`` where the panel has none."""
+        if self.structure is None:
+            raise FitError("the panel has no sparse + low-rank structure to read quality from")
+        return self.structure
+
+    @cached_property
+    def correlation(self) -> Array:
+        """Correlation of the judges, shrunk so that it is invertible, shape (p, p)."""
+        return shrink(self.moments.correlation(), self.moments.n)[0]
+
+    @cached_property
+    def scale(self) -> Array:
+        """Standard deviation of each judge, shape (p,)."""
+        return np.sqrt(np.diag(self.moments.covariance()))
+
+    @cached_property
+    def standardised(self) -> Array:
+        """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
+        return (self.scores.values - self.moments.mean()) / self.scale
+
+    @cached_property
+    def panel_mean(self) -> Array:
+        """Mean of the scores present by item, NaN where none is, shape (n,)."""
+        present = ~np.isnan(self.scores.values)
+        total = np.where(present, self.scores.values, 0.0).sum(axis=1)
+        count = present.sum(axis=1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The answer of one aggregator. What its method does not define is None.
+
+    Attributes
+    ----------
+    name : str
+    estimate : (n,) array
+        One number an item, on the panel's scale; NaN where no judge scored it.
+    threshold : float, optional
+        ``estimate > threshold`` decides Q = 1.
+    sd : (n,) array, optional
+        Posterior standard deviation of the estimate.
+    p_quality : (n,) array, optional
+        P(Q = 1), only where it is calibrated.
+    weights : (p,) array, optional
+        Weight of each judge, summing to one in absolute value.
+    loadings : (p, h) array, optional
+        Each judge on each factor.
+    latent : (n,) array, optional
+        Quality before it was placed on the panel's scale: for aggregators that declare ``scale_free``
+        it does not change when a judge's scale does.
+    labels_used : int
+        Anchors that the answer rests on.
+    details : dict
+        JSON-able provenance: penalties, rule, certificate, views, warnings.
+    """
+
+    name: str
+    estimate: Array
+    threshold: float | None = None
+    sd: Array | None = None
+    p_quality: Array | None = None
+    weights: Array | None = None
+    loadings: Array | None = None
+    latent: Array | None = None
+    labels_used: int = 0
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Aggregator(Protocol):
+    """One way to make one score out of many.
+
+    Attributes
+    ----------
+    name : str
+    scale_free : bool
+        Whether a positive affine change of one judge's scores leaves ``latent`` as it is.
+    uses_labels : bool
+        Whether anchors can change the answer.
+    """
+
+    name: str
+    scale_free: bool
+    uses_labels: bool
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Aggregate; raises ``FitError`` where the method cannot answer."""
+        ...
+
+
+def unit_weights(weights: Array) -> Array:
+    """Weights scaled so that their absolute values sum to one."""
+    return weights / np.abs(weights).sum()

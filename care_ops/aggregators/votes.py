@@ -1,0 +1,64 @@
+"""Votes and the plain mean: the baselines everybody knows.
+
+Belongs here: aggregators without a model of the judges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from care_ops.aggregators.base import Aggregate, Array, Problem
+
+
+class MajorityVote:
+    """``mv``: the most frequent grade, ties to the smaller; with a cut, the share of votes above it.
+
+    With a cut an item is positive when more than half of its votes are, so ties are negative.
+    """
+
+    name = "mv"
+    scale_free = False
+    uses_labels = False
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Count votes by item."""
+        values = problem.scores.values
+        if problem.cut is None:
+            return Aggregate(self.name, modal_grade(values))
+        present = ~np.isnan(values)
+        count = present.sum(axis=1)
+        share = (np.where(present, values, -np.inf) > problem.cut).sum(axis=1) / np.maximum(count, 1)
+        return Aggregate(self.name, np.where(count > 0, share, np.nan), threshold=0.5)
+
+
+class Average:
+    """``avg``: the mean of the scores present."""
+
+    name = "avg"
+    scale_free = False
+    uses_labels = False
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Average by item."""
+        p = problem.scores.shape[1]
+        return Aggregate(self.name, problem.panel_mean, threshold=problem.cut, weights=np.full(p, 1.0 / p))
+
+
+def modal_grade(values: Array) -> Array:
+    """Most frequent value of each row, ties to the smaller, NaN for an empty row; shape (n,).
+
+    Parameters
+    ----------
+    values : (n, p) array
+        NaN is missing.
+    """
+    ordered = np.sort(values, axis=1)  # NaN go last
+    n, p = ordered.shape
+    run, best_run = np.ones(n), np.ones(n)
+    best = ordered[:, 0].copy()
+    for j in range(1, p):
+        run = np.where(ordered[:, j] == ordered[:, j - 1], run + 1, 1)
+        better = run > best_run
+        best_run = np.where(better, run, best_run)
+        best = np.where(better, ordered[:, j], best)
+    return best

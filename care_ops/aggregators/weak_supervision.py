@@ -1,0 +1,54 @@
+"""Weak supervision without confounders: weights from how far judges lie from one another.
+
+Belongs here: label models that take judges as independent given quality.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from care_ops.aggregators.base import Aggregate, Problem, unit_weights
+from care_ops.errors import FitError
+
+
+class UniversalWeakSupervision:
+    """``uws``: the mean weighted by inverse estimated error, for continuous scores.
+
+    With D_ab the mean squared distance of two judges, the error of judge i is the mean over pairs
+    {j, k} of (D_ij + D_ik - D_jk) / 2 (Shin et al., "Universalizing weak supervision", ICLR 2022).
+    """
+
+    name = "uws"
+    scale_free = False
+    uses_labels = False
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Weigh and average by item.
+
+        Raises
+        ------
+        FitError
+            Fewer than three judges.
+        """
+        values = problem.scores.values
+        p = values.shape[1]
+        if p < 3:
+            raise FitError(f"uws: the triplet estimate needs at least three judges, there are {p}")
+        m = problem.moments
+        # E[(x_a - x_b)^2] over the items where both scored, from the pairwise sums of x - shift
+        gap = m.shift[:, None] - m.shift[None, :]
+        count = np.maximum(m.count2, 1)
+        first = (m.partial2 - m.partial2.T) / count
+        distance = (m.square2 + m.square2.T - 2 * m.sum2) / count + 2 * gap * first + gap**2
+        np.fill_diagonal(distance, 0.0)
+        row, total = distance.sum(axis=1), distance.sum() / 2
+        error = ((p - 2) * row - (total - row)) / ((p - 1) * (p - 2))
+        floor = 1e-3 * float(np.abs(error).mean()) + 1e-12
+        clipped = int((error < floor).sum())
+        weights = unit_weights(1.0 / np.maximum(error, floor))
+        present = ~np.isnan(values)
+        mass = present @ weights
+        total_score = np.where(present, values, 0.0) @ weights
+        estimate = np.where(mass > 0, total_score / np.where(mass > 0, mass, 1.0), np.nan)
+        details = {"error_variance": error.tolist(), "clipped_judges": clipped}
+        return Aggregate(self.name, estimate, threshold=problem.cut, weights=weights, details=details)

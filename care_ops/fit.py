@@ -1,0 +1,179 @@
+"""One panel from scores to aggregates: the stages in order.
+
+Belongs here: the pure composition of the stages, for ``care fit`` and for the assets, which run the same
+stages one by one. Does not: files, plots, gold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.aggregators import REGISTRY, Aggregate, Problem
+from care_ops.aggregators.care_svd import StructureConfig, fit_structure
+from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.errors import FitError, InputError
+from care_ops.moments import Moments, accumulate
+from care_ops.scores import ScoreMatrix, canonical_order, restore
+from care_ops.structure import Structure
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """What a fit depends on besides the scores.
+
+    Attributes
+    ----------
+    aggregators : tuple of str
+        Names in ``aggregators.REGISTRY``.
+    cut : float, optional
+        Scores above it are votes for Q = 1.
+    structure : StructureConfig
+    seed : int
+        Mixed with the content of the scores into the seed of random starts.
+    """
+
+    aggregators: tuple[str, ...] = tuple(REGISTRY)
+    cut: float | None = None
+    structure: StructureConfig = field(default_factory=StructureConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.aggregators if name not in REGISTRY]
+        if unknown:
+            raise InputError(f"fit: no aggregator {unknown[0]!r}; there are {', '.join(REGISTRY)}")
+
+    def fingerprint(self) -> str:
+        """Hash of the configuration."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Everything that one panel's fit found, in the order of the scores handed in.
+
+    Attributes
+    ----------
+    scores : ScoreMatrix
+    moments : Moments
+        In canonical order of the judges.
+    structure : Structure or None
+        In canonical order; None where too few judges or items allow none.
+    structure_details : dict
+    aggregates : dict name -> Aggregate
+    failures : dict name -> message
+        Aggregators that could not answer, and why.
+    """
+
+    scores: ScoreMatrix
+    moments: Moments
+    structure: Structure | None
+    structure_details: dict[str, float]
+    aggregates: dict[str, Aggregate]
+    failures: dict[str, str]
+
+
+def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Fit:
+    """Moments, structure and every aggregator on one panel.
+
+    Parameters
+    ----------
+    scores : ScoreMatrix
+        Admitted judges only.
+    config : FitConfig
+    anchors : Anchors
+        Items whose label the fit may see.
+
+    Raises
+    ------
+    FitError
+        Fewer than two judges, or no aggregator could answer.
+    """
+    if scores.shape[1] < 2:
+        raise FitError(
+            f"fit: a panel needs at least two judges, there is {scores.shape[1]} "
+            f"({', '.join(scores.judges) or 'none'}); add judges or loosen the admission rule"
+        )
+    canonical = scores.canonical()
+    moments = accumulate(canonical.values)
+    structure, details, failures = try_structure(moments, config.structure)
+    aggregates, more = run_aggregators(scores, moments, structure, config, anchors)
+    if not aggregates:
+        raise FitError("fit: no aggregator could answer: " + "; ".join(more.values()))
+    return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
+
+
+def try_structure(
+    moments: Moments, config: StructureConfig
+) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
+    """The structure, or the reason why this panel has none."""
+    try:
+        structure, details = fit_structure(moments, config)
+        return structure, details, {}
+    except FitError as error:
+        return None, {}, {"structure": str(error)}
+
+
+def run_aggregators(
+    scores: ScoreMatrix,
+    moments: Moments,
+    structure: Structure | None,
+    config: FitConfig,
+    anchors: Anchors = NO_ANCHORS,
+) -> tuple[dict[str, Aggregate], dict[str, str]]:
+    """Every configured aggregator on one panel.
+
+    Parameters
+    ----------
+    scores : ScoreMatrix
+        In any order; the answer comes back in the same.
+    moments, structure :
+        Of the scores in canonical order.
+
+    Returns
+    -------
+    aggregates : dict name -> Aggregate
+    failures : dict name -> message
+    """
+    canonical = scores.canonical()
+    item_order, judge_order = canonical_order(scores.item_ids), canonical_order(scores.judges)
+    content = int(canonical.fingerprint()[:16], 16)
+    aggregates: dict[str, Aggregate] = {}
+    failures: dict[str, str] = {}
+    for name in config.aggregators:
+        aggregator = REGISTRY[name]
+        problem = Problem(
+            canonical,
+            moments,
+            structure,
+            np.random.default_rng([content, config.seed]),
+            config.cut,
+            anchors if aggregator.uses_labels else NO_ANCHORS,
+        )
+        try:
+            aggregates[name] = _in_order(aggregator.fit(problem), item_order, judge_order)
+        except FitError as error:
+            failures[name] = str(error)
+    return aggregates, failures
+
+
+def _in_order(aggregate: Aggregate, items: NDArray[np.intp], judges: NDArray[np.intp]) -> Aggregate:
+    def back(values: NDArray[np.float64] | None, order: NDArray[np.intp]) -> NDArray[np.float64] | None:
+        return None if values is None else restore(values, order)
+
+    return Aggregate(
+        aggregate.name,
+        restore(aggregate.estimate, items),
+        aggregate.threshold,
+        back(aggregate.sd, items),
+        back(aggregate.p_quality, items),
+        back(aggregate.weights, judges),
+        back(aggregate.loadings, judges),
+        back(aggregate.latent, items),
+        aggregate.labels_used,
+        aggregate.details,
+    )

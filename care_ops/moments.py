@@ -1,0 +1,238 @@
+"""Moments of a score matrix up to order three, as one state that adds.
+
+The state is the symmetric third-order moment tensor of ``[1, x - shift]``, kept as counts and sums over
+the items where every score involved is present, so that states of disjoint items add and any judges or
+views can be sliced out later. A common shift (the mean of the first rows) keeps float64 exact at any
+location of the scores.
+
+Belongs here: accumulating, merging, slicing and reading moments. Does not: reading shards of a file
+(``sharded``), what is estimated from the moments (``structure``, ``cp``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import FitError, InputError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_BLOCK_ROWS = 2_048
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over items of products of ``x - shift``, with the counts they run over.
+
+    Attributes
+    ----------
+    shift : (p,) array
+        Subtracted before anything is summed.
+    n : int
+        Items seen, whether or not their scores are present.
+    count1, sum1 : (p,) arrays
+        Scores present, and the sum of x - shift.
+    count2, sum2 : (p, p) arrays
+        Items where both judges scored, and the sum of products.
+    partial2, square2 : (p, p) arrays
+        Entry (a, b): the sum of x_a - shift_a, and of its square, over the items where both a and b scored.
+    count3, sum3 : (p, p, p) arrays
+        The same for triples.
+    """
+
+    shift: Array
+    n: int
+    count1: Array
+    sum1: Array
+    count2: Array
+    sum2: Array
+    partial2: Array
+    square2: Array
+    count3: Array
+    sum3: Array
+
+    @property
+    def p(self) -> int:
+        """Number of judges."""
+        return len(self.shift)
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moments of the union of two disjoint sets of items."""
+        if not np.array_equal(self.shift, other.shift):
+            raise InputError("moments: states with different shifts cannot be added; pass one shift to both")
+        return Moments(
+            self.shift,
+            self.n + other.n,
+            self.count1 + other.count1,
+            self.sum1 + other.sum1,
+            self.count2 + other.count2,
+            self.sum2 + other.sum2,
+            self.partial2 + other.partial2,
+            self.square2 + other.square2,
+            self.count3 + other.count3,
+            self.sum3 + other.sum3,
+        )
+
+    def mean(self) -> Array:
+        """Mean of each judge over the items it scored, shape (p,)."""
+        return self.shift + self.sum1 / self.count1
+
+    def covariance(self) -> Array:
+        """Pairwise-complete covariance (divisor: the pair's count), shape (p, p).
+
+        Raises
+        ------
+        FitError
+            Two judges have no item in common.
+        """
+        if (self.count2 == 0).any():
+            a, b = map(int, np.argwhere(self.count2 == 0)[0])
+            raise FitError(f"moments: judges {a} and {b} scored no item in common; drop one of them")
+        partial_mean = self.partial2 / self.count2
+        return self.sum2 / self.count2 - partial_mean * partial_mean.T
+
+    def correlation(self) -> Array:
+        """Pairwise-complete correlation, shape (p, p), diagonal exactly one.
+
+        Raises
+        ------
+        FitError
+            A judge has no variance.
+        """
+        covariance = self.covariance()
+        variance = np.diag(covariance).copy()
+        constant = variance <= 1e-14 * np.maximum(1.0, self.mean() ** 2)
+        if constant.any():
+            raise FitError(f"moments: judge number {int(np.argmax(constant))} gives every item the same score; drop it")
+        # Scaled by the variances over the same pair of judges' common items, so that |r| <= 1.
+        partial_mean = self.partial2 / self.count2
+        pair_variance = np.maximum(self.square2 / self.count2 - partial_mean**2, 1e-300)
+        correlation = covariance / np.sqrt(pair_variance * pair_variance.T)
+        correlation = np.clip(0.5 * (correlation + correlation.T), -1.0, 1.0)
+        np.fill_diagonal(correlation, 1.0)
+        return correlation
+
+    def third_central(self, first: Index, second: Index, third: Index) -> Array:
+        """E[(x_a - m_a)(x_b - m_b)(x_c - m_c)] over three groups of judges (index arrays).
+
+        Paper, Algorithm 2 step B, on centred scores. With missing scores each moment is the mean over
+        the items where the scores it needs are present.
+
+        Returns
+        -------
+        (len(first), len(second), len(third)) array
+        """
+        triple = np.ix_(first, second, third)
+        mean = self.sum1 / self.count1
+        pair = self.sum2 / np.maximum(self.count2, 1)
+        raw = self.sum3[triple] / np.maximum(self.count3[triple], 1)
+        a, b, c = mean[first], mean[second], mean[third]
+        ab, ac, bc = pair[np.ix_(first, second)], pair[np.ix_(first, third)], pair[np.ix_(second, third)]
+        return (
+            raw
+            - ab[:, :, None] * c[None, None, :]
+            - ac[:, None, :] * b[None, :, None]
+            - bc[None, :, :] * a[:, None, None]
+            + 2.0 * a[:, None, None] * b[None, :, None] * c[None, None, :]
+        )
+
+
+def accumulate(values: Array, shift: Array | None = None) -> Moments:
+    """Moments of a block of scores.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Scores; NaN is missing.
+    shift : (p,) array, optional
+        Subtracted first; by default ``default_shift(values)``. Blocks that are to be added need one shift.
+
+    Returns
+    -------
+    Moments
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2:
+        raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
+    shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
+    state = empty(shift)
+    for start in range(0, len(values), _BLOCK_ROWS):
+        state = state + _block(values[start : start + _BLOCK_ROWS], shift)
+    return state
+
+
+def default_shift(values: Array, rows: int = 1_024) -> Array:
+    """The mean of each judge's first ``rows`` present scores, shape (p,); 0 for a judge without any."""
+    shift = np.zeros(values.shape[1])
+    for j in range(values.shape[1]):
+        column = values[:, j]
+        present = column[~np.isnan(column)][:rows]
+        if len(present):
+            shift[j] = present.mean()
+    return shift
+
+
+def empty(shift: Array) -> Moments:
+    """The state of no items."""
+    p = len(shift)
+    one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((p, p, p))
+    return Moments(shift, 0, one, one, two, two, two, two, three, three)
+
+
+def _block(values: Array, shift: Array) -> Moments:
+    present = ~np.isnan(values)
+    y = np.where(present, values - shift, 0.0)
+    n, p = y.shape
+    second = y.T @ y
+    third = _triple(y)
+    if present.all():
+        total = y.sum(axis=0)
+        counts = (np.full(p, float(n)), np.full((p, p), float(n)), np.full((p, p, p), float(n)))
+        partial = np.repeat(total[:, None], p, axis=1)
+        square = np.repeat(np.diag(second)[:, None], p, axis=1)
+    else:
+        mask = present.astype(np.float64)
+        total = y.sum(axis=0)
+        counts = (mask.sum(axis=0), mask.T @ mask, _triple(mask))
+        partial, square = y.T @ mask, (y * y).T @ mask
+    return Moments(shift, n, counts[0], total, counts[1], second, partial, square, counts[2], third)
+
+
+def _triple(y: Array) -> Array:
+    """sum_i y_i (x) y_i (x) y_i by one matrix product (the row-wise Khatri-Rao product with y)."""
+    n, p = y.shape
+    return ((y[:, :, None] * y[:, None, :]).reshape(n, p * p).T @ y).reshape(p, p, p)
+
+
+def shrink(correlation: Array, n: int) -> tuple[Array, float]:
+    """Oracle-approximating shrinkage of a correlation matrix towards the identity.
+
+    Keeps the matrix invertible where items are few or judges copy one another, and does next to nothing
+    where items are many. Chen, Wiesel, Eldar and Hero, "Shrinkage algorithms for MMSE covariance
+    estimation", IEEE Trans. Signal Processing 2010, equation 23.
+
+    Parameters
+    ----------
+    correlation : (p, p) array
+    n : int
+        Items behind it.
+
+    Returns
+    -------
+    shrunk : (p, p) array, positive definite
+    intensity : float in [0, 1]
+    """
+    p = len(correlation)
+    trace_of_square = float(np.sum(correlation**2))
+    numerator = (1 - 2 / p) * trace_of_square + p**2
+    denominator = (n + 1 - 2 / p) * (trace_of_square - p)
+    intensity = 1.0 if denominator <= 0 else min(1.0, numerator / denominator)
+    lowest = float(np.linalg.eigvalsh(correlation)[0])
+    floor = 1e-4
+    if (1 - intensity) * lowest + intensity < floor:  # pairwise-complete matrices can be indefinite
+        intensity = max(intensity, (floor - lowest) / (1 - lowest))
+    return (1 - intensity) * correlation + intensity * np.eye(p), intensity

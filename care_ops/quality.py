@@ -1,0 +1,181 @@
+"""Is a judge fit to sit on the panel? Statistics of one judge against the rest, and the admission rule.
+
+Belongs here: missing, degenerate and misaligned judges (law 1). Does not: how good a judge is. Low or
+negative agreement alone is reported and never excludes: on a confounded panel the odd judge out can be
+the best one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.scores import Array, ScoreMatrix
+
+
+@dataclass(frozen=True)
+class AdmissionRule:
+    """Thresholds of admission.
+
+    Attributes
+    ----------
+    admit : {"rule", "all"}
+        ``all`` keeps every judge that has at least two different scores.
+    max_missing : float
+        Largest share of missing or out-of-range scores (paper: 10 %).
+    max_mode_share : float
+        A judge that gives one score this often, or more, is degenerate.
+    min_entropy : float
+        Bits; a judge whose scores carry less is degenerate.
+    min_return : float
+        Agreement that must come back under a shift or a re-join to call a judge misaligned.
+    min_gain : float
+        How far that agreement must exceed the one under the rows as they are.
+    report_agreement : float
+        Agreement below this is reported.
+    """
+
+    admit: Literal["rule", "all"] = "rule"
+    max_missing: float = 0.10
+    max_mode_share: float = 0.95
+    min_entropy: float = 0.20
+    min_return: float = 0.30
+    min_gain: float = 0.25
+    report_agreement: float = 0.0
+
+
+@dataclass(frozen=True)
+class JudgeCheck:
+    """What admission found about one judge.
+
+    Attributes
+    ----------
+    judge : str
+    admitted : bool
+    reason : str or None
+        Why not admitted.
+    notes : str or None
+        Reported, without consequence.
+    missing_rate, mode_share, entropy, agreement : float
+        Share missing or out of range; share of the commonest score; bits; correlation with the mean of
+        the other judges (NaN where undefined).
+    out_of_range : int
+        Scores dropped because they lie outside the judge's declared scale.
+    """
+
+    judge: str
+    admitted: bool
+    reason: str | None
+    notes: str | None
+    missing_rate: float
+    mode_share: float
+    entropy: float
+    agreement: float
+    out_of_range: int
+
+
+def check_panel(
+    scores: ScoreMatrix,
+    rule: AdmissionRule,
+    *,
+    out_of_range: Mapping[str, int] | None = None,
+    text_mismatches: Mapping[str, int] | None = None,
+) -> list[JudgeCheck]:
+    """Apply the admission rule to every judge.
+
+    Parameters
+    ----------
+    scores : ScoreMatrix
+        In the order of the source's rows, which is what the shift test reads.
+    rule : AdmissionRule
+    out_of_range : mapping judge -> count, optional
+        Scores already set to NaN for leaving the declared scale.
+    text_mismatches : mapping judge -> count, optional
+        Rows where the text that the judge scored is not the item's text.
+
+    Returns
+    -------
+    list of JudgeCheck, in the order of ``scores.judges``
+    """
+    standard = _standardise(scores.values)
+    checks: list[JudgeCheck] = []
+    for j, judge in enumerate(scores.judges):
+        column = scores.values[:, j]
+        missing = float(np.isnan(column).mean()) if len(column) else 1.0
+        mode_share, entropy = concentration(column)
+        agreement, returned, how = _alignment(standard, j)
+        mismatched = (text_mismatches or {}).get(judge, 0)
+        reason = None
+        if len(np.unique(column[~np.isnan(column)])) < 2:
+            reason = "degenerate: fewer than two different scores"
+        elif rule.admit == "rule":
+            if missing > rule.max_missing:
+                reason = f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
+            elif mode_share >= rule.max_mode_share:
+                reason = f"degenerate: one score on {mode_share:.1%} of items (limit {rule.max_mode_share:.0%})"
+            elif entropy < rule.min_entropy:
+                reason = f"degenerate: {entropy:.2f} bits (limit {rule.min_entropy:.2f})"
+            elif mismatched:
+                reason = f"misaligned: {mismatched} rows carry another text than the item they are joined to"
+            elif returned >= rule.min_return and returned - agreement >= rule.min_gain:
+                reason = f"misaligned: agreement {agreement:+.2f} becomes {returned:+.2f} {how}"
+        notes = None
+        if reason is None and agreement < rule.report_agreement:
+            notes = f"agreement with the other judges is {agreement:+.2f}"
+        checks.append(
+            JudgeCheck(
+                judge,
+                reason is None,
+                reason,
+                notes,
+                missing,
+                mode_share,
+                entropy,
+                agreement,
+                (out_of_range or {}).get(judge, 0),
+            )
+        )
+    return checks
+
+
+def concentration(column: Array) -> tuple[float, float]:
+    """Share of the commonest score, and the entropy of the scores in bits (1, 0 if there are none)."""
+    present = column[~np.isnan(column)]
+    if not len(present):
+        return 1.0, 0.0
+    share = np.unique(present, return_counts=True)[1] / len(present)
+    return float(share.max()), float(max(-np.sum(share * np.log2(share)), 0.0))
+
+
+def _standardise(values: Array) -> Array:
+    """Z-scores with missing scores at 0, the mean; a constant judge is all 0."""
+    present = ~np.isnan(values)
+    count = np.maximum(present.sum(axis=0), 1)
+    filled = np.where(present, values, 0.0)
+    mean = filled.sum(axis=0) / count
+    centred = np.where(present, values - mean, 0.0)
+    sd = np.sqrt((centred**2).sum(axis=0) / count)
+    return centred / np.where(sd > 0, sd, 1.0)
+
+
+def _alignment(standard: NDArray[np.float64], j: int) -> tuple[float, float, str]:
+    """Agreement of judge j with the rest as joined, and the best under a circular shift or reversal."""
+    n = len(standard)
+    rest = standard.sum(axis=1) - standard[:, j]
+    norm = float(np.linalg.norm(rest) * np.linalg.norm(standard[:, j]))
+    if norm == 0.0 or n < 3:
+        return float("nan"), float("-inf"), ""
+    spectrum = np.fft.rfft(rest)
+    shifted = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standard[:, j])), n) / norm
+    reversed_ = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standard[::-1, j])), n) / norm
+    shifted[0] = -np.inf  # the rows as they are
+    best, how = max(
+        (float(shifted.max()), f"when its rows are shifted by {int(np.argmax(shifted))}"),
+        (float(reversed_.max()), f"when its rows are reversed and shifted by {int(np.argmax(reversed_))}"),
+    )
+    agreement = float(rest @ standard[:, j]) / norm
+    return agreement, best, how

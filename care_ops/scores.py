@@ -1,0 +1,130 @@
+"""The score matrix: what every estimator reads.
+
+Belongs here: the one in-memory form of judge scores and its checks. Does not: where scores come from
+(``warehouse``), which judges may enter a fit (``quality``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ScoreMatrix:
+    """Scores of p judges on n items; a missing score is NaN, never a grade.
+
+    Attributes
+    ----------
+    values : (n, p) array of float64
+        Finite or NaN.
+    item_ids : tuple of str, length n
+        Unique; rows meet by these, never by position.
+    judges : tuple of str, length p
+        Unique.
+    families : mapping judge -> family
+        What each judge declares (base model, vendor, prompt family). Judges not named have none.
+    """
+
+    values: Array
+    item_ids: tuple[str, ...]
+    judges: tuple[str, ...]
+    families: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        values = np.ascontiguousarray(self.values, dtype=np.float64)
+        object.__setattr__(self, "values", values)
+        if values.ndim != 2 or values.shape != (len(self.item_ids), len(self.judges)):
+            raise InputError(
+                f"scores: values have shape {values.shape}, but there are {len(self.item_ids)} item ids "
+                f"and {len(self.judges)} judges"
+            )
+        for name, ids in (("item_id", self.item_ids), ("judge", self.judges)):
+            repeated = _first_repeated(ids)
+            if repeated is not None:
+                raise InputError(f"scores: {name} {repeated!r} occurs more than once; keep one")
+        if np.isinf(values).any():
+            row, column = map(int, np.argwhere(np.isinf(values))[0])
+            raise InputError(
+                f"scores: infinite score of judge {self.judges[column]!r} on item "
+                f"{self.item_ids[row]!r}; leave it empty if it is missing"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n items, p judges)."""
+        return len(self.item_ids), len(self.judges)
+
+    def canonical(self) -> ScoreMatrix:
+        """The same scores with items and judges in sorted order."""
+        rows, columns = _order(self.item_ids), _order(self.judges)
+        return ScoreMatrix(
+            self.values[np.ix_(rows, columns)],
+            tuple(self.item_ids[i] for i in rows),
+            tuple(self.judges[j] for j in columns),
+            self.families,
+        )
+
+    def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
+        """The same items, only these judges, in this order.
+
+        Raises
+        ------
+        InputError
+            A judge is not in the matrix.
+        """
+        index = {judge: j for j, judge in enumerate(self.judges)}
+        unknown = [judge for judge in judges if judge not in index]
+        if unknown:
+            raise InputError(f"scores: no judge {unknown[0]!r}; there are {', '.join(self.judges)}")
+        columns = [index[judge] for judge in judges]
+        return ScoreMatrix(self.values[:, columns], self.item_ids, tuple(judges), self.families)
+
+    def select_items(self, keep: NDArray[np.bool_]) -> ScoreMatrix:
+        """The rows where ``keep`` (n,) holds."""
+        rows = np.flatnonzero(keep)
+        return ScoreMatrix(self.values[rows], tuple(self.item_ids[i] for i in rows), self.judges, self.families)
+
+    def fingerprint(self) -> str:
+        """Content hash, the same whatever the order of items and judges."""
+        canonical = self.canonical()
+        digest = hashlib.sha256()
+        digest.update("\x1f".join(canonical.item_ids).encode())
+        digest.update("\x1e".join(canonical.judges).encode())
+        declared = [f"{j}\x1f{canonical.families.get(j, '')}" for j in canonical.judges]
+        digest.update("\x1e".join(declared).encode())
+        digest.update((canonical.values + 0.0).tobytes())  # + 0.0 turns -0.0 into 0.0
+        return digest.hexdigest()
+
+
+def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Undo a sort: ``values`` in canonical order back to the caller's, along the first axis."""
+    out = np.empty_like(values)
+    out[order] = values
+    return out
+
+
+def canonical_order(names: Sequence[str]) -> NDArray[np.intp]:
+    """Positions that sort ``names``."""
+    return np.array(_order(names), dtype=np.intp)
+
+
+def _order(names: Sequence[str]) -> list[int]:
+    return sorted(range(len(names)), key=names.__getitem__)
+
+
+def _first_repeated(names: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

@@ -1,0 +1,105 @@
+"""Three views: groups of judges without direct edges between them.
+
+Belongs here: the partition of paper, Algorithm 2 step A. Does not: the moments across views (``moments``)
+or their decomposition (``cp``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from care_ops.errors import FitError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Views:
+    """A partition of the judges into three groups.
+
+    Attributes
+    ----------
+    groups : three index arrays
+        Together all judges, each once; none is empty.
+    tolerance : float
+        The epsilon of Algorithm 2: no edge above it runs between groups.
+    largest_cross_edge : float
+        The strongest |S_ij| between two groups (at most ``tolerance``).
+    """
+
+    groups: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
+    tolerance: float
+    largest_cross_edge: float
+
+
+def partition(sparse: Array, tolerance: float | None = None) -> Views:
+    """Pack the connected components of |S| > tolerance into three groups of like size.
+
+    Parameters
+    ----------
+    sparse : (p, p) array
+        S of a ``Structure``.
+    tolerance : float, optional
+        By default the smallest one at which no component outgrows a third of the judges, rounded up, so
+        that the groups come out even.
+
+    Returns
+    -------
+    Views
+
+    Raises
+    ------
+    FitError
+        Fewer than three judges, or the given tolerance leaves fewer than three components.
+    """
+    p = len(sparse)
+    if p < 3:
+        raise FitError(f"views: three views need at least three judges, there are {p}")
+    strength = np.abs(sparse - np.diag(np.diag(sparse)))
+    if tolerance is None:
+        tolerance = _smallest_balanced_tolerance(strength)
+    count, label = _components(strength, tolerance)
+    if count < 3:
+        raise FitError(
+            f"views: at tolerance {tolerance:.3g} the judges form {count} connected group(s), three are "
+            "needed; raise the tolerance"
+        )
+    groups: list[list[int]] = [[], [], []]
+    members = [np.flatnonzero(label == k) for k in range(count)]
+    for component in sorted(members, key=lambda m: (-len(m), int(m[0]))):
+        min(groups, key=len).extend(int(j) for j in component)
+    first, second, third = (np.array(sorted(g), dtype=np.intp) for g in sorted(groups, key=min))
+    return Views((first, second, third), float(tolerance), largest_cross_edge(sparse, (first, second, third)))
+
+
+def largest_cross_edge(sparse: Array, groups: tuple[NDArray[np.intp], ...]) -> float:
+    """The strongest |S_ij| with i and j in different groups."""
+    view = np.empty(len(sparse), dtype=int)
+    for k, group in enumerate(groups):
+        view[group] = k
+    across = view[:, None] != view[None, :]
+    return float(np.abs(sparse[across]).max())
+
+
+def _smallest_balanced_tolerance(strength: Array) -> float:
+    limit = -(-len(strength) // 3)
+    edges = np.unique(np.concatenate([[0.0], strength[np.triu_indices(len(strength), 1)]]))
+    low, high = 0, len(edges) - 1  # at the largest edge every judge stands alone
+    while low < high:
+        middle = (low + high) // 2
+        count, label = _components(strength, float(edges[middle]))
+        if count >= 3 and np.bincount(label).max() <= limit:
+            high = middle
+        else:
+            low = middle + 1
+    return float(edges[low])
+
+
+def _components(strength: Array, tolerance: float) -> tuple[int, NDArray[np.intp]]:
+    count, label = connected_components(csr_array(strength > tolerance), directed=False)
+    return int(count), label.astype(np.intp)

@@ -1,0 +1,165 @@
+"""Runs one judge over its pending items, inline or on Ray actors, and hands each batch to a sink.
+
+Belongs here: batching, actors, what is in flight. Does not: which items are pending, or where a batch is
+kept; both are the caller's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from care_ops.errors import JudgeError
+from judges.engines.base import Engine, Recording, build_engine
+from judges.items import Item, Score
+from judges.spec import JudgeSpec
+
+Sink = Callable[[Sequence[Score]], None]
+
+_BATCH_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class PoolConfig:
+    """How judges are run.
+
+    Attributes
+    ----------
+    mode : {"inline", "ray"}
+        ``inline`` runs in this process; ``ray`` starts actors on ``RAY_ADDRESS`` or an embedded Ray.
+    actors : int
+        Actors a judge.
+    in_flight : int
+        Batches handed to each actor ahead of its answers.
+    num_gpus : float
+        GPUs an actor asks for.
+    """
+
+    mode: str = "inline"
+    actors: int = 1
+    in_flight: int = 2
+    num_gpus: float = 0.0
+
+
+def run_judge(
+    spec: JudgeSpec,
+    items: Sequence[Item],
+    sink: Sink,
+    *,
+    config: PoolConfig,
+    recordings: Mapping[str, Recording] | None = None,
+) -> int:
+    """Score ``items`` and hand each finished batch to ``sink`` in this process.
+
+    Parameters
+    ----------
+    spec : JudgeSpec
+    items : sequence of Item
+        The pending ones only.
+    sink : callable
+        Given a batch of scores; returns once the batch is safe. A batch counts as done only then.
+    config : PoolConfig
+    recordings : mapping, optional
+        For recorded judges.
+
+    Returns
+    -------
+    int
+        Items scored.
+
+    Raises
+    ------
+    JudgeError
+        The judge cannot be built, or an actor did not answer in time.
+    """
+    if not items:
+        return 0
+    batches = [items[k : k + spec.batch_size] for k in range(0, len(items), spec.batch_size)]
+    done = 0
+    for scores in _answers(spec, batches, config, recordings):
+        sink(scores)
+        done += len(scores)
+    return done
+
+
+def _answers(
+    spec: JudgeSpec,
+    batches: Sequence[Sequence[Item]],
+    config: PoolConfig,
+    recordings: Mapping[str, Recording] | None,
+) -> Iterator[list[Score]]:
+    if config.mode == "inline":
+        engine = build_engine(spec, recordings)
+        yield from (engine.score(batch) for batch in batches)
+    elif config.mode == "ray":
+        yield from _ray_answers(spec, batches, config, recordings)
+    else:
+        raise JudgeError(f"pool: no mode {config.mode!r}; use inline or ray")
+
+
+class _Worker:
+    """Holds one engine; batches are stateless, so a restarted actor can answer them again."""
+
+    def __init__(self, spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> None:
+        self._engine: Engine = build_engine(spec, recordings)
+
+    def score(self, batch: Sequence[Item]) -> list[Score]:
+        return self._engine.score(batch)
+
+
+def _ray_answers(
+    spec: JudgeSpec,
+    batches: Sequence[Sequence[Item]],
+    config: PoolConfig,
+    recordings: Mapping[str, Recording] | None,
+) -> Iterator[list[Score]]:
+    import ray
+
+    with ray_session():
+        remote: Any = ray.remote(max_restarts=2, max_task_retries=2, num_cpus=0, num_gpus=config.num_gpus)(_Worker)
+        workers = [remote.remote(spec, recordings) for _ in range(min(config.actors, len(batches)))]
+        try:
+            waiting = list(reversed(batches))
+            running: dict[Any, Any] = {}
+            for worker in workers * config.in_flight:
+                if waiting:
+                    running[worker.score.remote(waiting.pop())] = worker
+            while running:
+                ready, _ = ray.wait(list(running), num_returns=1, timeout=_BATCH_TIMEOUT_S)
+                if not ready:
+                    raise JudgeError(
+                        f"judge {spec.name!r}: no batch of {spec.batch_size} came back in "
+                        f"{_BATCH_TIMEOUT_S:.0f} s; lower batch_size, or see the actor's log"
+                    )
+                worker = running.pop(ready[0])
+                scores: list[Score] = ray.get(ready[0])
+                if waiting:
+                    running[worker.score.remote(waiting.pop())] = worker
+                yield scores
+        finally:
+            for worker in workers:
+                ray.kill(worker)
+
+
+class ray_session:
+    """Ray for the duration of a block: the cluster at ``RAY_ADDRESS``, one already up, or an embedded one.
+
+    Only what this block started is shut down at its end.
+    """
+
+    def __enter__(self) -> None:
+        import ray
+
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            address = os.environ.get("RAY_ADDRESS")
+            options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
+            ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+
+    def __exit__(self, *exc: object) -> None:
+        import ray
+
+        if self._ours:
+            ray.shutdown()

@@ -1,0 +1,99 @@
+"""The registry of program judges.
+
+Belongs here: the decorator, the look-up and the version of a program. Does not: any judge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from care_ops.errors import JudgeError
+from judges.items import Item
+
+Function = Callable[[Item], float | None]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A registered program.
+
+    Attributes
+    ----------
+    name : str
+    function : callable
+        Item to score, or None to abstain.
+    scale : (low, high)
+    family, criterion : str
+        What kind of evidence it reads; families are declared, never guessed.
+    revision : str
+        Hash of the source of the file that defines it.
+    """
+
+    name: str
+    function: Function
+    scale: tuple[float, float]
+    family: str
+    criterion: str
+    revision: str
+
+    @property
+    def description(self) -> str:
+        """First line of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+
+_PROGRAMS: dict[str, Program] = {}
+
+
+def program_judge(
+    name: str, *, family: str, criterion: str, scale: tuple[float, float] = (0.0, 10.0)
+) -> Callable[[Function], Function]:
+    """Register a function ``Item -> score or None`` as a judge.
+
+    Raises
+    ------
+    JudgeError
+        Another program has this name.
+    """
+
+    def register(function: Function) -> Function:
+        if name in _PROGRAMS and _PROGRAMS[name].function.__module__ != function.__module__:
+            raise JudgeError(f"program judge {name!r} is defined twice; rename one")
+        source = inspect.getsource(inspect.getmodule(function) or function)
+        revision = hashlib.sha256(source.encode()).hexdigest()
+        _PROGRAMS[name] = Program(name, function, scale, family, criterion, revision)
+        return function
+
+    return register
+
+
+def find(name: str) -> Program:
+    """The program of this name.
+
+    Raises
+    ------
+    JudgeError
+        There is none.
+    """
+    _load_built_in()
+    if name not in _PROGRAMS:
+        raise JudgeError(f"no program judge {name!r}; there are {', '.join(sorted(_PROGRAMS))}")
+    return _PROGRAMS[name]
+
+
+def names() -> list[str]:
+    """Names of all registered programs, sorted."""
+    _load_built_in()
+    return sorted(_PROGRAMS)
+
+
+def _load_built_in() -> None:
+    package = importlib.import_module("judges.programs")
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name not in ("registry", "text"):
+            importlib.import_module(f"judges.programs.{module.name}")

@@ -1,0 +1,5 @@
+"""``python -m orchestration.cli``."""
+
+from orchestration.cli.app import main
+
+main()

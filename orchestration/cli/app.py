@@ -1,0 +1,29 @@
+"""The ``care`` command."""
+
+from __future__ import annotations
+
+import warnings
+
+import typer
+
+from orchestration.cli.fit import fit
+from orchestration.cli.run import run
+from orchestration.cli.setup import doctor, init
+from orchestration.cli.show import report, status, ui
+
+app = typer.Typer(
+    name="care",
+    help="One trustworthy score per item out of many biased judges.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (run, fit, status, report, ui, init, doctor):
+    app.command()(command)
+
+
+def main() -> None:
+    """Entry point."""
+    # Dagster's beta notices are for us, who pin it, not for whoever runs a command.
+    warnings.filterwarnings("ignore", message=".*currently in (beta|preview).*")
+    app()

@@ -1,0 +1,63 @@
+"""What commands share: consoles, tables, JSON, and errors that end a command without a traceback.
+
+Exit codes: 0 done, 1 failed, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from care_ops.errors import CareError, InputError
+
+_WIDTH = None if sys.stdout.isatty() else 160  # tables in a log are not cut
+
+console = Console(width=_WIDTH)
+errors = Console(stderr=True)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def speaking_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Print a ``CareError`` as one message and leave with its exit code."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except CareError as error:
+            errors.print("error:", style="bold red", end=" ")
+            errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
+
+    return wrapped
+
+
+def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> None:
+    """Print rows as a table, or as JSON on standard output."""
+    if as_json:
+        sys.stdout.write(json.dumps(list(rows), indent=1, default=str) + "\n")
+        return
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for name in rows[0] if rows else ():
+        numeric = all(isinstance(row[name], (int, float)) or row[name] is None for row in rows)
+        table.add_column(name, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(cell(value) for value in row.values()))
+    console.print(table)
+
+
+def cell(value: Any) -> str:
+    """A value as text; floats with three decimals, nothing for None."""
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

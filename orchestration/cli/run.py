@@ -1,0 +1,90 @@
+"""``care run``: bring a workspace up to date."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestration.cli.output import console, errors, show, speaking_errors
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+
+_METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
+
+
+@speaking_errors
+def run(
+    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    testset: Annotated[str | None, typer.Option(help="Only this test set.")] = None,
+    judge: Annotated[str | None, typer.Option(help="Only this judge's inference and scores.")] = None,
+    select: Annotated[str | None, typer.Option(help="Only these assets, in Dagster's selection syntax.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Materialise everything that is stale, and nothing else."""
+    from orchestration.definitions import build_defs
+    from orchestration.runner import Launch, run_stale, workspace_instance
+    from orchestration.workspace import load_workspace
+
+    started = time.perf_counter()
+    loaded = load_workspace(workspace)
+    _must_be_known(loaded, testset, judge)
+    with workspace_instance(loaded) as instance, errors.status("looking for what is stale") as spinner:
+
+        def progress(launch: Launch, number: int, total: int) -> None:
+            spinner.update(f"[{number + 1}/{total}] {launch.label}")
+            errors.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
+
+        outcome = run_stale(
+            build_defs(loaded.root),
+            loaded,
+            instance,
+            selection=select,
+            testset=testset,
+            judge=judge,
+            progress=progress,
+        )
+    seconds = time.perf_counter() - started
+    rows = results(loaded)
+    if json:
+        show(rows, "", as_json=True)
+    elif rows:
+        show(rows, "Aggregates against gold", as_json=False)
+    for label, message in outcome.failures.items():
+        errors.print(f"failed: {label}: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    done = len(outcome.materialised)
+    words = f"{done} asset partitions materialised" if done else "nothing to do"
+    errors.print(f"{words} in {seconds:.1f} s")
+    index = loaded.report_folder / "index.html"
+    if index.exists() and not json:
+        console.print(f"report: {index}", highlight=False, soft_wrap=True)
+    if outcome.failures:
+        raise typer.Exit(1)
+
+
+def results(workspace: Workspace) -> list[dict[str, Any]]:
+    """The latest evaluation of every test set, empty where there is none."""
+    if not workspace.warehouse.path.exists():
+        return []
+    with workspace.warehouse.reader() as connection:
+        found = connection.execute(
+            "SELECT f.testset, f.aggregator, f.labels_used AS labels, e.n, e.auc, e.tau, e.accuracy, e.mae, "
+            "e.mae_filled FROM latest_fits f JOIN evaluations e USING (fit_id)"
+        )
+        names = [column[0] for column in found.description or ()]
+        rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    order = {name: k for k, name in enumerate(workspace.fit.aggregators)}
+    rows = [row for row in rows if row["testset"] in workspace.testsets and row["aggregator"] in order]
+    rows.sort(key=lambda row: (row["testset"], order[row["aggregator"]]))
+    empty = [m for m in _METRICS if all(row[m] is None for row in rows)]
+    return [{k: v for k, v in row.items() if k not in empty} for row in rows]
+
+
+def _must_be_known(workspace: Workspace, testset: str | None, judge: str | None) -> None:
+    if testset is not None:
+        workspace.testset(testset)
+    if judge is not None:
+        workspace.judge(judge)

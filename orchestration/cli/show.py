@@ -1,0 +1,114 @@
+"""``care status``, ``care report``, ``care ui``: look at a workspace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestration.cli.output import console, errors, show, speaking_errors
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from assets.workspace import Workspace
+
+
+@speaking_errors
+def status(
+    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Judges by test sets: how many scores, and what is missing, stale or failed."""
+    from orchestration.runner import workspace_instance
+    from orchestration.workspace import load_workspace
+
+    loaded = load_workspace(workspace)
+    with workspace_instance(loaded) as instance:
+        slices = slice_states(loaded, instance)
+    if json:
+        show([{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()], "", as_json=True)
+        return
+    rows = [
+        {"judge": judge, **{testset: slices.get((judge, testset), "") for testset in sorted(loaded.testsets)}}
+        for judge in sorted(loaded.judges)
+    ]
+    show(rows, f"{loaded.root}", as_json=False)
+    console.print("scores / items; empty: the judge does not score the test set", style="dim")
+
+
+def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tuple[str, str], str]:
+    """State of each slice: ``ok / items``, ``missing``, ``stale`` or ``failed``."""
+    from assets.partitions import JUDGES, SLICES, slice_key
+    from orchestration.observe import observe
+    from orchestration.runner import partition_statuses
+
+    scored = partition_statuses(instance, "scores", SLICES)
+    judged = partition_statuses(instance, "judge_inference", JUDGES)
+    changed = {(e.asset_key.to_user_string(), e.partition) for e in observe(workspace, instance).events}
+    counts = _slice_counts(workspace)
+    states: dict[tuple[str, str], str] = {}
+    for judge in sorted(workspace.judges):
+        for testset in workspace.testsets_of(judge):
+            key = str(slice_key(judge, testset))
+            if scored.get(key) == "FAILED" or judged.get(judge) == "FAILED":
+                state = "failed"
+            elif (judge, testset) not in counts or scored.get(key) != "MATERIALIZED":
+                state = "missing"
+            elif ("source", testset) in changed or ("judge_spec", judge) in changed:
+                state = "stale"
+            else:
+                state = "{} / {}".format(*counts[judge, testset])
+            states[judge, testset] = state
+    return states
+
+
+def _slice_counts(workspace: Workspace) -> dict[tuple[str, str], tuple[int, int]]:
+    if not workspace.warehouse.path.exists():
+        return {}
+    with workspace.warehouse.reader() as connection:
+        rows = connection.execute("SELECT judge, testset, n_ok, n_items FROM slices").fetchall()
+    return {(row[0], row[1]): (row[2], row[3]) for row in rows}
+
+
+@speaking_errors
+def report(
+    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+) -> None:
+    """Say where the report lies, or open it."""
+    from care_ops.errors import InputError
+    from orchestration.workspace import load_workspace
+
+    index = load_workspace(workspace).report_folder / "index.html"
+    if not index.exists():
+        raise InputError(f"{index}: there is no report yet; run `care run --workspace {workspace}` first")
+    console.print(str(index), highlight=False, soft_wrap=True)
+    if open_:
+        webbrowser.open(index.as_uri())
+
+
+@speaking_errors
+def ui(
+    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
+) -> None:
+    """Dagster's UI and daemon over the workspace, on localhost, until interrupted."""
+    from orchestration.runner import dagster_home
+    from orchestration.workspace import load_workspace
+
+    loaded = load_workspace(workspace)
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(dagster_home(loaded)),
+        "CARE_WORKSPACE": str(loaded.root),
+    }
+    errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
+    command = [sys.executable, "-m", "dagster", "dev", "-m", "orchestration.definitions", "-h", "127.0.0.1"]
+    done: Any = subprocess.run([*command, "-p", str(port)], env=environment, check=False)
+    raise typer.Exit(0 if done.returncode in (0, 130, -2) else 1)

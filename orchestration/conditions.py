@@ -1,0 +1,62 @@
+"""When an asset is stale: the one rule, used by the daemon and by ``care run`` alike (law 11).
+
+Belongs here: automation conditions. Does not: evaluating them (``runner``, or Dagster's daemon).
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+AC = dg.AutomationCondition
+
+
+def stale() -> dg.AutomationCondition:
+    """Missing, or its code or any input has changed since it was last asked for; tried once more on failure.
+
+    A change is latched until the asset is requested, so that one that comes while something upstream
+    still runs is not lost.
+    """
+    reset = AC.newly_requested() | AC.initial_evaluation()
+    return (
+        (
+            (AC.missing() & ~AC.execution_failed())
+            | AC.code_version_changed().since(reset)
+            | AC.any_deps_match(AC.data_version_changed()).since(reset)
+            | AC.execution_failed().newly_true()
+        )
+        & ~AC.any_deps_in_progress()
+        & ~AC.in_progress()
+    ).with_label("stale")
+
+
+def from_all_inputs() -> dg.AutomationCondition:
+    """Stale, once every input is there: for stages that cannot start without one."""
+    return (stale() & ~AC.any_deps_missing()).with_label("stale, all inputs there")
+
+
+def from_any_input() -> dg.AutomationCondition:
+    """Stale, once some input is there and no other is still on its way: one that failed does not hold up the rest."""
+    on_its_way = AC.missing() & ~AC.execution_failed()
+    return (stale() & AC.any_deps_match(~AC.missing()) & ~AC.any_deps_match(on_its_way)).with_label(
+        "stale, inputs there or failed"
+    )
+
+
+def for_reports() -> dg.AutomationCondition:
+    """As ``from_all_inputs``, held back while a blocking check upstream fails."""
+    return (from_all_inputs() & AC.all_deps_blocking_checks_passed()).with_label("stale, checks passed")
+
+
+CONDITIONS: dict[str, dg.AutomationCondition] = {
+    "items": from_all_inputs(),
+    "judge_inference": from_any_input(),
+    "scores": from_all_inputs(),
+    "panel": from_any_input(),
+    "moments": from_all_inputs(),
+    "structure": from_all_inputs(),
+    "aggregates": from_all_inputs(),
+    "evaluation": from_all_inputs(),
+    "factors": from_all_inputs(),
+    "report": for_reports(),
+    "report_index": from_any_input(),
+}

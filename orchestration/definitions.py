@@ -1,0 +1,80 @@
+"""CARE's Dagster definitions over one workspace.
+
+``defs`` reads the workspace named by ``CARE_WORKSPACE`` (by default the current folder); a team that has
+a Dagster of its own calls ``build_defs`` with its folder.
+
+Belongs here: putting the pieces together. Does not: any of the pieces.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from assets.evaluation import evaluation
+from assets.external import EXTERNAL
+from assets.factors import factors
+from assets.fits import aggregates
+from assets.inference import judge_inference
+from assets.items import items
+from assets.moments import moments
+from assets.panel import panel
+from assets.report.asset import report, report_index
+from assets.scores import scores
+from assets.structure import structure
+from assets.workspace import Workspace
+from orchestration.conditions import CONDITIONS
+from orchestration.sensors import build_sensors
+from orchestration.workspace import load_workspace
+
+ASSETS = (
+    items,
+    judge_inference,
+    scores,
+    panel,
+    moments,
+    structure,
+    aggregates,
+    evaluation,
+    factors,
+    report,
+    report_index,
+)
+
+
+def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = None) -> dg.Definitions:
+    """Definitions over the workspace at ``root``.
+
+    Parameters
+    ----------
+    root : Path, optional
+        Folder of care.yaml; by default ``CARE_WORKSPACE`` or the current folder, read anew by each run,
+        so that a new judge needs no restart.
+    resources : mapping, optional
+        Replaces resources by name; ``workspace`` is a ``Workspace``.
+    """
+
+    def load() -> Workspace:
+        return load_workspace(root or Path(os.environ.get("CARE_WORKSPACE", ".")))
+
+    @dg.resource(description="The workspace: folders, specifications, settings.")
+    def workspace(_context: dg.InitResourceContext) -> Workspace:
+        return load()
+
+    conditioned = [
+        asset.map_asset_specs(
+            lambda spec: spec.replace_attributes(automation_condition=CONDITIONS[spec.key.to_user_string()])
+        )
+        for asset in ASSETS
+    ]
+    return dg.Definitions(
+        assets=[*EXTERNAL, *conditioned],
+        resources={"workspace": workspace, **(resources or {})},
+        sensors=build_sensors(load),
+        executor=dg.in_process_executor,
+    )
+
+
+defs = build_defs()

@@ -1,0 +1,317 @@
+"""``care run``: ask the conditions what is stale and materialise it, until nothing is.
+
+The workspace's own definitions run in this process on its own Dagster instance, so the UI shows every
+run; what is stale is decided by the conditions that the daemon uses.
+
+Belongs here: the loop, and turning requests into runs. Does not: the rule (``conditions``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
+from assets.workspace import Workspace
+from orchestration.observe import observe, report
+from warehouse.parts import write_bytes
+
+_MOST_TICKS = 40
+_RANGE_START = "dagster/asset_partition_range_start"
+_RANGE_END = "dagster/asset_partition_range_end"
+_ORDER = (
+    "items",
+    "judge_inference",
+    "scores",
+    "panel",
+    "moments",
+    "structure",
+    "aggregates",
+    "evaluation",
+    "factors",
+    "report",
+    "report_index",
+)
+_BATCHED = ("judge_inference", "scores")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One run to be started: assets that share a partition or a range of partitions."""
+
+    assets: tuple[str, ...]
+    partitions: tuple[str | None, ...]
+    tags: dict[str, str]
+
+    @property
+    def label(self) -> str:
+        """What a person reads."""
+        first = self.partitions[0]
+        where = "" if first is None else f" {first}" if len(self.partitions) == 1 else f" x {len(self.partitions)}"
+        return f"{' > '.join(self.assets)}{where}"
+
+
+@dataclass
+class Outcome:
+    """What a ``care run`` did.
+
+    Attributes
+    ----------
+    materialised : list of (asset, partition)
+    failures : dict label -> message
+    """
+
+    materialised: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, "str | None"]])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+
+
+Progress = Callable[[Launch, int, int], None]
+
+
+def dagster_home(workspace: Workspace) -> Path:
+    """The folder of the workspace's Dagster instance, made on first use."""
+    home = workspace.data / "dagster"
+    home.mkdir(parents=True, exist_ok=True)
+    settings = home / "dagster.yaml"
+    if not settings.exists():
+        settings.write_text(
+            "telemetry:\n  enabled: false\n"
+            "run_retries:\n  enabled: true\n  max_retries: 2\n  retry_on_asset_or_op_failure: false\n"
+            "concurrency:\n  pools:\n    granularity: op\n    default_limit: 1\n"
+        )
+    return home
+
+
+@contextmanager
+def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
+    """The workspace's own Dagster instance."""
+    previous = os.environ.get("DAGSTER_HOME")
+    os.environ["DAGSTER_HOME"] = str(dagster_home(workspace))
+    try:
+        with dg.DagsterInstance.get() as instance:
+            yield instance
+    finally:
+        if previous is None:
+            os.environ.pop("DAGSTER_HOME", None)
+        else:
+            os.environ["DAGSTER_HOME"] = previous
+
+
+def run_stale(
+    defs: dg.Definitions,
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    *,
+    selection: str | None = None,
+    testset: str | None = None,
+    judge: str | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Materialise all that is stale, stage by stage.
+
+    Parameters
+    ----------
+    selection : str, optional
+        Dagster's asset selection syntax; only these assets.
+    testset, judge : str, optional
+        Only partitions of this test set or judge.
+    progress : callable, optional
+        Told of each run before it starts: the launch, its number, how many this tick has.
+    """
+    cursor = Cursor(workspace)
+    state = cursor.load()
+    if state is None:
+        # The baseline: a first night that is killed must not take what changes meanwhile for the start.
+        state = dg.evaluate_automation_conditions(defs, instance).cursor
+        cursor.save(state)
+    report(observe(workspace, instance), instance)
+    chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
+    wanted = Wanted({key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}, testset, judge)
+    narrowed = selection is not None or testset is not None or judge is not None
+    outcome, tried = Outcome(), set[tuple[str, str | None]]()
+    requested = _failed(defs, instance)
+    for _ in range(_MOST_TICKS):
+        result = dg.evaluate_automation_conditions(defs, instance, cursor=state)
+        for asset in _ORDER:
+            requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
+        # A narrowed run leaves the cursor alone: what it does not materialise stays requested.
+        fresh = {
+            a: {p for p in ps if wanted.has(a, p) and not (narrowed and (a, p) in tried)} for a, ps in requested.items()
+        }
+        launches = plan(fresh, instance)
+        if not launches:
+            if not narrowed:
+                cursor.save(result.cursor)
+            break
+        for number, launch in enumerate(launches):
+            if progress is not None:
+                progress(launch, number, len(launches))
+            _execute(defs, instance, launch, outcome)
+            tried.update((asset, p) for asset in launch.assets for p in launch.partitions)
+        if not narrowed:
+            # Only now: a run killed before this line sees the same changes again.
+            state = result.cursor
+            cursor.save(state)
+        requested = {}
+    return outcome
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a ``care run`` was narrowed to."""
+
+    assets: set[str]
+    testset: str | None
+    judge: str | None
+
+    def has(self, asset: str, partition: str | None) -> bool:
+        """Whether this partition of this asset is to be run."""
+        if asset not in self.assets:
+            return False
+        if partition is None:
+            return True
+        judge, testset = split_partition(asset, partition)
+        judge_fits = self.judge is None or judge is None or judge == self.judge
+        return judge_fits and (self.testset is None or testset is None or testset == self.testset)
+
+
+class Cursor:
+    """Up to where ``care run`` has acted on the conditions; the daemon keeps its own."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._path = dagster_home(workspace) / "care_run_cursor.json"
+
+    def load(self) -> Any:
+        """The cursor, or None before the first run."""
+        from dagster_shared.serdes import deserialize_value
+
+        return deserialize_value(self._path.read_text()) if self._path.exists() else None
+
+    def save(self, cursor: Any) -> None:
+        """Replace the cursor."""
+        from dagster_shared.serdes import serialize_value
+
+        write_bytes(self._path, serialize_value(cursor).encode())
+
+
+def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]:
+    """(judge, test set) of a partition key; None for a dimension that the asset lacks."""
+    if asset == "scores":
+        judge, _, testset = partition.partition("|")
+        return judge, testset
+    return (partition, None) if asset == "judge_inference" else (None, partition)
+
+
+def plan(requested: dict[str, set[str | None]], instance: dg.DagsterInstance) -> list[Launch]:
+    """Turn requested partitions into runs, in the order of the stages.
+
+    Judges are batched: neighbouring partitions share a run, so that a fresh deployment starts tens of
+    runs, not thousands. Other assets that ask for the same partition share one.
+    """
+    launches: list[Launch] = []
+    judges = instance.get_dynamic_partitions(str(JUDGES.name))
+    testsets = instance.get_dynamic_partitions(str(TESTSETS.name))
+    by_partition: dict[str | None, list[str]] = {}
+    for asset in _ORDER:
+        partitions = requested.get(asset, set())
+        if asset == "judge_inference":
+            present = {p for p in partitions if p in judges}
+            launches += [_range(asset, run[0], run[-1], run) for run in _neighbours(present, judges)]
+        elif asset == "scores":
+            launches += _grids(partitions, judges, testsets)
+        else:
+            for partition in partitions:
+                if partition is None or partition in testsets:
+                    by_partition.setdefault(partition, []).append(asset)
+    ordered = sorted(by_partition.items(), key=lambda entry: (_ORDER.index(entry[1][0]), str(entry[0])))
+    launches += [Launch(tuple(assets), (partition,), {}) for partition, assets in ordered]
+    return sorted(launches, key=lambda launch: _ORDER.index(launch.assets[0]))
+
+
+def _neighbours(wanted: Set[str | None], every: Sequence[str]) -> list[list[str]]:
+    """Maximal stretches of ``every`` that are all wanted."""
+    stretches: list[list[str]] = [[]]
+    for name in every:
+        if name in wanted:
+            stretches[-1].append(name)
+        elif stretches[-1]:
+            stretches.append([])
+    return [stretch for stretch in stretches if stretch]
+
+
+def _grids(partitions: set[str | None], judges: Sequence[str], testsets: Sequence[str]) -> list[Launch]:
+    """Slices as rectangles of neighbouring judges and neighbouring test sets."""
+    by_judge: dict[str, set[str]] = {}
+    for partition in partitions:
+        judge, testset = split_partition("scores", str(partition))
+        if judge in judges and testset in testsets:
+            by_judge.setdefault(str(judge), set()).add(str(testset))
+    launches: list[Launch] = []
+    while by_judge:
+        pattern = next(by_judge[j] for j in judges if j in by_judge)
+        alike = {j for j, wanted in by_judge.items() if wanted == pattern}
+        for rows in _neighbours(alike, judges):
+            for columns in _neighbours(pattern, testsets):
+                keys = [str(slice_key(j, t)) for j in rows for t in columns]
+                launches.append(_range("scores", keys[0], keys[-1], keys))
+        by_judge = {j: wanted for j, wanted in by_judge.items() if j not in alike}
+    return launches
+
+
+def _range(asset: str, first: str, last: str, partitions: Sequence[str]) -> Launch:
+    return Launch((asset,), tuple(partitions), {_RANGE_START: first, _RANGE_END: last})
+
+
+def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:
+    job = defs.resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
+        partition_key=None if launch.tags else launch.partitions[0],
+        tags={**launch.tags, "care/launched_by": "care run"},
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        raise_on_error=False,
+    )
+    for event in result.all_events:
+        if event.is_step_materialization:
+            done = event.step_materialization_data.materialization
+            outcome.materialised.append((done.asset_key.to_user_string(), done.partition))
+        elif event.is_step_failure:
+            outcome.failures[launch.label] = _message(event)
+
+
+def _message(event: Any) -> str:
+    """The failure's own words, without the stack."""
+    error = event.step_failure_data.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    user = event.step_failure_data.user_failure_data
+    if user is not None and user.description:
+        return str(user.description)
+    return error.message.strip().split("\n")[0] if error is not None else "the step failed"
+
+
+def _failed(defs: dg.Definitions, instance: dg.DagsterInstance) -> dict[str, set[str | None]]:
+    """Partitions whose last run failed: a person who runs again wants them tried again."""
+    failed: dict[str, set[str | None]] = {}
+    for asset, definition in (
+        ("judge_inference", JUDGES),
+        ("scores", SLICES),
+        *((a, TESTSETS) for a in _ORDER if a not in (*_BATCHED, "report_index")),
+    ):
+        statuses = partition_statuses(instance, asset, definition)
+        failed[asset] = {p for p, status in statuses.items() if status == "FAILED"}
+    return failed
+
+
+def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.PartitionsDefinition) -> dict[str, str]:
+    """Status by partition: MATERIALIZED, FAILED, IN_PROGRESS; partitions never run are left out."""
+    keys = definition.get_partition_keys(dynamic_partitions_store=instance)
+    found = instance.get_status_by_partition(dg.AssetKey(asset), keys, definition) or {}
+    return {str(key): status.value for key, status in found.items() if status is not None}

@@ -1,0 +1,179 @@
+"""care.yaml and the folders beside it, read into a ``Workspace``.
+
+Belongs here: the file's form, its validation, templates of a new workspace. Does not: what the settings
+do (``assets``, ``care_ops``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from assets.workspace import MomentsConfig, Workspace
+from care_ops.aggregators import REGISTRY
+from care_ops.aggregators.care_svd import StructureConfig
+from care_ops.anchors import Anchors
+from care_ops.errors import InputError
+from care_ops.fit import FitConfig
+from care_ops.quality import AdmissionRule
+from judges.pool import PoolConfig
+from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
+from warehouse.sources.files import read_labels, recorded_judges
+from warehouse.testsets import FilesSource, TestsetSpec, resolve
+
+CARE_YAML = "care.yaml"
+
+
+class PanelSettings(BaseModel):
+    """``panel``: who is admitted. See ``care_ops.quality.AdmissionRule``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    admit: Literal["rule", "all"] = "rule"
+    max_missing: float = Field(default=0.10, ge=0, le=1)
+    max_mode_share: float = Field(default=0.95, gt=0, le=1)
+    min_entropy: float = Field(default=0.20, ge=0)
+    min_return: float = Field(default=0.30, ge=0, le=1)
+    min_gain: float = Field(default=0.25, ge=0, le=2)
+    report_agreement: float = Field(default=0.0, ge=-1, le=1)
+
+
+class FitSettings(BaseModel):
+    """``fit``: aggregators and penalties."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    aggregators: tuple[str, ...] = tuple(REGISTRY)
+    program: Literal["frobenius", "dtrace"] = "frobenius"
+    gamma: float = Field(default=1.0, gt=0)
+    tau: float = Field(default=0.5, gt=0)
+    seed: int = 0
+
+
+class JudgingSettings(BaseModel):
+    """``judging``: where judges run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    mode: Literal["inline", "ray"] = "inline"
+    actors: int = Field(default=1, ge=1)
+    in_flight: int = Field(default=2, ge=1)
+    num_gpus: float = Field(default=0.0, ge=0)
+
+
+class MomentsSettings(BaseModel):
+    """``moments``: in this process or on Dask."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dask_workers: int = Field(default=0, ge=0)
+    dask_address: str | None = None
+    threshold_rows: int = Field(default=5_000_000, ge=0)
+    rows_per_shard: int = Field(default=131_072, ge=1)
+
+
+class Settings(BaseModel):
+    """care.yaml."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    data: str = "data"
+    judges: str = "judges"
+    testsets: str = "testsets"
+    panel: PanelSettings = PanelSettings()
+    fit: FitSettings = FitSettings()
+    judging: JudgingSettings = JudgingSettings()
+    moments: MomentsSettings = MomentsSettings()
+    anchors: dict[str, str] = Field(default={}, description="test set -> file of item_id, label")
+
+
+def load_workspace(root: Path) -> Workspace:
+    """Read care.yaml, the test sets, the judges and the anchors.
+
+    Raises
+    ------
+    InputError
+        A file is missing or invalid; the message names file and field.
+    """
+    root = root.absolute()
+    path = root / CARE_YAML
+    if not path.exists():
+        raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
+    try:
+        settings = Settings.model_validate(load_yaml(path) if path.stat().st_size else {})
+    except ValidationError as error:
+        raise InputError(f"{path}: {explain(error)}") from error
+    testsets = _load_testsets(root / settings.testsets)
+    judges = _load_judges(root, settings, testsets)
+    structure = StructureConfig(settings.fit.program, settings.fit.gamma, settings.fit.tau)
+    workspace = Workspace(
+        root=root,
+        data=(root / settings.data).absolute(),
+        testsets=testsets,
+        judges=judges,
+        admission=AdmissionRule(**settings.panel.model_dump()),
+        fit=FitConfig(settings.fit.aggregators, None, structure, settings.fit.seed),
+        pool=PoolConfig(**settings.judging.model_dump()),
+        moments=MomentsConfig(**settings.moments.model_dump()),
+    )
+    anchors = {
+        workspace.testset(name).name: Anchors(read_labels(resolve(file, root)))
+        for name, file in settings.anchors.items()
+    }
+    return replace(workspace, anchors=anchors)
+
+
+def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
+    testsets: dict[str, TestsetSpec] = {}
+    for path in _yaml_files(folder):
+        data: dict[str, Any] = {"name": path.stem, **load_yaml(path)}
+        try:
+            spec = TestsetSpec.model_validate(data)
+        except ValidationError as error:
+            raise InputError(f"{path}: {explain(error)}") from error
+        if spec.name in testsets:
+            raise InputError(f"{path}: test set {spec.name!r} is defined twice; rename one")
+        testsets[spec.name] = spec
+    return testsets
+
+
+def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
+    judges: dict[str, JudgeSpec] = {}
+    for path in _yaml_files(root / settings.judges):
+        spec = load_spec(path)
+        if spec.name in judges:
+            raise InputError(f"{path}: judge {spec.name!r} is defined twice; rename one")
+        judges[spec.name] = spec
+    for testset in testsets.values():
+        source = testset.source
+        if not isinstance(source, FilesSource) or source.scores is None:
+            continue
+        path = resolve(source.scores.path, root)
+        for judge in recorded_judges(path, source.scores.columns, source.scores.layout):
+            if source.scores.accepts(judge):
+                _merge_recorded(judges, judge, source.scores.family(judge), testset.name, path)
+    return judges
+
+
+def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:
+    """A judge recorded for several test sets is one judge."""
+    known = judges.get(judge)
+    if known is None:
+        judges[judge] = JudgeSpec(name=judge, family=family, testsets=(testset,), engine=RecordedEngine(column=judge))
+        return
+    if not isinstance(known.engine, RecordedEngine):
+        raise InputError(f"{path}: judge {judge!r} is recorded here, but a judge of that name has a YAML file")
+    if family is not None and known.family is not None and family != known.family:
+        raise InputError(f"{path}: judge {judge!r} declares family {family!r} here and {known.family!r} elsewhere")
+    judges[judge] = known.model_copy(
+        update={"testsets": (*(known.testsets or ()), testset), "family": known.family or family}
+    )
+
+
+def _yaml_files(folder: Path) -> list[Path]:
+    if not folder.exists():
+        return []
+    return sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))

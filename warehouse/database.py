@@ -1,0 +1,407 @@
+"""The DuckDB warehouse: connections, schema, and the writes of each stage.
+
+One process writes or many read; a conflict fails at once, so connections are short and the wait for
+another's lock is ours. Workers never open the database (law 6): it can be rebuilt from the parts.
+
+Belongs here: everything that writes SQL. Does not: reading the score matrix (``matrix``).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from care_ops.errors import WarehouseError
+from warehouse.items import ItemRecord
+from warehouse.parts import content_hash
+
+_LOCK_MESSAGE = "Could not set lock"
+_LOCK_WAIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What one judge has said about one test set.
+
+    Attributes
+    ----------
+    content_hash : str
+        The same for the same scores, whatever their order or age.
+    n_items, n_ok, n_missing : int
+        Items of the test set, scores with status ``ok``, items without any row under the current keys.
+    statuses : dict status -> count
+    """
+
+    content_hash: str
+    n_items: int
+    n_ok: int
+    n_missing: int
+    statuses: dict[str, int]
+
+
+class Warehouse:
+    """The database file of a workspace."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def writer(self) -> Generator[duckdb.DuckDBPyConnection]:
+        """A writing connection, one transaction: committed at the end, rolled back on an error.
+
+        Raises
+        ------
+        WarehouseError
+            Another process held the file for a minute, or the schema is of another version.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = self._connect(read_only=False)
+        try:
+            migrate(connection)
+            connection.begin()
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+        finally:
+            connection.close()
+
+    @contextmanager
+    def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
+        """A reading connection; keep it for milliseconds.
+
+        Raises
+        ------
+        WarehouseError
+            There is no database yet, or another process held it for a minute.
+        """
+        if not self.path.exists():
+            raise WarehouseError(f"{self.path}: there is no warehouse yet; run `care run` first")
+        connection = self._connect(read_only=True)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        while True:
+            try:
+                return duckdb.connect(str(self.path), read_only=read_only)
+            except duckdb.IOException as error:
+                if _LOCK_MESSAGE not in str(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise WarehouseError(
+                        f"{self.path}: another process has held the warehouse for {_LOCK_WAIT_S:.0f} s; "
+                        "close whatever has it open"
+                    ) from error
+                time.sleep(random.uniform(0.02, 0.2))
+
+
+def schema_files() -> list[tuple[int, str]]:
+    """Ordered migrations as (version, SQL)."""
+    folder = resources.files("warehouse") / "schema"
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return [(int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in files]
+
+
+def migrate(connection: duckdb.DuckDBPyConnection) -> None:
+    """Bring an empty database to the current schema.
+
+    Raises
+    ------
+    WarehouseError
+        The database has another version: it is rebuilt from the parts, not altered.
+    """
+    migrations = schema_files()
+    wanted = migrations[-1][0]
+    connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER)")
+    row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
+    found = row[0] if row else None
+    if found == wanted:
+        return
+    if found is not None:
+        raise WarehouseError(
+            f"the warehouse has schema {found}, this version of CARE has {wanted}; delete the database file "
+            "and run `care run`, which rebuilds it from the parts"
+        )
+    connection.begin()
+    for version, sql in migrations:
+        connection.execute(sql)
+        connection.execute("INSERT INTO schema_version VALUES (?)", [version])
+    connection.commit()
+
+
+def replace_testset(
+    connection: duckdb.DuckDBPyConnection,
+    testset: str,
+    records: Sequence[ItemRecord],
+    item_keys: Sequence[str],
+    *,
+    description: str = "",
+    scale: tuple[float, float] | None = None,
+    cut: float | None = None,
+) -> None:
+    """Replace a test set's items; an item keeps its ordinal for as long as it exists."""
+    low, high = scale or (None, None)
+    connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
+    connection.execute("INSERT INTO testsets VALUES (?, ?, ?, ?, ?)", [testset, description, low, high, cut])
+    known = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
+    row = connection.execute(
+        "SELECT coalesce(max(ix), -1) + 1 FROM "
+        "(SELECT max(item_ix) AS ix FROM items UNION ALL SELECT max(item_ix) FROM aggregates)"
+    ).fetchone()
+    fresh = int(row[0]) if row else 0
+    ordinals: list[int] = []
+    for record in records:
+        if record.item_id not in known:
+            known[record.item_id], fresh = fresh, fresh + 1
+        ordinals.append(known[record.item_id])
+    gone = [ix for item_id, ix in known.items() if item_id not in {r.item_id for r in records}]
+    if gone:
+        connection.execute("DELETE FROM scores WHERE list_contains(?, item_ix)", [gone])
+    connection.execute("DELETE FROM items WHERE testset = ?", [testset])
+    table = pa.table(
+        {
+            "item_ix": pa.array(ordinals, pa.int32()),
+            "testset": pa.array([testset] * len(records), pa.string()),
+            "item_id": pa.array([r.item_id for r in records], pa.string()),
+            "row_ix": pa.array(range(len(records)), pa.int32()),
+            "item_key": pa.array(item_keys, pa.string()),
+            "prompt": pa.array([r.prompt for r in records], pa.string()),
+            "response": pa.array([r.response for r in records], pa.string()),
+            "response_2": pa.array([r.response_2 for r in records], pa.string()),
+            "reference": pa.array([r.reference for r in records], pa.string()),
+            "gold": pa.array([r.gold for r in records], pa.float64()),
+            "split_unit": pa.array([r.split_unit for r in records], pa.string()),
+            "metadata": pa.array([json.dumps(r.metadata, default=str) for r in records], pa.string()),
+        }
+    )
+    _insert(connection, "items", table)
+
+
+def replace_slice(
+    connection: duckdb.DuckDBPyConnection,
+    judge: str,
+    testset: str,
+    judge_key: str,
+    parts: pa.Table,
+    *,
+    family: str | None,
+    spec_json: str,
+) -> Slice:
+    """Replace one judge's scores on one test set by the rows under the current keys.
+
+    Parameters
+    ----------
+    parts : pyarrow.Table
+        All rows of the slice's parts (``PartStore.read_scores``); where a batch was scored twice the
+        latest row counts.
+    """
+    judge_ix = _judge_ordinal(connection, judge, family, spec_json)
+    connection.register("parts", parts)
+    try:
+        rows = connection.execute(
+            """
+            SELECT i.item_ix, i.item_id, p.score, p.status, coalesce(p.text_mismatch, false)
+            FROM items i JOIN parts p ON p.item_id = i.item_id AND p.item_key = i.item_key
+            WHERE i.testset = ? AND p.judge_key = ?
+            QUALIFY row_number() OVER (PARTITION BY i.item_ix ORDER BY p.created_at DESC) = 1
+            ORDER BY i.item_ix
+            """,
+            [testset, judge_key],
+        ).fetchall()
+    finally:
+        connection.unregister("parts")
+    row = connection.execute("SELECT count(*) FROM items WHERE testset = ?", [testset]).fetchone()
+    n_items = int(row[0]) if row else 0
+    connection.execute(
+        "DELETE FROM scores WHERE judge_ix = ? AND item_ix IN (SELECT item_ix FROM items WHERE testset = ?)",
+        [judge_ix, testset],
+    )
+    table = pa.table(
+        {
+            "item_ix": pa.array([r[0] for r in rows], pa.int32()),
+            "judge_ix": pa.array([judge_ix] * len(rows), pa.int32()),
+            "value": pa.array([r[2] for r in rows], pa.float64()),
+            "status": pa.array([r[3] for r in rows], pa.string()),
+            "text_mismatch": pa.array([r[4] for r in rows], pa.bool_()),
+        }
+    )
+    _insert(connection, "scores", table)
+    digest = content_hash([r[1:] for r in rows])
+    statuses: dict[str, int] = {}
+    for r in rows:
+        statuses[r[3]] = statuses.get(r[3], 0) + 1
+    connection.execute("DELETE FROM slices WHERE testset = ? AND judge = ?", [testset, judge])
+    connection.execute(
+        "INSERT INTO slices VALUES (?, ?, ?, ?, ?, ?)",
+        [testset, judge, judge_key, digest, n_items, statuses.get("ok", 0)],
+    )
+    return Slice(digest, n_items, statuses.get("ok", 0), n_items - len(rows), statuses)
+
+
+def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
+    """Remove a judge's scores on a test set from the warehouse; its parts stay."""
+    connection.execute(
+        """
+        DELETE FROM scores WHERE judge_ix IN (SELECT judge_ix FROM judges WHERE judge = ?)
+        AND item_ix IN (SELECT item_ix FROM items WHERE testset = ?)
+        """,
+        [judge, testset],
+    )
+    connection.execute("DELETE FROM slices WHERE judge = ? AND testset = ?", [judge, testset])
+
+
+def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: Sequence[Mapping[str, Any]]) -> None:
+    """Replace what admission found about a test set's judges."""
+    connection.execute("DELETE FROM panels WHERE testset = ?", [testset])
+    for check in checks:
+        connection.execute(
+            "INSERT INTO panels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                testset,
+                check["judge"],
+                check["admitted"],
+                check["reason"],
+                check["notes"],
+                check["missing_rate"],
+                check["mode_share"],
+                check["entropy"],
+                _null_if_nan(check["agreement"]),
+                check["out_of_range"],
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """One aggregator's fit as it is stored.
+
+    Attributes
+    ----------
+    fit_id : str
+        Hash of test set, aggregator, inputs, configuration and code.
+    item_ids, estimate, sd, p_quality : columns of equal length
+    judges, weights, loadings : columns of equal length
+    """
+
+    fit_id: str
+    testset: str
+    aggregator: str
+    inputs_fingerprint: str
+    labels_used: int
+    threshold: float | None
+    certificate: str | None
+    details: str
+    code_version: str
+    item_ids: Sequence[str]
+    estimate: pa.Array
+    sd: pa.Array
+    p_quality: pa.Array
+    judges: Sequence[str]
+    weights: Sequence[float | None]
+    loadings: Sequence[Sequence[float] | None]
+
+
+def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
+    """Store a fit; the same fit again replaces itself and becomes the latest."""
+    for table in ("fits", "weights", "aggregates", "evaluations"):
+        connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit.fit_id])
+    connection.execute(
+        "INSERT INTO fits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, now())",
+        [
+            fit.fit_id,
+            fit.testset,
+            fit.aggregator,
+            fit.inputs_fingerprint,
+            fit.labels_used,
+            fit.threshold,
+            fit.certificate,
+            fit.details,
+            fit.code_version,
+        ],
+    )
+    for judge, weight, loading in zip(fit.judges, fit.weights, fit.loadings, strict=True):
+        connection.execute("INSERT INTO weights VALUES (?, ?, ?, NULL, NULL, ?)", [fit.fit_id, judge, weight, loading])
+    incoming = pa.table(
+        {
+            "item_id": pa.array(fit.item_ids, pa.string()),
+            "estimate": fit.estimate,
+            "sd": fit.sd,
+            "p_quality": fit.p_quality,
+        }
+    )
+    connection.register("incoming", incoming)
+    try:
+        connection.execute(
+            """
+            INSERT INTO aggregates
+            SELECT ?, i.item_ix, n.estimate, n.sd, n.p_quality
+            FROM incoming n JOIN items i ON i.item_id = n.item_id AND i.testset = ?
+            """,
+            [fit.fit_id, fit.testset],
+        )
+    finally:
+        connection.unregister("incoming")
+
+
+def store_evaluation(
+    connection: duckdb.DuckDBPyConnection, fit_id: str, labels_used: int, metrics: Mapping[str, Any]
+) -> None:
+    """Replace the evaluation of one fit."""
+    connection.execute("DELETE FROM evaluations WHERE fit_id = ?", [fit_id])
+    connection.execute(
+        "INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            fit_id,
+            metrics["n"],
+            labels_used,
+            metrics["tau"],
+            metrics["auc"],
+            metrics["mae"],
+            metrics["mae_filled"],
+            metrics["accuracy"],
+            metrics["balanced_accuracy"],
+        ],
+    )
+
+
+def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
+    row = connection.execute("SELECT judge_ix FROM judges WHERE judge = ?", [judge]).fetchone()
+    if row:
+        connection.execute(
+            "UPDATE judges SET family = ?, spec_json = ? WHERE judge = ? "
+            "AND (family IS DISTINCT FROM ? OR spec_json <> ?)",
+            [family, spec_json, judge, family, spec_json],
+        )
+        return int(row[0])
+    row = connection.execute("SELECT coalesce(max(judge_ix), -1) + 1 FROM judges").fetchone()
+    ordinal = int(row[0]) if row else 0
+    connection.execute("INSERT INTO judges VALUES (?, ?, ?, ?)", [ordinal, judge, family, spec_json])
+    return ordinal
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
+    connection.register("incoming", rows)
+    try:
+        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+    finally:
+        connection.unregister("incoming")
+
+
+def _null_if_nan(value: float) -> float | None:
+    return None if value != value else value

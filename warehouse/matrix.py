@@ -1,0 +1,125 @@
+"""The score matrix read back from the warehouse.
+
+Never a PIVOT: values are fetched long and scattered by ordinal, which is many times cheaper.
+
+Belongs here: reading scores, items and gold as arrays. Does not: writing (``database``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import WarehouseError
+from care_ops.scores import ScoreMatrix
+
+
+@dataclass(frozen=True)
+class TestsetScores:
+    """A test set's scores with what admission needs to know.
+
+    Attributes
+    ----------
+    scores : ScoreMatrix
+        Items in source order, judges sorted.
+    out_of_range, text_mismatches : dict judge -> count
+    """
+
+    __test__ = False
+
+    scores: ScoreMatrix
+    out_of_range: dict[str, int]
+    text_mismatches: dict[str, int]
+
+
+def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> TestsetScores:
+    """Scores of a test set by every judge that has a slice on it.
+
+    Parameters
+    ----------
+    judges : set of str, optional
+        Only these.
+
+    Raises
+    ------
+    WarehouseError
+        The test set is not in the warehouse, or no judge has scored it.
+    """
+    items = connection.execute(
+        "SELECT item_ix, item_id FROM items WHERE testset = ? ORDER BY row_ix", [testset]
+    ).fetchall()
+    if not items:
+        raise WarehouseError(f"test set {testset!r} is not in the warehouse; materialise `items` and `scores`")
+    known = connection.execute(
+        "SELECT j.judge_ix, j.judge, j.family FROM slices s JOIN judges j USING (judge) "
+        "WHERE s.testset = ? ORDER BY j.judge",
+        [testset],
+    ).fetchall()
+    known = [row for row in known if judges is None or row[1] in judges]
+    if not known:
+        raise WarehouseError(f"no judge has scored test set {testset!r}; materialise `scores` first")
+    cells = connection.execute(
+        "SELECT s.item_ix, s.judge_ix, s.value, s.status = 'out_of_range' AS out, s.text_mismatch AS mismatch "
+        "FROM scores s JOIN items i USING (item_ix) WHERE i.testset = ?",
+        [testset],
+    ).fetchnumpy()
+    row_of = _positions([row[0] for row in items])
+    column_of = _positions([row[0] for row in known])
+    judge_ix = np.asarray(cells["judge_ix"])
+    wanted = np.isin(judge_ix, [row[0] for row in known])
+    rows = row_of[np.asarray(cells["item_ix"])[wanted]]
+    columns = column_of[judge_ix[wanted]]
+    values = np.full((len(items), len(known)), np.nan)
+    values[rows, columns] = _float(cells["value"])[wanted]
+    names = tuple(row[1] for row in known)
+    families = {row[1]: row[2] for row in known if row[2]}
+    matrix = ScoreMatrix(values, tuple(row[1] for row in items), names, families)
+
+    def count(flag: str) -> dict[str, int]:
+        hits = np.bincount(columns, weights=np.asarray(cells[flag])[wanted].astype(float), minlength=len(names))
+        return {name: int(hit) for name, hit in zip(names, hits, strict=True) if hit}
+
+    return TestsetScores(matrix, count("out"), count("mismatch"))
+
+
+@dataclass(frozen=True)
+class ItemColumnsRead:
+    """Columns of a test set's items, in source order.
+
+    Attributes
+    ----------
+    item_ids : list of str
+    responses : list of str or None
+    gold : (n,) array
+        NaN where there is none.
+    split_units : list of str or None
+    """
+
+    item_ids: list[str]
+    responses: list[str | None]
+    gold: NDArray[np.float64]
+    split_units: list[str | None]
+
+
+def read_item_columns(connection: duckdb.DuckDBPyConnection, testset: str) -> ItemColumnsRead:
+    """Texts, gold and split units of a test set."""
+    rows = connection.execute(
+        "SELECT item_id, response, gold, split_unit FROM items WHERE testset = ? ORDER BY row_ix", [testset]
+    ).fetchall()
+    gold = np.array([np.nan if row[2] is None else row[2] for row in rows], dtype=np.float64)
+    return ItemColumnsRead([r[0] for r in rows], [r[1] for r in rows], gold, [r[3] for r in rows])
+
+
+def _positions(ordinals: list[int]) -> NDArray[np.intp]:
+    table = np.zeros(max(ordinals) + 1, dtype=np.intp)
+    table[ordinals] = np.arange(len(ordinals))
+    return table
+
+
+def _float(column: object) -> NDArray[np.float64]:
+    if isinstance(column, np.ma.MaskedArray):
+        return np.asarray(column.filled(np.nan), dtype=np.float64)
+    return np.asarray(column, dtype=np.float64)

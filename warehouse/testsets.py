@@ -1,0 +1,176 @@
+"""What a test set is, as data: one YAML file.
+
+Belongs here: the specification and its validation. Does not: reading the files it names (``sources``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from care_ops.errors import InputError
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",", "/")
+
+
+class ItemColumns(BaseModel):
+    """Which column of the item file is what. What is not named becomes metadata."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    item_id: str = "item_id"
+    prompt: str | None = None
+    response: str | None = None
+    response_2: str | None = None
+    reference: str | None = None
+    gold: str | None = None
+    split_unit: str | None = None
+
+
+class ScoreColumns(BaseModel):
+    """Which column of the score file is what."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    item_id: str = "item_id"
+    judge: str = "judge"
+    score: str = "score"
+    response: str | None = Field(default=None, description="the text that was scored, to be compared")
+
+
+class RecordedScores(BaseModel):
+    """A file of scores that exist already."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str
+    layout: Literal["auto", "long", "wide"] = "auto"
+    columns: ScoreColumns = ScoreColumns()
+    judges: str | None = Field(default=None, description="regular expression; only judges that match")
+    family_pattern: str | None = Field(
+        default=None, description="regular expression on the judge's name; its first group is the family"
+    )
+    families: dict[str, str] = {}
+
+    def accepts(self, judge: str) -> bool:
+        """Whether the judge is among the ones wanted."""
+        return self.judges is None or re.search(self.judges, judge) is not None
+
+    def family(self, judge: str) -> str | None:
+        """Family of a judge as declared here."""
+        if judge in self.families:
+            return self.families[judge]
+        match = re.search(self.family_pattern, judge) if self.family_pattern else None
+        return match.group(1) if match else None
+
+
+class FilesSource(BaseModel):
+    """Items, and optionally scores, in files (CSV, Parquet, JSONL)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["files"] = "files"
+    items: str
+    columns: ItemColumns = ItemColumns()
+    where: dict[str, str | int | float] = {}
+    drop: tuple[str, ...] = Field(default=(), description="columns never read, such as ones that leak gold")
+    scores: RecordedScores | None = None
+
+
+class DemoSource(BaseModel):
+    """The embedded demo."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["demo"] = "demo"
+    countries: int = Field(default=30, ge=1, le=30)
+    answers: int = Field(default=12, ge=1)
+    seed: int = 20260
+
+
+Source = Annotated[FilesSource | DemoSource, Field(discriminator="kind")]
+
+
+class TestsetSpec(BaseModel):
+    """One test set.
+
+    Attributes
+    ----------
+    name : str
+        Also a partition key.
+    source : FilesSource or DemoSource
+    scale : (low, high), optional
+        The score scale; recorded scores outside it are missing.
+    cut : float, optional
+        Scores above it are votes for Q = 1; for binary gold.
+    """
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    description: str = ""
+    source: Source
+    scale: tuple[float, float] | None = None
+    cut: float | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _usable_name(cls, name: str) -> str:
+        if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
+            raise ValueError(f"test set name {name!r} is empty or holds one of | ... , / tab or newline")
+        return name
+
+    @model_validator(mode="after")
+    def _ordered_scale(self) -> TestsetSpec:
+        if self.scale is not None and not self.scale[0] < self.scale[1]:
+            raise ValueError(f"scale must be [low, high] with low < high, got {list(self.scale)}")
+        return self
+
+    def fingerprint(self, base: Path) -> str:
+        """Hash of what the items are made of: the source and the bytes of its item file.
+
+        Recorded scores count as judges, scale and cut as settings of the fit.
+
+        Raises
+        ------
+        InputError
+            The file is not there.
+        """
+        digest = hashlib.sha256(self.source.model_dump_json(exclude={"scores"}).encode())
+        if isinstance(self.source, FilesSource):
+            digest.update(_file_hash(resolve(self.source.items, base)).encode())
+        return digest.hexdigest()[:32]
+
+
+def resolve(path: str, base: Path) -> Path:
+    """A path in a test set's file: ``${NAME}`` from the environment, relative to the workspace.
+
+    Raises
+    ------
+    InputError
+        An environment variable is not set.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        found = os.environ.get(match.group(1))
+        if not found:
+            raise InputError(f"{path}: the environment variable {match.group(1)} is not set; set it to a folder")
+        return found
+
+    return (base / _VARIABLE.sub(value, path)).absolute()
+
+
+def _file_hash(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file; correct the path in the test set's YAML") from error
