@@ -19,7 +19,7 @@ from assets.workspace import Workspace, judge_item
 from care_ops.errors import CareError
 from judges.engines.base import build_engine
 from judges.items import Score
-from judges.pool import run_judge
+from judges.pool import Pool
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,15 @@ def judge_inference(
 ) -> Iterator[dg.MaterializeResult]:
     """Score what is pending; one materialisation a judge, with its own version."""
     failures: dict[str, str] = {}
-    for judge in context.partition_keys:
-        started = time.perf_counter()
-        try:
-            counts = score_pending(workspace, judge)
-        except CareError as error:
-            failures[judge] = str(error)
-            continue
-        context.log_event(_materialisation(judge, counts, time.perf_counter() - started))
+    with Pool(workspace.pool) as pool:
+        for judge in context.partition_keys:
+            started = time.perf_counter()
+            try:
+                counts = score_pending(workspace, judge, pool)
+            except CareError as error:
+                failures[judge] = str(error)
+                continue
+            context.log_event(_materialisation(judge, counts, time.perf_counter() - started))
     if failures:
         raise dg.Failure(
             "; ".join(f"{judge}: {message}" for judge, message in failures.items()),
@@ -75,7 +76,7 @@ def judge_inference(
     yield from ()
 
 
-def score_pending(workspace: Workspace, judge: str) -> list[TestsetCount]:
+def score_pending(workspace: Workspace, judge: str, pool: Pool) -> list[TestsetCount]:
     """Run one judge over every test set; returns a count for each.
 
     Raises
@@ -85,13 +86,13 @@ def score_pending(workspace: Workspace, judge: str) -> list[TestsetCount]:
     """
     workspace.parts.sweep(judge)
     return [
-        _score_testset(workspace, judge, testset)
+        _score_testset(workspace, judge, testset, pool)
         for testset in workspace.testsets_of(judge)
         if workspace.parts.items_file(testset).exists()
     ]
 
 
-def _score_testset(workspace: Workspace, judge: str, testset: str) -> TestsetCount:
+def _score_testset(workspace: Workspace, judge: str, testset: str, pool: Pool) -> TestsetCount:
     spec = workspace.effective_spec(judge, testset)
     recordings = workspace.recordings(judge, testset)
     engine = build_engine(spec, recordings)
@@ -104,7 +105,7 @@ def _score_testset(workspace: Workspace, judge: str, testset: str) -> TestsetCou
         rows = [score.as_row() for score in scores]
         workspace.parts.write_scores(judge, testset, key, engine.version, rows)
 
-    scored = run_judge(spec, pending, sink, config=workspace.pool, recordings=recordings)
+    scored = pool.run(spec, pending, sink, recordings)
     digest = hashlib.sha256("".join(sorted(item.key for item in todo)).encode()).hexdigest()
     return TestsetCount(testset, key, len(todo), scored, digest)
 

@@ -43,83 +43,86 @@ class PoolConfig:
     num_gpus: float = 0.0
 
 
-def run_judge(
-    spec: JudgeSpec,
-    items: Sequence[Item],
-    sink: Sink,
-    *,
-    config: PoolConfig,
-    recordings: Mapping[str, Recording] | None = None,
-) -> int:
-    """Score ``items`` and hand each finished batch to ``sink`` in this process.
+class Pool:
+    """Runs judges one after the other; a context that ends what it started.
+
+    Ray is started when the first batch needs it, once for all judges of the block: at ``RAY_ADDRESS``,
+    or embedded. One that was up before stays up.
 
     Parameters
     ----------
-    spec : JudgeSpec
-    items : sequence of Item
-        The pending ones only.
-    sink : callable
-        Given a batch of scores; returns once the batch is safe. A batch counts as done only then.
     config : PoolConfig
-    recordings : mapping, optional
-        For recorded judges.
-
-    Returns
-    -------
-    int
-        Items scored.
 
     Raises
     ------
     JudgeError
-        The judge cannot be built, or an actor did not answer in time.
+        The mode is neither ``inline`` nor ``ray``.
     """
-    if not items:
-        return 0
-    batches = [items[k : k + spec.batch_size] for k in range(0, len(items), spec.batch_size)]
-    done = 0
-    for scores in _answers(spec, batches, config, recordings):
-        sink(scores)
-        done += len(scores)
-    return done
 
+    def __init__(self, config: PoolConfig) -> None:
+        if config.mode not in ("inline", "ray"):
+            raise JudgeError(f"pool: no mode {config.mode!r}; use inline or ray")
+        self._config = config
+        self._started_ray = False
 
-def _answers(
-    spec: JudgeSpec,
-    batches: Sequence[Sequence[Item]],
-    config: PoolConfig,
-    recordings: Mapping[str, Recording] | None,
-) -> Iterator[list[Score]]:
-    if config.mode == "inline":
-        engine = build_engine(spec, recordings)
-        yield from (engine.score(batch) for batch in batches)
-    elif config.mode == "ray":
-        yield from _ray_answers(spec, batches, config, recordings)
-    else:
-        raise JudgeError(f"pool: no mode {config.mode!r}; use inline or ray")
+    def __enter__(self) -> Pool:
+        return self
 
+    def __exit__(self, *exc: object) -> None:
+        if self._started_ray:
+            import ray
 
-class _Worker:
-    """Holds one engine; batches are stateless, so a restarted actor can answer them again."""
+            ray.shutdown()
+            self._started_ray = False
 
-    def __init__(self, spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> None:
-        self._engine: Engine = build_engine(spec, recordings)
+    def run(
+        self,
+        spec: JudgeSpec,
+        items: Sequence[Item],
+        sink: Sink,
+        recordings: Mapping[str, Recording] | None = None,
+    ) -> int:
+        """Score ``items`` and hand each finished batch to ``sink`` in this process.
 
-    def score(self, batch: Sequence[Item]) -> list[Score]:
-        return self._engine.score(batch)
+        Parameters
+        ----------
+        spec : JudgeSpec
+        items : sequence of Item
+            The pending ones only.
+        sink : callable
+            Given a batch of scores; returns once the batch is safe. A batch counts as done only then.
+        recordings : mapping, optional
+            For recorded judges.
 
+        Returns
+        -------
+        int
+            Items scored.
 
-def _ray_answers(
-    spec: JudgeSpec,
-    batches: Sequence[Sequence[Item]],
-    config: PoolConfig,
-    recordings: Mapping[str, Recording] | None,
-) -> Iterator[list[Score]]:
-    import ray
+        Raises
+        ------
+        JudgeError
+            The judge cannot be built, or an actor did not answer in time.
+        """
+        batches = [items[k : k + spec.batch_size] for k in range(0, len(items), spec.batch_size)]
+        if not batches:
+            return 0
+        answers = self._on_ray if self._config.mode == "ray" else _inline
+        done = 0
+        for scores in answers(spec, batches, recordings):
+            sink(scores)
+            done += len(scores)
+        return done
 
-    with ray_session():
-        remote: Any = ray.remote(max_restarts=2, max_task_retries=2, num_cpus=0, num_gpus=config.num_gpus)(_Worker)
-        workers = [remote.remote(spec, recordings) for _ in range(min(config.actors, len(batches)))]
+    def _on_ray(
+        self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], recordings: Mapping[str, Recording] | None
+    ) -> Iterator[list[Score]]:
+        import ray
+
+        self._start_ray()
+        config = self._config
+        actor: Any = ray.remote(max_restarts=2, max_task_retries=2, num_cpus=0, num_gpus=config.num_gpus)(_Worker)
+        workers = [actor.remote(spec, recordings) for _ in range(min(config.actors, len(batches)))]
         try:
             waiting = list(reversed(batches))
             running: dict[Any, Any] = {}
@@ -142,24 +145,29 @@ def _ray_answers(
             for worker in workers:
                 ray.kill(worker)
 
-
-class ray_session:
-    """Ray for the duration of a block: the cluster at ``RAY_ADDRESS``, one already up, or an embedded one.
-
-    Only what this block started is shut down at its end.
-    """
-
-    def __enter__(self) -> None:
+    def _start_ray(self) -> None:
         import ray
 
-        self._ours = not ray.is_initialized()
-        if self._ours:
-            address = os.environ.get("RAY_ADDRESS")
-            options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
-            ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+        if ray.is_initialized():
+            return
+        address = os.environ.get("RAY_ADDRESS")
+        options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
+        ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+        self._started_ray = True
 
-    def __exit__(self, *exc: object) -> None:
-        import ray
 
-        if self._ours:
-            ray.shutdown()
+def _inline(
+    spec: JudgeSpec, batches: Sequence[Sequence[Item]], recordings: Mapping[str, Recording] | None
+) -> Iterator[list[Score]]:
+    engine = build_engine(spec, recordings)
+    yield from (engine.score(batch) for batch in batches)
+
+
+class _Worker:
+    """Holds one engine; batches are stateless, so a restarted actor can answer them again."""
+
+    def __init__(self, spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> None:
+        self._engine: Engine = build_engine(spec, recordings)
+
+    def score(self, batch: Sequence[Item]) -> list[Score]:
+        return self._engine.score(batch)

@@ -39,6 +39,8 @@ class CareTensor:
     uses_labels = True
     states = 4
     k_means_starts = 5
+    short_iterations = 30  # of every start; the finalists go on until they have converged
+    finalists = 2
 
     def fit(self, problem: Problem) -> Aggregate:
         """Views, third moment, decomposition, EM, states to Q."""
@@ -102,12 +104,18 @@ class CareTensor:
             details["why_not"] = str(error)
         for start in range(self.k_means_starts):
             starts.append((f"k-means {start + 1}", mixture.k_means_plus_plus(values, k, problem.rng)))
-        fits = [
-            mixture.expectation_maximisation(values, *mixture.start_near(values, centres), start=name)
+        short = [
+            mixture.expectation_maximisation(
+                values, *mixture.start_near(values, centres), start=name, max_iterations=self.short_iterations
+            )
             for name, centres in starts
         ]
-        best = max(fits, key=lambda fit: fit.log_likelihood)
-        details["start_likelihoods"] = {fit.start: fit.log_likelihood for fit in fits}
+        leading = sorted(short, key=lambda fit: -fit.log_likelihood)[: self.finalists]
+        finished = [
+            mixture.expectation_maximisation(values, f.weights, f.means, f.variance, start=f.start) for f in leading
+        ]
+        best = max(finished, key=lambda fit: fit.log_likelihood)
+        details["start_likelihoods"] = {fit.start: fit.log_likelihood for fit in short}
         return best, details
 
     def _states_of_quality(self, problem: Problem, fitted: Mixture, quality: Array) -> NDArray[np.bool_]:

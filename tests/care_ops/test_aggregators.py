@@ -1,0 +1,162 @@
+"""Aggregators against loops that say what they mean, and the laws as properties."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from care_ops.aggregators import REGISTRY
+from care_ops.aggregators.votes import modal_grade
+from care_ops.anchors import Anchors
+from care_ops.errors import FitError, InputError
+from care_ops.fit import FitConfig, fit_panel
+from care_ops.scores import ScoreMatrix
+from tests.conftest import matrix
+
+
+def confounded(rng: np.random.Generator, n: int = 400, p: int = 9) -> np.ndarray:
+    """Quality in every judge, a confounder in the last third, noise."""
+    quality, confounder = rng.normal(size=(2, n))
+    load = np.where(np.arange(p) >= 2 * p // 3, 0.8, 0.0)
+    return 5 + quality[:, None] + confounder[:, None] * load + rng.normal(scale=0.8, size=(n, p))
+
+
+def test_majority_vote_takes_the_smaller_of_tied_grades(rng):
+    grades = rng.integers(0, 4, (300, 6)).astype(float)
+    grades[rng.random(grades.shape) < 0.2] = np.nan
+    for row, found in zip(grades, modal_grade(grades), strict=True):
+        counts = Counter(row[~np.isnan(row)])
+        wanted = min((-c, g) for g, c in counts.items())[1] if counts else np.nan
+        assert found == wanted or (np.isnan(found) and np.isnan(wanted))
+
+
+def test_votes_above_the_cut_with_ties_negative():
+    votes = np.array([[1.0, 9.0], [9.0, 9.0], [5.0, np.nan], [np.nan, np.nan], [1.0, 2.0]])
+    mv = fit_panel(matrix(votes), FitConfig(aggregators=("mv",), cut=4.5)).aggregates["mv"]
+    np.testing.assert_array_equal(mv.estimate, [0.5, 1.0, 1.0, np.nan, 0.0])
+    assert (mv.estimate > mv.threshold).tolist() == [False, True, True, False, False]
+
+
+def test_uws_is_the_mean_over_pairs(rng):
+    x = confounded(rng, 200, 5)
+    found = fit_panel(matrix(x), FitConfig(aggregators=("uws",))).aggregates["uws"]
+    distance = np.array([[np.mean((x[:, a] - x[:, b]) ** 2) for b in range(5)] for a in range(5)])
+    error = np.array(
+        [
+            np.mean(
+                [
+                    0.5 * (distance[i, j] + distance[i, k] - distance[j, k])
+                    for j, k in itertools.combinations([m for m in range(5) if m != i], 2)
+                ]
+            )
+            for i in range(5)
+        ]
+    )
+    weights = 1 / error / np.sum(1 / error)
+    np.testing.assert_allclose(found.weights, weights, rtol=1e-9)
+    np.testing.assert_allclose(found.estimate, x @ weights, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_order_of_judges_and_items_does_not_matter(name, seed):
+    rng = np.random.default_rng(seed)
+    scores = matrix(np.where(rng.random((400, 9)) < 0.05, np.nan, confounded(rng)))
+    items, judges = rng.permutation(400), rng.permutation(9)
+    shuffled = ScoreMatrix(
+        scores.values[np.ix_(items, judges)],
+        tuple(scores.item_ids[i] for i in items),
+        tuple(scores.judges[j] for j in judges),
+    )
+    config = FitConfig(aggregators=(name,))
+    one = fit_panel(scores, config).aggregates[name]
+    other = fit_panel(shuffled, config).aggregates[name]
+    np.testing.assert_allclose(other.estimate, one.estimate[items], atol=1e-8)
+    if one.weights is not None:
+        np.testing.assert_allclose(other.weights, one.weights[judges], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, a in REGISTRY.items() if a.scale_free))
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6), factor=st.floats(0.01, 100), offset=st.floats(-50, 50))
+def test_a_judges_scale_does_not_matter_to_scale_free_aggregators(name, seed, factor, offset):
+    rng = np.random.default_rng(seed)
+    x = confounded(rng)
+    stretched = x.copy()
+    stretched[:, 2] = factor * x[:, 2] + offset
+    config = FitConfig(aggregators=(name,), seed=3)
+    one = fit_panel(matrix(x), config).aggregates[name].latent
+    other = fit_panel(matrix(stretched), config).aggregates[name].latent
+    if name == "care_tensor":  # random starts are seeded by content, which has changed: the optimum has not
+        assert np.corrcoef(one, other)[0, 1] > 0.99
+    else:
+        np.testing.assert_allclose(other, one, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_an_item_without_scores_has_no_estimate_and_moves_no_other(rng, name):
+    x = confounded(rng)
+    x[7] = np.nan
+    found = fit_panel(matrix(x), FitConfig(aggregators=(name,))).aggregates[name]
+    assert np.isnan(found.estimate[7])
+    assert not np.isnan(np.delete(found.estimate, 7)).any()
+
+
+def test_missing_scores_make_care_svd_less_sure(rng):
+    x = confounded(rng)
+    x[3, :6] = np.nan
+    found = fit_panel(matrix(x), FitConfig(aggregators=("care_svd",))).aggregates["care_svd"]
+    assert found.sd[3] > 1.05 * found.sd[4]
+    np.testing.assert_allclose(np.delete(found.sd, 3), found.sd[4])
+
+
+def test_anchors_name_the_factor_and_are_counted(rng):
+    n = 2_000
+    quality, confounder = rng.normal(size=(2, n))
+    load = np.r_[np.zeros(4), np.ones(8)]
+    x = quality[:, None] * (1 - load) + 1.5 * confounder[:, None] * load + rng.normal(scale=0.8, size=(n, 12))
+    scores = matrix(x)
+    blind = fit_panel(scores, FitConfig(aggregators=("care_svd",))).aggregates["care_svd"]
+    chosen = rng.choice(n, 30, replace=False)
+    anchors = Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen})
+    seeing = fit_panel(scores, FitConfig(aggregators=("care_svd", "avg")), anchors).aggregates
+    assert abs(np.corrcoef(blind.estimate, confounder)[0, 1]) > 0.9
+    assert np.corrcoef(seeing["care_svd"].estimate, quality)[0, 1] > 0.85
+    assert seeing["care_svd"].details["rule"] == "anchors"
+    assert (seeing["care_svd"].labels_used, seeing["avg"].labels_used) == (30, 0)
+
+
+def test_anchors_outside_the_scores_are_told(rng):
+    with pytest.raises(InputError, match="'nobody'"):
+        fit_panel(matrix(confounded(rng)), FitConfig(), Anchors({"nobody": 1.0}))
+
+
+def test_few_judges_are_told_or_answered(rng):
+    x = confounded(rng)
+    with pytest.raises(FitError, match="at least two judges"):
+        fit_panel(matrix(x[:, :1]), FitConfig())
+    two = fit_panel(matrix(x[:, :2]), FitConfig())
+    assert sorted(two.aggregates) == ["avg", "mv"]
+    assert set(two.failures) == {"structure", "uws", "care_svd", "care_tensor"}
+    three = fit_panel(matrix(x[:, :3]), FitConfig())
+    assert set(three.aggregates) == set(REGISTRY)
+
+
+def test_independent_judges_share_nothing(rng):
+    found = fit_panel(matrix(rng.normal(size=(3_000, 6))), FitConfig())
+    assert "care_svd" in found.aggregates or "no shared factor" in found.failures["structure"]
+
+
+def test_unknown_aggregators_are_told():
+    with pytest.raises(InputError, match="no aggregator 'best'"):
+        FitConfig(aggregators=("best",))
+
+
+def test_equal_seeds_give_equal_digits(rng):
+    scores = matrix(confounded(rng))
+    one, other = (fit_panel(scores, FitConfig()).aggregates["care_tensor"].estimate for _ in range(2))
+    np.testing.assert_array_equal(one, other)

@@ -1,0 +1,109 @@
+"""Views, tensor decomposition and EM against exact moments, tensorly and closed forms."""
+
+import itertools
+
+import numpy as np
+import pytest
+from tensorly.decomposition import parafac
+
+from care_ops import cp, mixture
+from care_ops.errors import FitError
+from care_ops.moments import accumulate
+from care_ops.regimes import four_state_mixture
+from care_ops.views import Views, largest_cross_edge, partition
+
+
+def thirds(p: int) -> Views:
+    groups = tuple(np.array_split(np.arange(p), 3))
+    return Views(groups, 0.0, 0.0)  # type: ignore[arg-type]
+
+
+def exact_tensor(means: np.ndarray, weights: np.ndarray, views: Views) -> np.ndarray:
+    """Population moment of the augmented, centred views."""
+    centred = means - weights @ means
+    columns = [np.column_stack([np.ones(len(weights)), centred[:, g]]) for g in views.groups]
+    return np.einsum("r,ra,rb,rc->abc", weights, *columns)
+
+
+def matched_error(found: np.ndarray, wanted: np.ndarray) -> float:
+    """Relative error of means under the best permutation of states."""
+    norm = np.linalg.norm(wanted)
+    k = range(len(wanted))
+    return min(float(np.linalg.norm(found[list(order)] - wanted) / norm) for order in itertools.permutations(k))
+
+
+def test_exact_moments_give_exact_components(rng):
+    truth = four_state_mixture(rng, n=10, p=12)
+    views = thirds(12)
+    found = cp.decompose(exact_tensor(truth.means, truth.weights, views), views, 4, rng)
+    assert matched_error(found.means, truth.means - truth.weights @ truth.means) < 1e-8
+    np.testing.assert_allclose(sorted(found.weights), sorted(truth.weights), atol=1e-8)
+
+
+def test_tensorly_finds_the_same_components(rng):
+    truth = four_state_mixture(rng, n=200_000, p=12, noise=0.3)
+    views = thirds(12)
+    tensor = cp.augmented_moment(accumulate(truth.scores), views)
+    ours = cp.decompose(tensor, views, 4, rng)
+    fits = [parafac(tensor, 4, n_iter_max=2_000, tol=1e-12, init="random", random_state=s) for s in range(5)]
+    rebuilt = [np.einsum("r,ar,br,cr->abc", w, *f) for w, f in fits]
+    best = fits[int(np.argmin([np.linalg.norm(r - tensor) for r in rebuilt]))]
+    factors = [f / f[0] for f in best[1]]  # the constant coordinate of every mean is one
+    theirs = np.concatenate([f[1:] for f in factors]).T
+    assert matched_error(ours.means, theirs) < 0.02
+
+
+def test_moment_that_cannot_carry_the_components_is_told(rng):
+    views = thirds(12)
+    truth = four_state_mixture(rng, n=10, p=12)
+    means = truth.means[[0, 1, 1, 0]]  # two distinct states only
+    with pytest.raises(FitError, match="rank"):
+        cp.decompose(exact_tensor(means, truth.weights, views), views, 4, rng)
+    small = thirds(6)
+    with pytest.raises(FitError, match="judges in each view"):
+        cp.decompose(np.ones((3, 3, 3)), small, 4, rng)
+
+
+def test_em_climbs_and_ignores_missing_scores(rng):
+    truth = four_state_mixture(rng, n=4_000, p=9, noise=0.5)
+    holes = np.where(rng.random(truth.scores.shape) < 0.1, np.nan, truth.scores)
+    start = mixture.start_near(holes, mixture.k_means_plus_plus(holes, 4, rng))
+    steps = [
+        mixture.expectation_maximisation(holes, *start, max_iterations=k, tolerance=-np.inf).log_likelihood
+        for k in range(8)
+    ]
+    assert np.all(np.diff(steps) >= -1e-10)
+    found = mixture.expectation_maximisation(holes, truth.weights, truth.means, np.full(9, 0.25), tolerance=1e-9)
+    assert matched_error(found.means, truth.means) < 0.03
+
+
+def test_posterior_is_bayes_rule(rng):
+    model = mixture.Mixture(np.array([0.3, 0.7]), np.array([[0.0], [2.0]]), np.array([1.0]), 0.0, 0, True, "")
+    x = np.array([[0.5]])
+    density = np.array([0.3, 0.7]) * np.exp(-0.5 * (x[0] - model.means[:, 0]) ** 2)
+    np.testing.assert_allclose(model.posterior(x)[0], density / density.sum(), rtol=1e-12)
+
+
+def test_views_keep_connected_judges_together(rng):
+    sparse = np.eye(9)
+    for a, b in ((0, 4), (4, 8), (1, 2), (3, 7)):
+        sparse[a, b] = sparse[b, a] = 0.4
+    found = partition(sparse, tolerance=0.1)
+    home = {j: k for k, group in enumerate(found.groups) for j in group}
+    assert sorted(home) == list(range(9))
+    assert home[0] == home[4] == home[8]
+    assert home[1] == home[2]
+    assert home[3] == home[7]
+    assert found.largest_cross_edge == 0.0 == largest_cross_edge(sparse, found.groups)
+
+
+def test_dense_graphs_raise_the_tolerance_just_enough(rng):
+    sparse = rng.uniform(0.01, 1.0, (10, 10))
+    sparse = (sparse + sparse.T) / 2
+    found = partition(sparse)
+    assert max(len(g) for g in found.groups) <= 4
+    assert found.largest_cross_edge <= found.tolerance
+    with pytest.raises(FitError, match="tolerance"):
+        partition(sparse, tolerance=0.0)
+    with pytest.raises(FitError, match="three judges"):
+        partition(np.eye(2))

@@ -1,0 +1,90 @@
+"""Moments against brute force and numpy's own estimators."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from care_ops.errors import FitError, InputError
+from care_ops.moments import accumulate, shrink
+
+
+def with_holes(rng: np.random.Generator, values: np.ndarray, share: float) -> np.ndarray:
+    return np.where(rng.random(values.shape) < share, np.nan, values)
+
+
+def test_covariance_and_mean_equal_numpy(rng):
+    x = rng.normal(5, 2, (700, 6)) @ rng.normal(size=(6, 6))
+    m = accumulate(x)
+    np.testing.assert_allclose(m.mean(), x.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(m.covariance(), np.cov(x.T, bias=True), rtol=1e-11)
+    np.testing.assert_allclose(m.correlation(), np.corrcoef(x.T), rtol=1e-10)
+
+
+def test_third_moment_equals_einsum(rng):
+    x = rng.exponential(size=(500, 7)) + 3
+    y = x - x.mean(axis=0)
+    groups = np.array([0, 3]), np.array([1, 5, 6]), np.array([2, 4])
+    wanted = np.einsum("ni,nj,nk->ijk", *(y[:, g] for g in groups)) / len(x)
+    np.testing.assert_allclose(accumulate(x).third_central(*groups), wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_missing_scores_count_pair_by_pair(rng):
+    x = with_holes(rng, rng.normal(size=(400, 4)), 0.2)
+    found = accumulate(x)
+    for a in range(4):
+        for b in range(4):
+            both = ~np.isnan(x[:, a]) & ~np.isnan(x[:, b])
+            pair = np.cov(x[both, a], x[both, b], bias=True)
+            assert found.covariance()[a, b] == pytest.approx(pair[0, 1], abs=1e-12)
+            if a != b:
+                assert found.correlation()[a, b] == pytest.approx(np.corrcoef(x[both, a], x[both, b])[0, 1], abs=1e-12)
+
+
+def test_location_costs_no_digits(rng):
+    x = rng.normal(size=(5_000, 3))
+    near, far = accumulate(x).covariance(), accumulate(x + 1e6).covariance()
+    np.testing.assert_allclose(far, near, rtol=1e-8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), max_size=4))
+def test_states_of_disjoint_items_add(seed, cuts):
+    rng = np.random.default_rng(seed)
+    x = with_holes(rng, rng.normal(10, 3, (300, 4)), 0.1)
+    shift = np.full(4, 10.0)
+    edges = [0, *sorted(cuts), 300]
+    parts = [accumulate(x[a:b], shift) for a, b in itertools.pairwise(edges)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    whole = accumulate(x, shift)
+    assert total.n == whole.n
+    for name in ("count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3"):
+        np.testing.assert_allclose(getattr(total, name), getattr(whole, name), atol=1e-9)
+
+
+def test_states_with_different_shifts_do_not_add(rng):
+    x = rng.normal(size=(50, 3))
+    with pytest.raises(InputError, match="shift"):
+        accumulate(x, np.zeros(3)) + accumulate(x, np.ones(3))
+
+
+def test_constant_judge_and_disjoint_judges_are_told(rng):
+    x = rng.normal(size=(50, 3))
+    x[:, 1] = 7.0
+    with pytest.raises(FitError, match="same score"):
+        accumulate(x).correlation()
+    x = rng.normal(size=(50, 2))
+    x[:25, 0], x[25:, 1] = np.nan, np.nan
+    with pytest.raises(FitError, match="no item in common"):
+        accumulate(x).covariance()
+
+
+def test_shrinkage_vanishes_with_items_and_repairs_copies(rng):
+    correlation = np.corrcoef(rng.normal(size=(8, 400)) + rng.normal(size=400))
+    assert shrink(correlation, 10**6)[1] < 1e-3 < shrink(correlation, 20)[1]
+    copied = np.ones((4, 4))
+    assert np.linalg.eigvalsh(shrink(copied, 10**6)[0])[0] >= 0.99e-4
