@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.errors import InputError
+from care_ops.errors import CareError, InputError
 from care_ops.fit import FitConfig
 from care_ops.quality import AdmissionRule
 from judges.engines.base import Recording, build_engine
@@ -170,13 +170,18 @@ class Workspace:
         return spec.key(build_engine(spec, self.recordings(judge, testset)).revision)
 
     def source_version(self, testset: str) -> str:
-        """Hash of what the items are made of."""
-        return self.testset(testset).fingerprint(self.root)
+        """Hash of what the items are made of; of the reason, where the source cannot be read."""
+        try:
+            return self.testset(testset).fingerprint(self.root)
+        except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
+            return _digest(str(error))
 
     def judge_version(self, judge: str) -> str:
-        """Hash of what the judge's scores are made of, over its test sets."""
-        keys = {t: self.judge_key(judge, t) for t in self.testsets_of(judge)}
-        return _digest(keys)
+        """Hash of what the judge's scores are made of, over its test sets; of the reason, where it is broken."""
+        try:
+            return _digest({t: self.judge_key(judge, t) for t in self.testsets_of(judge)})
+        except CareError as error:  # likewise: `judge_inference` fails and says why
+            return _digest(str(error))
 
     def settings_version(self, testset: str) -> str:
         """Hash of everything but scores that a test set's fit depends on: roster, rule, penalties, anchors."""

@@ -173,9 +173,18 @@ def _alignment(standard: NDArray[np.float64], j: int) -> tuple[float, float, str
     shifted = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standard[:, j])), n) / norm
     reversed_ = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standard[::-1, j])), n) / norm
     shifted[0] = -np.inf  # the rows as they are
-    best, how = max(
-        (float(shifted.max()), f"when its rows are shifted by {int(np.argmax(shifted))}"),
-        (float(reversed_.max()), f"when its rows are reversed and shifted by {int(np.argmax(reversed_))}"),
+    by_shift, words = (
+        (shifted, "when its rows are shifted by")
+        if shifted.max() >= reversed_.max()
+        else (reversed_, "when its rows are reversed and shifted by")
     )
+    best, at = float(by_shift.max()), int(np.argmax(by_shift))
+    # 2 n shifts were tried: what the best of as many chance correlations reaches is no evidence, and neither
+    # is a source that repeats itself, where many shifts fit alike.
+    chance = (np.sqrt(2 * np.log(2 * n)) + 2) / np.sqrt(n)
+    alike = int((by_shift >= best - 0.05).sum())
+    if best < chance or alike > max(3, n // 100):
+        best = float("-inf")
+    how = f"{words} {at}"
     agreement = float(rest @ standard[:, j]) / norm
     return agreement, best, how

@@ -36,7 +36,8 @@ def from_all_inputs() -> dg.AutomationCondition:
 
 def from_any_input() -> dg.AutomationCondition:
     """Stale, once some input is there and no other is still on its way: one that failed does not hold up the rest."""
-    on_its_way = AC.missing() & ~AC.execution_failed()
+    held_up = AC.execution_failed() | AC.any_deps_match(AC.execution_failed())
+    on_its_way = AC.missing() & ~held_up
     return (stale() & AC.any_deps_match(~AC.missing()) & ~AC.any_deps_match(on_its_way)).with_label(
         "stale, inputs there or failed"
     )

@@ -8,23 +8,28 @@ Belongs here: the loop, and turning requests into runs. Does not: the rule (``co
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Generator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
+from assets.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
+from care_ops.errors import WarehouseError
 from orchestration.observe import observe, report
 from warehouse.parts import write_bytes
 
 _MOST_TICKS = 40
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
+_LAUNCHED_BY = "care/launched_by"
 _ORDER = (
     "items",
     "judge_inference",
@@ -64,11 +69,12 @@ class Outcome:
     Attributes
     ----------
     materialised : list of (asset, partition)
-    failures : dict label -> message
+    failures : dict (asset, partition) -> message
+        What failed and was not healed by a later run.
     """
 
     materialised: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, "str | None"]])
-    failures: dict[str, str] = field(default_factory=dict[str, str])
+    failures: dict[tuple[str, str | None], str] = field(default_factory=dict[tuple[str, "str | None"], str])
 
 
 Progress = Callable[[Launch, int, int], None]
@@ -123,10 +129,30 @@ def run_stale(
         Only partitions of this test set or judge.
     progress : callable, optional
         Told of each run before it starts: the launch, its number, how many this tick has.
+
+    Raises
+    ------
+    WarehouseError
+        Another ``care run`` is at work on this workspace.
     """
+    with _alone(workspace):
+        _end_killed_runs(instance)
+        return _run_stale(defs, workspace, instance, selection, testset, judge, progress)
+
+
+def _run_stale(
+    defs: dg.Definitions,
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    selection: str | None,
+    testset: str | None,
+    judge: str | None,
+    progress: Progress | None,
+) -> Outcome:
     cursor = Cursor(workspace)
-    state = cursor.load()
+    state, first = cursor.load(), False
     if state is None:
+        first = True
         # The baseline: a first night that is killed must not take what changes meanwhile for the start.
         state = dg.evaluate_automation_conditions(defs, instance).cursor
         cursor.save(state)
@@ -135,9 +161,14 @@ def run_stale(
     wanted = Wanted({key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}, testset, judge)
     narrowed = selection is not None or testset is not None or judge is not None
     outcome, tried = Outcome(), set[tuple[str, str | None]]()
-    requested = _failed(defs, instance)
+    requested = _failed(instance)
+    if not first and not workspace.warehouse.usable():
+        lost = rebuild_warehouse(workspace)
+        for asset in _ORDER[_ORDER.index("panel") : -1]:
+            requested[asset].update(lost)
     for _ in range(_MOST_TICKS):
-        result = dg.evaluate_automation_conditions(defs, instance, cursor=state)
+        with _partitions_read_once(instance):
+            result = dg.evaluate_automation_conditions(defs, instance, cursor=state)
         for asset in _ORDER:
             requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
         # A narrowed run leaves the cursor alone: what it does not materialise stays requested.
@@ -160,6 +191,49 @@ def run_stale(
             cursor.save(state)
         requested = {}
     return outcome
+
+
+@contextmanager
+def _alone(workspace: Workspace) -> Generator[None]:
+    """Hold the workspace's lock; the system lets go of it when the process dies, however it dies."""
+    with (dagster_home(workspace) / "care_run.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise WarehouseError(
+                f"another `care run` is at work on {workspace.root}; wait for it to end, or stop it"
+            ) from error
+        yield
+
+
+def _end_killed_runs(instance: dg.DagsterInstance) -> None:
+    """Mark runs that a killed ``care run`` left behind as failed; while we hold the lock none can be alive.
+
+    Until then they would count as in progress, hold up everything that depends on them, and keep the
+    places in their pools.
+    """
+    unfinished = dg.RunsFilter(
+        statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING],
+        tags={_LAUNCHED_BY: "care run"},
+    )
+    for run in instance.get_runs(unfinished):
+        instance.report_run_failed(run, "the `care run` that launched this was killed")
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+
+
+@contextmanager
+def _partitions_read_once(instance: dg.DagsterInstance) -> Generator[None]:
+    """Read each dynamic partition set once while conditions are evaluated.
+
+    An evaluation asks for them thousands of times, a query each: nine tenths of its time. Nobody adds
+    partitions meanwhile in this process, and what another adds is seen by the next evaluation.
+    """
+    read = cache(instance.get_dynamic_partitions)
+    instance.get_dynamic_partitions = read  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del instance.get_dynamic_partitions
 
 
 @dataclass(frozen=True)
@@ -274,16 +348,22 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
         instance=instance,
         asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
         partition_key=None if launch.tags else launch.partitions[0],
-        tags={**launch.tags, "care/launched_by": "care run"},
+        tags={**launch.tags, _LAUNCHED_BY: "care run"},
         run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         raise_on_error=False,
     )
+    # From the instance: what a step logged before it failed is not among the result's own events.
+    for entry in instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+        event = entry.dagster_event
+        if event is not None and event.asset_key is not None:
+            done = (event.asset_key.to_user_string(), event.partition)
+            outcome.materialised.append(done)
+            outcome.failures.pop(done, None)
+    now = set(outcome.materialised)
     for event in result.all_events:
-        if event.is_step_materialization:
-            done = event.step_materialization_data.materialization
-            outcome.materialised.append((done.asset_key.to_user_string(), done.partition))
-        elif event.is_step_failure:
-            outcome.failures[launch.label] = _message(event)
+        if event.is_step_failure and event.step_key is not None:
+            left = [(event.step_key, p) for p in launch.partitions if (event.step_key, p) not in now]
+            outcome.failures.update(dict.fromkeys(left, _message(event)))
 
 
 def _message(event: Any) -> str:
@@ -297,7 +377,7 @@ def _message(event: Any) -> str:
     return error.message.strip().split("\n")[0] if error is not None else "the step failed"
 
 
-def _failed(defs: dg.Definitions, instance: dg.DagsterInstance) -> dict[str, set[str | None]]:
+def _failed(instance: dg.DagsterInstance) -> dict[str, set[str | None]]:
     """Partitions whose last run failed: a person who runs again wants them tried again."""
     failed: dict[str, set[str | None]] = {}
     for asset, definition in (

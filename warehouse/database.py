@@ -95,6 +95,22 @@ class Warehouse:
         finally:
             connection.close()
 
+    def usable(self) -> bool:
+        """Whether there is a database of the current schema."""
+        if not self.path.exists():
+            return False
+        with self.reader() as connection:
+            tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'")
+            if tables.fetchall() == [(0,)]:
+                return False
+            found = connection.execute("SELECT max(version) FROM schema_version").fetchall()
+        return found == [(schema_files()[-1][0],)]
+
+    def remove(self) -> None:
+        """Delete the database; the parts are the record."""
+        self.path.unlink(missing_ok=True)
+        self.path.with_name(self.path.name + ".wal").unlink(missing_ok=True)
+
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         deadline = time.monotonic() + _LOCK_WAIT_S
         while True:
@@ -135,8 +151,8 @@ def migrate(connection: duckdb.DuckDBPyConnection) -> None:
         return
     if found is not None:
         raise WarehouseError(
-            f"the warehouse has schema {found}, this version of CARE has {wanted}; delete the database file "
-            "and run `care run`, which rebuilds it from the parts"
+            f"the warehouse has schema {found}, this version of CARE has {wanted}; `care run` rebuilds it "
+            "from the parts"
         )
     connection.begin()
     for version, sql in migrations:

@@ -53,8 +53,10 @@ def run(
         show(rows, "", as_json=True)
     elif rows:
         show(rows, "Aggregates against gold", as_json=False)
-    for label, message in outcome.failures.items():
-        errors.print(f"failed: {label}: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    for (asset, partition), message in outcome.failures.items():
+        errors.print(
+            f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
     done = len(outcome.materialised)
     words = f"{done} asset partitions materialised" if done else "nothing to do"
     errors.print(f"{words} in {seconds:.1f} s")

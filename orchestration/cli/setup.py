@@ -110,9 +110,10 @@ def _workspace(folder: Path) -> list[dict[str, str]]:
     try:
         loaded = load_workspace(folder)
         for testset in loaded.testsets:
-            loaded.source_version(testset)
+            loaded.read_source(testset)
         for judge in loaded.judges:
-            loaded.judge_version(judge)
+            for testset in loaded.testsets_of(judge):
+                loaded.judge_key(judge, testset)
     except CareError as error:
         return [_row("workspace", "fails", str(error))]
     rows = [_row("workspace", "ok", f"{len(loaded.testsets)} test sets, {len(loaded.judges)} judges")]

@@ -50,6 +50,15 @@ def test_agreement_that_comes_back_under_a_shift_excludes(rng, change):
     assert check.reason.startswith("misaligned: agreement")
 
 
+def test_chance_and_repetition_are_no_evidence(rng):
+    for seed in range(30):
+        few = np.random.default_rng(seed).normal(size=(40, 6))
+        assert all(c.admitted for c in found(few).values())
+    repeated = np.tile(panel(rng, 30), (20, 1))
+    repeated[:, 3] = 10 - repeated[:, 3]
+    assert found(repeated)["j003"].admitted
+
+
 def test_a_text_mismatch_excludes(rng):
     assert "another text" in found(panel(rng), text_mismatches={"j002": 4})["j002"].reason
 

@@ -232,7 +232,7 @@ def _long(path: Path, table: pa.Table, item_ids: list[str], columns: ScoreColumn
         if columns.response not in table.column_names:
             raise InputError(f"{path}: no column {columns.response!r} with the text that was scored")
         for item_id, judge, text in zip(item_ids, judges, table.column(columns.response).to_pylist(), strict=True):
-            if text is not None:
+            if text:
                 responses.setdefault(judge, {})[item_id] = str(text)
     return RecordedTable(ScoreMatrix(matrix, tuple(rows), tuple(columns_of)), responses)
 

@@ -1,0 +1,135 @@
+"""Specifications, programs, recorded judges and the pool."""
+
+import pytest
+
+from care_ops.errors import InputError, JudgeError
+from judges import programs
+from judges.engines.base import Recording, build_engine
+from judges.items import Item, Status, checked_score
+from judges.pool import Pool, PoolConfig
+from judges.programs.registry import program_judge
+from judges.spec import JudgeSpec, ProgramEngine, RecordedEngine, load_spec
+
+TEXTS = ["", " ", "One.", "你好，世界", "🎉" * 50, "- a\n- b [1] (Doe, 2001)", "word " * 20_000, None, "\ud800"]
+
+
+def spec(name: str = "length", **more) -> JudgeSpec:
+    return JudgeSpec(name=name, engine=ProgramEngine(program=more.pop("program", name)), **more)
+
+
+def items(n: int) -> list[Item]:
+    return [Item(f"i{k}", "What is it?", f"It is {k}. " * (k % 7 + 1), reference="It is 3.") for k in range(n)]
+
+
+@pytest.mark.parametrize("name", programs.names())
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_every_program_answers_any_text(name, text):
+    judge = programs.find(name)
+    for item in (Item("a", "What is it?", text, reference="It is Paris."), Item("a", None, text)):
+        value = judge.function(item)
+        assert checked_score(value, judge.scale)[1] in (Status.OK, Status.REFUSED)
+
+
+def test_there_are_programs_of_different_character():
+    found = [programs.find(name) for name in programs.names()]
+    assert len(found) >= 8
+    assert len({p.criterion for p in found}) >= 6
+    assert len({p.family for p in found}) >= 3
+    assert all(p.description for p in found)
+
+
+def test_key_is_of_what_changes_a_score():
+    key = spec().key("r1")
+    assert spec(family="x", description="y", batch_size=3, testsets=("a",)).key("r1") == key
+    assert spec(scale=(0, 1)).key("r1") != key != spec().key("r2")
+
+
+def test_item_key_is_of_texts_and_id():
+    item = Item("a", "p", "r")
+    assert item.key == Item("a", "p", "r").key
+    others = [Item("b", "p", "r"), Item("a", "pr", ""), Item("a", "p", None), Item("a", "p", None, "r")]
+    assert len({item.key, *(o.key for o in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("yaml", "words"),
+    [
+        ("engine: {kind: magic}", "engine"),
+        ("engine: {kind: program}", "engine.program.program"),
+        ("engine: {kind: program, program: length}\nscale: [5, 1]", "low < high"),
+        ("engine: {kind: program, program: length}\nname: a|b", "partition keys"),
+        ("engine: {kind: program, program: length}\ncolour: red", "colour"),
+        ("- a\n- b", "mapping"),
+        ("a: [", "YAML"),
+    ],
+)
+def test_bad_specifications_name_file_and_field(tmp_path, yaml, words):
+    path = tmp_path / "judge.yaml"
+    path.write_text(yaml)
+    with pytest.raises(InputError, match=words) as error:
+        load_spec(path)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (3, (3.0, Status.OK)),
+        (None, (None, Status.REFUSED)),
+        (11, (None, Status.OUT_OF_RANGE)),
+        (float("nan"), (None, Status.PARSE_ERROR)),
+        ("7", (None, Status.PARSE_ERROR)),
+        (True, (None, Status.PARSE_ERROR)),
+    ],
+)
+def test_only_numbers_on_the_scale_are_scores(value, wanted):
+    assert checked_score(value, (0, 10)) == wanted
+    assert checked_score(float("inf"), None) == (None, Status.OUT_OF_RANGE)
+
+
+def test_a_program_that_raises_gives_a_status_and_its_words():
+    @program_judge("test_raises", family="test", criterion="none")
+    def test_raises(item: Item) -> float | None:
+        """Raise."""
+        raise ValueError("no good")
+
+    score = build_engine(spec("test_raises")).score(items(1))[0]
+    assert (score.score, score.status, score.raw) == (None, Status.ENGINE_ERROR, "ValueError: no good")
+
+
+def test_unknown_programs_are_told():
+    with pytest.raises(JudgeError, match="no program judge 'oracle'"):
+        build_engine(spec("oracle"))
+
+
+def test_recorded_scores_join_by_id_and_compare_texts():
+    judge = JudgeSpec(name="gpt", engine=RecordedEngine(column="gpt"), scale=(0, 10))
+    recordings = {
+        "i0": Recording(4.0, "It is 0. "),
+        "i1": Recording(5.0, "something else"),
+        "i2": Recording(12.0),
+        "i3": Recording(None),
+    }
+    found = build_engine(judge, recordings).score(items(5))
+    assert [s.score for s in found] == [4.0, 5.0, None, None, None]
+    assert [s.status for s in found] == ["ok", "ok", "out_of_range", "refused", "refused"]
+    assert [s.text_mismatch for s in found] == [False, True, False, False, False]
+    shuffled = dict(reversed(recordings.items()))
+    assert build_engine(judge, shuffled).revision == build_engine(judge, recordings).revision
+    with pytest.raises(JudgeError, match="no score file"):
+        build_engine(judge)
+
+
+def test_the_pool_hands_over_every_batch_once():
+    seen: list[list[str]] = []
+    with Pool(PoolConfig()) as pool:
+        done = pool.run(spec(batch_size=10), items(25), lambda batch: seen.append([s.item_id for s in batch]))
+        assert pool.run(spec(), [], seen.append) == 0  # type: ignore[arg-type]
+    assert done == 25
+    assert [len(batch) for batch in seen] == [10, 10, 5]
+    assert sorted(i for batch in seen for i in batch) == sorted(i.item_id for i in items(25))
+
+
+def test_unknown_modes_are_told():
+    with pytest.raises(JudgeError, match="'threads'"):
+        Pool(PoolConfig(mode="threads"))

@@ -1,0 +1,176 @@
+"""What runs again: counted, one event at a time, on one workspace that lives through them all."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.orchestration.workspaces import (
+    JUDGES,
+    make,
+    query,
+    ran,
+    run,
+    score_rows,
+    write_items,
+    write_judge,
+    write_testset,
+)
+
+pytestmark = pytest.mark.slow
+
+FIT = ("panel", "moments", "structure", "aggregates", "evaluation", "factors", "report")
+
+
+def estimates(folder) -> list[tuple]:
+    return query(
+        folder,
+        "SELECT testset, aggregator, item_id, round(estimate, 9) FROM latest_aggregates ORDER BY ALL",
+    )
+
+
+def test_only_what_changed_runs_again(tmp_path):
+    folder = make(tmp_path / "ws")
+
+    outcome = run(folder)
+    assert not outcome.failures
+    assert ran(outcome, "judge_inference") == sorted(JUDGES)
+    assert len(ran(outcome, "scores")) == len(JUDGES)
+    assert all(ran(outcome, asset) == ["one"] for asset in FIT)
+    assert len(score_rows(folder)) == 40 * len(JUDGES)
+
+    outcome = run(folder)
+    assert outcome.materialised == []
+
+    os.utime(folder / "one.csv")
+    assert run(folder).materialised == [], "the same content with a newer date is nothing new"
+
+    write_judge(folder, "readability")
+    outcome = run(folder)
+    assert ran(outcome, "items") == []
+    assert ran(outcome, "judge_inference") == ["readability"]
+    assert ran(outcome, "scores") == ["readability|one"]
+    assert all(ran(outcome, asset) == ["one"] for asset in FIT)
+    assert len(score_rows(folder)) == 40 * (len(JUDGES) + 1)
+
+    before = set(score_rows(folder))
+    write_items(folder, edited=7)
+    outcome = run(folder)
+    new = set(score_rows(folder)) - before
+    assert len(new) == len(JUDGES) + 1, "that item, once for each judge"
+    assert len({key for _, key, _ in new}) == 1
+    assert all(ran(outcome, asset) == ["one"] for asset in ("items", *FIT))
+
+    write_testset(folder, "two")
+    write_items(folder, 30, name="two")
+    outcome = run(folder)
+    assert ran(outcome, "items") == ["two"]
+    slices = {f"{j}|two" for j in (*JUDGES, "readability")}
+    assert slices <= set(ran(outcome, "scores")), "slices of the other set may be loaded again, to no effect"
+    assert all(ran(outcome, asset) == ["two"] for asset in FIT)
+
+    (folder / "judges" / "length.yaml").unlink()
+    outcome = run(folder)
+    assert ran(outcome, "judge_inference") == ran(outcome, "scores") == []
+    assert all(ran(outcome, asset) == ["one", "two"] for asset in FIT)
+    assert ("length",) not in query(folder, "SELECT judge FROM panels")
+    assert any("judge=length" in where for where, _, _ in score_rows(folder)), "its parts stay"
+
+    (folder / "care.yaml").write_text("panel: {admit: all}\n")
+    outcome = run(folder)
+    assert ran(outcome, "judge_inference") == ran(outcome, "scores") == []
+    assert ran(outcome, "panel") == ["one", "two"]
+
+    known = estimates(folder)
+    (folder / "data" / "care.duckdb").unlink()
+    outcome = run(folder)
+    assert ran(outcome, "judge_inference") == []
+    assert estimates(folder) == known, "the database is rebuilt from the parts"
+    assert run(folder).materialised == []
+
+
+def test_a_narrowed_run_does_its_part_and_loses_nothing(tmp_path):
+    folder = make(tmp_path / "ws")
+    run(folder)
+    write_judge(folder, "readability")
+    write_judge(folder, "presentation")
+    outcome = run(folder, judge="readability")
+    assert ran(outcome, "judge_inference") == ["readability"]
+    assert ran(outcome, "scores") == ["readability|one"]
+    outcome = run(folder, selection="judge_inference")
+    assert {a for a, _ in outcome.materialised} == {"judge_inference"}
+    outcome = run(folder)
+    assert "presentation|one" in ran(outcome, "scores")
+    assert ran(outcome, "panel") == ["one"]
+    assert len(score_rows(folder)) == 40 * (len(JUDGES) + 2)
+    assert run(folder).materialised == []
+
+
+def test_a_judge_that_fails_holds_up_nobody_and_is_tried_again(tmp_path):
+    folder = make(tmp_path / "ws")
+    (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
+    outcome = run(folder)
+    assert any("no program judge 'oracle'" in message for message in outcome.failures.values())
+    assert ran(outcome, "report") == ["one"]
+    assert ran(outcome, "judge_inference") == sorted(JUDGES)
+    (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: readability}\n")
+    outcome = run(folder)
+    assert not outcome.failures
+    assert ran(outcome, "judge_inference") == ["oracle"]
+    assert "oracle" in [j for (j,) in query(folder, "SELECT judge FROM panels")]
+
+
+def test_killed_in_the_middle_it_goes_on_and_scores_nothing_twice(tmp_path):
+    folder = make(tmp_path / "ws", n=60, batch_size=1)
+    undisturbed = make(tmp_path / "calm", n=60)
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
+    scores = folder / "data" / "parts" / "scores"
+    kept: dict[str, int] = {}
+    for wanted in (20, 150):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while len(list(scores.rglob("*.parquet"))) < wanted:
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        done = {str(p): p.stat().st_mtime_ns for p in scores.rglob("*.parquet")}
+        assert wanted <= len(done) < 60 * len(JUDGES)
+        assert kept.items() <= done.items(), "what was done stays untouched"
+        kept = done
+
+    outcome = run(folder)
+    assert not outcome.failures
+    rows = score_rows(folder)
+    assert len(rows) == len(set(rows)) == 60 * len(JUDGES)
+    after = {str(p): p.stat().st_mtime_ns for p in scores.rglob("*.parquet")}
+    assert kept.items() <= after.items()
+    run(undisturbed)
+    assert estimates(folder) == estimates(undisturbed)
+    assert run(folder).materialised == []
+
+
+def test_recorded_scores_are_read_again_only_where_they_changed(tmp_path):
+    folder = make(tmp_path / "ws", judges=())
+    lines = ["item_id,judge,score"]
+    lines += [f"i{k},{judge},{(k * step) % 11}" for judge, step in (("a", 1), ("b", 3), ("c", 7)) for k in range(40)]
+    (folder / "scores.csv").write_text("\n".join(lines) + "\n")
+    testset = folder / "testsets" / "one.yaml"
+    testset.write_text(testset.read_text().replace("scale:", "  scores: {path: scores.csv, families: {a: x}}\nscale:"))
+    outcome = run(folder)
+    assert ran(outcome, "judge_inference") == ["a", "b", "c"]
+    assert not outcome.failures
+    assert query(folder, "SELECT family FROM judges WHERE judge = 'a'") == [("x",)]
+    lines[41] = "i0,b,10"
+    (folder / "scores.csv").write_text("\n".join(lines) + "\n")
+    outcome = run(folder)
+    assert ran(outcome, "judge_inference") == ["b"]
+    assert query(
+        folder,
+        "SELECT value FROM scores JOIN judges USING (judge_ix) JOIN items USING (item_ix) "
+        "WHERE judge = 'b' AND item_id = 'i0'",
+    ) == [(10.0,)]

@@ -1,0 +1,79 @@
+"""Workspaces that the tests make, and what ran in them."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+
+from orchestration.definitions import build_defs
+from orchestration.runner import Outcome, run_stale, workspace_instance
+from orchestration.workspace import load_workspace
+
+JUDGES = ("length", "question_coverage", "conciseness", "redundancy", "thoroughness")
+
+
+def write_items(folder: Path, n: int = 40, edited: int | None = None, name: str = "one") -> None:
+    """A CSV of answers of different length; ``edited`` gets another text."""
+    rows = ["item_id,question,answer,label"]
+    for k in range(n):
+        draw = zlib.crc32(str(k).encode())
+        facts = ["the capital is old", "and large", "Rome", "what else is there", "it lies by the sea"]
+        answer = " ".join(facts[(draw >> 3 * j) % 5] for j in range(draw % 7 + 1))
+        if k == edited:
+            answer += " and edited"
+        rows.append(f"i{k},What is the capital?,{answer},{k % 5}")
+    (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
+
+
+def write_judge(folder: Path, name: str, **more: object) -> None:
+    lines = [f"engine: {{kind: program, program: {name}}}", *(f"{k}: {v}" for k, v in more.items())]
+    (folder / "judges" / f"{name}.yaml").write_text("\n".join(lines) + "\n")
+
+
+def write_testset(folder: Path, name: str = "one") -> None:
+    (folder / "testsets" / f"{name}.yaml").write_text(
+        f"source:\n  kind: files\n  items: {name}.csv\n"
+        "  columns: {prompt: question, response: answer, gold: label}\nscale: [0, 10]\n"
+    )
+
+
+def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str = "", **more: object) -> Path:
+    """A workspace with one test set, program judges and the given care.yaml."""
+    for sub in ("judges", "testsets"):
+        (folder / sub).mkdir(parents=True)
+    (folder / "care.yaml").write_text(care)
+    write_items(folder, n)
+    write_testset(folder)
+    for judge in judges:
+        write_judge(folder, judge, **more)
+    return folder
+
+
+def run(folder: Path, **narrow: str) -> Outcome:
+    """``care run`` in this process."""
+    workspace = load_workspace(folder)
+    with workspace_instance(workspace) as instance:
+        return run_stale(build_defs(folder), workspace, instance, **narrow)  # type: ignore[arg-type]
+
+
+def ran(outcome: Outcome, asset: str) -> list[str | None]:
+    """Partitions of an asset that were materialised, sorted."""
+    return sorted(str(p) for a, p in outcome.materialised if a == asset)
+
+
+def score_rows(folder: Path) -> list[tuple[str, str, str]]:
+    """(judge folder, item_key, judge_key) of every row in every part."""
+    rows: list[tuple[str, str, str]] = []
+    for path in sorted((folder / "data" / "parts" / "scores").rglob("*.parquet")):
+        table = pq.ParquetFile(path).read(columns=["item_key", "judge_key"])
+        where = str(path.parent.relative_to(folder))
+        rows += [(where, r["item_key"], r["judge_key"]) for r in table.to_pylist()]
+    return rows
+
+
+def query(folder: Path, sql: str) -> list[tuple]:
+    with duckdb.connect(str(folder / "data" / "care.duckdb"), read_only=True) as connection:
+        return connection.execute(sql).fetchall()

@@ -1,0 +1,198 @@
+"""Parts, the database over them, and the matrix read back."""
+
+import numpy as np
+import pytest
+
+from care_ops.errors import WarehouseError
+from care_ops.scores import ScoreMatrix
+from warehouse.artifacts import FitFolder
+from warehouse.database import Warehouse, drop_slice, migrate, replace_slice, replace_testset
+from warehouse.items import ItemRecord
+from warehouse.matrix import read_scores
+from warehouse.parts import PartStore, replacing
+
+RECORDS = [ItemRecord(f"i{k}", response=f"text {k}", gold=k / 4, split_unit=f"u{k % 2}") for k in range(5)]
+KEYS = [f"key{k}" for k in range(5)]
+
+
+def rows(keys=range(5), score=lambda k: float(k), **more):
+    return [{"item_id": f"i{k}", "item_key": f"key{k}", "score": score(k), "status": "ok", **more} for k in keys]
+
+
+def load(warehouse: Warehouse, parts: PartStore, judge="a/b", key="K"):
+    with warehouse.writer() as connection:
+        table = parts.read_scores(judge, "set one")
+        return replace_slice(connection, judge, "set one", key, table, family="f", spec_json="{}")
+
+
+@pytest.fixture
+def store(tmp_path):
+    parts, warehouse = PartStore(tmp_path / "parts"), Warehouse(tmp_path / "care.duckdb")
+    parts.write_items("set one", RECORDS)
+    with warehouse.writer() as connection:
+        replace_testset(connection, "set one", RECORDS, KEYS, scale=(0, 9))
+    return parts, warehouse
+
+
+def test_items_come_back_as_written(store):
+    parts, _ = store
+    assert parts.read_items("set one") == RECORDS
+    assert parts.testsets() == ["set one"]
+    assert parts.write_items("set one", RECORDS) == parts.write_items("set one", list(RECORDS))
+    with pytest.raises(WarehouseError, match="no items yet"):
+        parts.read_items("other")
+
+
+def test_a_batch_written_twice_is_one_part(store):
+    parts, _ = store
+    first = parts.write_scores("a/b", "set one", "K", "e", rows(range(3)))
+    assert parts.write_scores("a/b", "set one", "K", "e", rows(range(3))) == first
+    parts.write_scores("a/b", "set one", "K", "e", rows(range(3, 5)))
+    assert parts.read_scores("a/b", "set one").num_rows == 5
+    assert parts.done("a/b", "set one", "K") == set(KEYS)
+    assert parts.done("a/b", "set one", "other key") == set()
+    assert parts.judges() == ["a/b"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_leftovers_of_a_killed_run_are_swept_and_never_read(store):
+    parts, _ = store
+    parts.write_scores("a/b", "set one", "K", "e", rows())
+    leftover = parts.scores_folder("a/b", "set one") / ".x.parquet.99.tmp"
+    leftover.write_text("half")
+    assert parts.read_scores("a/b", "set one").num_rows == 5
+    assert parts.sweep("a/b") == 1
+    assert not leftover.exists()
+
+
+def test_a_slice_holds_only_the_rows_under_the_current_keys(store):
+    parts, warehouse = store
+    parts.write_scores("a/b", "set one", "old", "e", rows(score=lambda k: 9.0))
+    parts.write_scores("a/b", "set one", "K", "e", rows(range(4)))
+    parts.write_scores("a/b", "set one", "K", "e", rows([4], score=lambda k: None, status="refused"))
+    parts.write_scores("a/b", "set one", "K", "e", [{**rows([0])[0], "item_key": "another text"}])
+    found = load(warehouse, parts)
+    assert (found.n_items, found.n_ok, found.n_missing, found.statuses) == (5, 4, 0, {"ok": 4, "refused": 1})
+    again = load(warehouse, parts)
+    assert again == found
+    with warehouse.reader() as connection:
+        read = read_scores(connection, "set one")
+    np.testing.assert_array_equal(read.scores.values[:, 0], [0, 1, 2, 3, np.nan])
+    assert read.scores.families == {"a/b": "f"}
+
+
+def test_an_incomplete_slice_is_counted(store):
+    parts, warehouse = store
+    parts.write_scores("a/b", "set one", "K", "e", rows(range(2)))
+    assert load(warehouse, parts).n_missing == 3
+
+
+def test_flags_reach_admission(store):
+    parts, warehouse = store
+    mixed = [
+        {**rows([0])[0], "text_mismatch": True},
+        {**rows([1])[0], "score": None, "status": "out_of_range"},
+        *rows(range(2, 5)),
+    ]
+    parts.write_scores("a/b", "set one", "K", "e", mixed)
+    load(warehouse, parts)
+    with warehouse.reader() as connection:
+        read = read_scores(connection, "set one")
+    assert (read.text_mismatches, read.out_of_range) == ({"a/b": 1}, {"a/b": 1})
+
+
+def test_items_keep_their_ordinals_and_gone_ones_leave(store):
+    parts, warehouse = store
+    parts.write_scores("a/b", "set one", "K", "e", rows())
+    load(warehouse, parts)
+
+    def ordinals():
+        with warehouse.reader() as connection:
+            return dict(connection.execute("SELECT item_id, item_ix FROM items").fetchall())
+
+    before = ordinals()
+    changed = [ItemRecord("new", response="n"), *RECORDS[:4][::-1]]
+    with warehouse.writer() as connection:
+        replace_testset(connection, "set one", changed, ["nk", *KEYS[:4][::-1]])
+        left = connection.execute("SELECT count(*) FROM scores").fetchone()
+    after = ordinals()
+    assert left == (4,)
+    assert {k: v for k, v in after.items() if k != "new"} == {k: v for k, v in before.items() if k != "i4"}
+    assert after["new"] not in before.values()
+
+
+def test_a_failed_transaction_changes_nothing(store):
+    _, warehouse = store
+
+    def fail() -> None:
+        with warehouse.writer() as connection:
+            connection.execute("DELETE FROM items")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with warehouse.reader() as connection:
+        assert connection.execute("SELECT count(*) FROM items").fetchone() == (5,)
+
+
+def test_a_database_of_another_version_is_refused_with_a_way_out(store):
+    _, warehouse = store
+    with warehouse.writer() as connection:
+        connection.execute("UPDATE schema_version SET version = 0")
+    with pytest.raises(WarehouseError, match="rebuilds it from the parts"), warehouse.writer():
+        pass
+
+
+def test_what_is_not_there_is_told(store, tmp_path):
+    _, warehouse = store
+    with warehouse.reader() as connection, pytest.raises(WarehouseError, match="not in the warehouse"):
+        read_scores(connection, "nowhere")
+    with warehouse.reader() as connection, pytest.raises(WarehouseError, match="no judge has scored"):
+        read_scores(connection, "set one")
+    with pytest.raises(WarehouseError, match="run `care run` first"), Warehouse(tmp_path / "none").reader():
+        pass
+    with pytest.raises(WarehouseError, match="upstream"):
+        FitFolder(tmp_path, "x").read_panel()
+
+
+def test_a_judge_can_be_dropped_and_its_parts_stay(store):
+    parts, warehouse = store
+    parts.write_scores("a/b", "set one", "K", "e", rows())
+    load(warehouse, parts)
+    with warehouse.writer() as connection:
+        drop_slice(connection, "a/b", "set one")
+        assert connection.execute("SELECT count(*) FROM scores").fetchone() == (0,)
+    assert parts.read_scores("a/b", "set one").num_rows == 5
+
+
+def test_the_panel_matrix_comes_back_as_written(tmp_path):
+    scores = ScoreMatrix(np.array([[1.0, np.nan], [2.0, 3.0]]), ("x", "y"), ("b", "a"), {"a": "f"})
+    folder = FitFolder(tmp_path, "t/1")
+    folder.write_panel(scores)
+    assert folder.read_panel().fingerprint() == scores.fingerprint()
+    assert folder.read_panel().judges == ("b", "a")
+
+
+def test_views_answer_in_words(store):
+    parts, warehouse = store
+    parts.write_scores("a/b", "set one", "K", "e", rows())
+    load(warehouse, parts)
+    with warehouse.writer() as connection:
+        migrate(connection)
+        for view in ("latest_aggregates", "judge_card", "disagreements", "history"):
+            connection.execute(f"SELECT * FROM {view}").fetchall()
+        assert connection.execute("SELECT judges, lowest FROM disagreements WHERE item_id = 'i3'").fetchone() == (1, 3)
