@@ -5,21 +5,23 @@ alike (law 2).
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
-import numpy as np
-from numpy.typing import NDArray
 
 from assets.common import bars, source_hash, table
 from assets.fits import aggregates
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 from care_ops.anchors import Anchors
-from care_ops.metrics import Evaluation, evaluate
-from warehouse.database import store_evaluation
-from warehouse.matrix import read_item_columns
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from care_ops.metrics import Evaluation
+
+    Array = NDArray[np.float64]
 
 
 @dg.asset(
@@ -33,6 +35,12 @@ Array = NDArray[np.float64]
 )
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Read the latest aggregates and gold, evaluate, store."""
+    import numpy as np
+
+    from care_ops.metrics import evaluate
+    from warehouse.database import store_evaluation
+    from warehouse.matrix import read_item_columns
+
     testset = context.partition_key
     spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
     fit_ids: dict[str, str] = workspace.fit_folder(testset).read_json("fit")["fit_ids"]
@@ -68,8 +76,12 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     )
 
 
-def held_out_gold(item_ids: Sequence[str], gold: Array, split_units: Sequence[str | None], anchors: Anchors) -> Array:
+def held_out_gold(
+    item_ids: Sequence[str], gold: "Array", split_units: Sequence[str | None], anchors: Anchors
+) -> "Array":
     """Gold with NaN for anchors and for every item that shares a split unit with one."""
+    import numpy as np
+
     seen_units = {
         unit for item_id, unit in zip(item_ids, split_units, strict=True) if item_id in anchors.labels and unit
     }
@@ -80,14 +92,18 @@ def held_out_gold(item_ids: Sequence[str], gold: Array, split_units: Sequence[st
     return np.where(np.array(left_out, dtype=bool), np.nan, gold)
 
 
-def aligned(item_ids: Sequence[str], values: Mapping[str, float | None]) -> Array:
+def aligned(item_ids: Sequence[str], values: Mapping[str, float | None]) -> "Array":
     """Values by item id in the order of ``item_ids``, NaN where null or absent."""
+    import numpy as np
+
     out = [values.get(item_id) for item_id in item_ids]
     return np.array([np.nan if v is None else v for v in out], dtype=np.float64)
 
 
 def evaluate_all(
-    estimates: Mapping[str, tuple[Array, float | None]], gold: Array, scale: tuple[float, float] | None
-) -> dict[str, Evaluation]:
+    estimates: "Mapping[str, tuple[Array, float | None]]", gold: "Array", scale: tuple[float, float] | None
+) -> "dict[str, Evaluation]":
     """Evaluate several aggregates, given as (estimate, threshold), on the same gold."""
+    from care_ops.metrics import evaluate
+
     return {name: evaluate(e, gold, threshold=t, scale=scale) for name, (e, t) in estimates.items()}

@@ -1,11 +1,9 @@
 """``factors``: what the factors look like, against features of the texts."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import numpy as np
-from numpy.typing import NDArray
 
 from assets.common import bars, source_hash, table
 from assets.fits import aggregates
@@ -13,14 +11,17 @@ from assets.moments import read_moments
 from assets.partitions import TESTSETS
 from assets.structure import read_structure
 from assets.workspace import Workspace
-from care_ops.factors import extract, impute
-from care_ops.interpret import FEATURES, feature_correlations, text_features
-from care_ops.moments import Moments, shrink
-from care_ops.scores import ScoreMatrix
-from care_ops.structure import Structure
-from warehouse.matrix import read_item_columns
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from care_ops.moments import Moments
+    from care_ops.scores import ScoreMatrix
+    from care_ops.structure import Structure
+
+    Array = NDArray[np.float64]
+
 
 _MOST_FACTORS = 4
 
@@ -34,6 +35,9 @@ _MOST_FACTORS = 4
 )
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""
+    from care_ops.interpret import FEATURES
+    from warehouse.matrix import read_item_columns
+
     folder = workspace.fit_folder(context.partition_key)
     solved, document = read_structure(folder)
     if solved is None:
@@ -62,7 +66,7 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     )
 
 
-def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: list[str | None]) -> dict[str, Any]:
+def describe(scores: "ScoreMatrix", moments: "Moments", solved: "Structure", texts: list[str | None]) -> dict[str, Any]:
     """Spearman correlations of the strongest factors with text features; null where undefined.
 
     Parameters
@@ -72,6 +76,12 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: li
     moments, solved
         In canonical order of the judges.
     """
+    import numpy as np
+
+    from care_ops.factors import extract, impute
+    from care_ops.interpret import FEATURES, feature_correlations, text_features
+    from care_ops.moments import shrink
+
     names = tuple(sorted(scores.judges))
     ordered = scores.select_judges(names)
     correlation, _ = shrink(moments.correlation(), moments.n)

@@ -2,21 +2,24 @@
 
 import hashlib
 import json
+from typing import TYPE_CHECKING
 
 import dagster as dg
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from assets.common import bars, source_hash, table
 from assets.moments import read_moments
 from assets.partitions import TESTSETS
 from assets.structure import read_structure, structure
 from assets.workspace import Workspace
-from care_ops.aggregators import Aggregate
-from care_ops.fit import run_aggregators
-from care_ops.scores import ScoreMatrix
-from warehouse.database import FitRecord, store_fit
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from care_ops.aggregators import Aggregate
+    from care_ops.scores import ScoreMatrix
+    from warehouse.database import FitRecord
 
 
 @dg.asset(
@@ -30,6 +33,9 @@ from warehouse.database import FitRecord, store_fit
 )
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the aggregators on the stored panel, moments and structure; store each fit."""
+    from care_ops.fit import run_aggregators
+    from warehouse.database import store_fit
+
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
     scores, state = folder.read_panel(), read_moments(folder)
@@ -60,7 +66,9 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     )
 
 
-def _summary(aggregate: Aggregate) -> dict[str, float | int | str | None]:
+def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:
+    import numpy as np
+
     known = aggregate.estimate[~np.isnan(aggregate.estimate)]
     return {
         "aggregator": aggregate.name,
@@ -72,7 +80,11 @@ def _summary(aggregate: Aggregate) -> dict[str, float | int | str | None]:
     }
 
 
-def _record(fit_id: str, testset: str, inputs: str, code: str, scores: ScoreMatrix, aggregate: Aggregate) -> FitRecord:
+def _record(
+    fit_id: str, testset: str, inputs: str, code: str, scores: "ScoreMatrix", aggregate: "Aggregate"
+) -> "FitRecord":
+    from warehouse.database import FitRecord
+
     p = len(scores.judges)
     weights = [None] * p if aggregate.weights is None else [float(w) for w in aggregate.weights]
     loadings = [None] * p if aggregate.loadings is None else [[float(x) for x in row] for row in aggregate.loadings]
@@ -97,8 +109,10 @@ def _record(fit_id: str, testset: str, inputs: str, code: str, scores: ScoreMatr
     )
 
 
-def nullable(values: NDArray[np.float64] | None, length: int = 0) -> pa.Array:
+def nullable(values: "NDArray[np.float64] | None", length: int = 0) -> "pa.Array":
     """An Arrow column with null for NaN; all null where there are no values."""
+    import pyarrow as pa
+
     if values is None:
         return pa.nulls(length, pa.float64())
     return pa.array(values, pa.float64(), from_pandas=True)

@@ -1,12 +1,16 @@
 """``items``: a test set's source to a Parquet part and the warehouse."""
 
+from typing import TYPE_CHECKING
+
 import dagster as dg
 
 from assets.common import source_hash, table
 from assets.external import source
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace, judge_item
-from warehouse.database import replace_testset
+
+if TYPE_CHECKING:
+    pass
 
 
 @dg.asset(
@@ -20,6 +24,8 @@ from warehouse.database import replace_testset
 )
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Read the source, replace the part, replace the rows in the warehouse."""
+    from warehouse.database import replace_testset
+
     testset = context.partition_key
     spec, records = workspace.testset(testset), workspace.read_source(testset)
     version = workspace.parts.write_items(testset, records)

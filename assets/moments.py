@@ -6,18 +6,17 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import numpy as np
 
 from assets.common import bars, source_hash
 from assets.panel import panel
 from assets.partitions import TESTSETS
 from assets.workspace import MomentsConfig, Workspace
-from care_ops.moments import Moments
-from care_ops.sharded import moments_of_shards, shards_of
-from warehouse.artifacts import FitFolder
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from care_ops.moments import Moments
+    from warehouse.artifacts import FitFolder
 
 
 @dg.asset(
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
 )
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Shard the panel's matrix, accumulate, store the state."""
+    import numpy as np
+
+    from care_ops.sharded import moments_of_shards, shards_of
+
     folder = workspace.fit_folder(context.partition_key)
     scores = folder.read_panel()
     shards = shards_of(folder.panel_file, workspace.moments.rows_per_shard)
@@ -70,13 +73,17 @@ def dask_client(config: MomentsConfig, rows: int) -> Generator["Client | None"]:
         yield client
 
 
-def write_moments(folder: FitFolder, state: Moments) -> None:
+def write_moments(folder: "FitFolder", state: "Moments") -> None:
     """Store a state."""
+    import numpy as np
+
     arrays: dict[str, Any] = {f.name: np.asarray(getattr(state, f.name)) for f in fields(state)}
     folder.write_arrays("moments", arrays)
 
 
-def read_moments(folder: FitFolder) -> Moments:
+def read_moments(folder: "FitFolder") -> "Moments":
     """The stored state."""
+    from care_ops.moments import Moments
+
     arrays = folder.read_arrays("moments")
     return Moments(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """``panel``: which judges may enter the fit of a test set, and the matrix of their scores."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -9,10 +10,10 @@ from assets.external import fit_settings
 from assets.partitions import TESTSETS
 from assets.scores import scores
 from assets.workspace import Workspace
-from care_ops.quality import JudgeCheck, check_panel
-from care_ops.scores import ScoreMatrix
-from warehouse.database import drop_slice, replace_panel
-from warehouse.matrix import read_scores
+
+if TYPE_CHECKING:
+    from care_ops.quality import JudgeCheck
+    from care_ops.scores import ScoreMatrix
 
 
 @dg.asset(
@@ -54,8 +55,12 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     )
 
 
-def admit(workspace: Workspace, testset: str) -> tuple[list[JudgeCheck], ScoreMatrix]:
+def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix]":
     """Check every judge of a test set; returns the findings and the admitted columns."""
+    from care_ops.quality import check_panel
+    from warehouse.database import drop_slice, replace_panel
+    from warehouse.matrix import read_scores
+
     roster = set(workspace.judges_of(testset))
     with workspace.warehouse.writer() as connection:
         left = connection.execute("SELECT judge FROM slices WHERE testset = ?", [testset]).fetchall()

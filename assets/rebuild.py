@@ -6,11 +6,12 @@ which are made anew from them.
 
 from assets.scores import load_slice
 from assets.workspace import Workspace, judge_item
-from warehouse.database import replace_testset
 
 
 def rebuild_warehouse(workspace: Workspace) -> list[str]:
     """Make the database anew; returns the test sets whose fits have to be made again."""
+    from warehouse.database import replace_testset
+
     workspace.warehouse.remove()
     written = set(workspace.parts.testsets())
     rebuilt = [name for name in sorted(workspace.testsets) if name in written]

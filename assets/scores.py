@@ -5,6 +5,7 @@ that fails where a slice is incomplete.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -14,7 +15,9 @@ from assets.items import items
 from assets.partitions import SLICES
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from warehouse.database import Slice, drop_slice, replace_slice
+
+if TYPE_CHECKING:
+    from warehouse.database import Slice
 
 
 @dg.multi_asset(
@@ -61,8 +64,10 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     yield from ()
 
 
-def load_slice(workspace: Workspace, judge: str, testset: str) -> Slice | None:
+def load_slice(workspace: Workspace, judge: str, testset: str) -> "Slice | None":
     """Load a slice; None where the judge does not score the test set."""
+    from warehouse.database import drop_slice, replace_slice
+
     if testset not in workspace.testsets_of(judge):
         with workspace.warehouse.writer() as connection:
             drop_slice(connection, judge, testset)
@@ -80,7 +85,7 @@ def load_slice(workspace: Workspace, judge: str, testset: str) -> Slice | None:
         )
 
 
-def _materialisation(key: dg.MultiPartitionKey, loaded: Slice | None) -> dg.AssetMaterialization:
+def _materialisation(key: dg.MultiPartitionKey, loaded: "Slice | None") -> dg.AssetMaterialization:
     if loaded is None:
         return dg.AssetMaterialization(
             "scores",

@@ -1,18 +1,18 @@
 """``structure``: the panel's precision split into sparse minus low-rank, with its certificate."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import numpy as np
 
 from assets.common import bars, source_hash
 from assets.moments import moments, read_moments
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
-from care_ops.fit import try_structure
-from care_ops.structure import Certificate, Structure
-from warehouse.artifacts import FitFolder
+
+if TYPE_CHECKING:
+    from care_ops.structure import Structure
+    from warehouse.artifacts import FitFolder
 
 
 @dg.asset(
@@ -24,6 +24,10 @@ from warehouse.artifacts import FitFolder
 )
 def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Solve on the stored moments, store S, L and the certificate."""
+    import numpy as np
+
+    from care_ops.fit import try_structure
+
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
     state = read_moments(folder)
@@ -51,7 +55,7 @@ def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
 
 
 def write_structure(
-    folder: FitFolder, solved: Structure | None, details: dict[str, float], failures: dict[str, str]
+    folder: "FitFolder", solved: "Structure | None", details: dict[str, float], failures: dict[str, str]
 ) -> None:
     """Store a solution, or why there is none."""
     document: dict[str, Any] = {"details": details, "failures": failures, "solution": None}
@@ -66,8 +70,10 @@ def write_structure(
     folder.write_json("structure", document)
 
 
-def read_structure(folder: FitFolder) -> tuple[Structure | None, dict[str, Any]]:
+def read_structure(folder: "FitFolder") -> "tuple[Structure | None, dict[str, Any]]":
     """The stored solution (None where there is none) and its document."""
+    from care_ops.structure import Certificate, Structure
+
     document = folder.read_json("structure")
     solution = document["solution"]
     if solution is None:

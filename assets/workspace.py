@@ -12,21 +12,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import CareError, InputError
-from care_ops.fit import FitConfig
-from care_ops.quality import AdmissionRule
 from judges.engines.base import Recording, build_engine
 from judges.items import Item
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine
-from warehouse.artifacts import FitFolder
-from warehouse.database import Warehouse
 from warehouse.items import ItemRecord
-from warehouse.parts import PartStore
-from warehouse.sources import demo, files
 from warehouse.testsets import DemoSource, FilesSource, TestsetSpec, resolve
+
+if TYPE_CHECKING:
+    from warehouse.artifacts import FitFolder
+    from warehouse.database import Warehouse
+    from warehouse.parts import PartStore
+    from warehouse.sources.files import RecordedTable
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,15 @@ class Workspace:
     @cached_property
     def parts(self) -> PartStore:
         """The parts."""
+        from warehouse.parts import PartStore
+
         return PartStore(self.data / "parts")
 
     @cached_property
     def warehouse(self) -> Warehouse:
         """The database over the parts."""
+        from warehouse.database import Warehouse
+
         return Warehouse(self.data / "care.duckdb")
 
     @property
@@ -93,6 +99,8 @@ class Workspace:
 
     def fit_folder(self, testset: str) -> FitFolder:
         """Intermediate files of a test set's fit."""
+        from warehouse.artifacts import FitFolder
+
         return FitFolder(self.data / "fits", testset)
 
     def testset(self, name: str) -> TestsetSpec:
@@ -125,6 +133,8 @@ class Workspace:
 
     def read_source(self, testset: str) -> list[ItemRecord]:
         """Items of a test set, read anew from its source."""
+        from warehouse.sources import demo, files
+
         source = self.testset(testset).source
         if isinstance(source, DemoSource):
             return demo.generate(demo.DemoConfig(source.countries, source.answers, source.seed))
@@ -133,6 +143,8 @@ class Workspace:
 
     def recordings(self, judge: str, testset: str) -> Mapping[str, Recording] | None:
         """Recorded scores of one judge, or None where it records none."""
+        from warehouse.sources import files
+
         column = self.judge(judge).engine
         if not isinstance(column, RecordedEngine):
             return None
@@ -154,7 +166,7 @@ class Workspace:
         }
 
     @cached_property
-    def _recorded_tables(self) -> dict[str, files.RecordedTable]:
+    def _recorded_tables(self) -> dict[str, RecordedTable]:
         return {}
 
     def effective_spec(self, judge: str, testset: str) -> JudgeSpec:

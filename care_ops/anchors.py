@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from math import isfinite
+from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Anchors:
 
     def __post_init__(self) -> None:
         for item_id, label in self.labels.items():
-            if not np.isfinite(label):
+            if not isfinite(label):
                 raise InputError(f"anchors: the label of item {item_id!r} is {label}; give a finite number")
 
     def __len__(self) -> int:
@@ -43,6 +46,8 @@ class Anchors:
         InputError
             An anchor is not among the items.
         """
+        import numpy as np
+
         index = {item_id: i for i, item_id in enumerate(item_ids)}
         unknown = [item_id for item_id in self.labels if item_id not in index]
         if unknown:

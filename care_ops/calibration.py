@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 Array = NDArray[np.float64]
 
@@ -45,6 +44,8 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
 
     One common map for every aggregator: what differs after it is order alone (NaN stays NaN).
     """
+    from scipy.stats import rankdata
+
     placed = np.full(len(estimate), np.nan)
     known = ~np.isnan(estimate)
     m = int(known.sum())

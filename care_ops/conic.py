@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.config import Program
 from care_ops.errors import FitError
-from care_ops.structure import Program
 
 Array = NDArray[np.float64]
 

@@ -6,50 +6,19 @@ stages one by one. Does not: files, plots, gold.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.aggregators import REGISTRY, Aggregate, Problem
-from care_ops.aggregators.care_svd import StructureConfig, fit_structure
+from care_ops.aggregators.care_svd import fit_structure
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.errors import FitError, InputError
+from care_ops.config import FitConfig, StructureConfig
+from care_ops.errors import FitError
 from care_ops.moments import Moments, accumulate
 from care_ops.scores import ScoreMatrix, canonical_order, restore
 from care_ops.structure import Structure
-
-
-@dataclass(frozen=True)
-class FitConfig:
-    """What a fit depends on besides the scores.
-
-    Attributes
-    ----------
-    aggregators : tuple of str
-        Names in ``aggregators.REGISTRY``.
-    cut : float, optional
-        Scores above it are votes for Q = 1.
-    structure : StructureConfig
-    seed : int
-        Mixed with the content of the scores into the seed of random starts.
-    """
-
-    aggregators: tuple[str, ...] = tuple(REGISTRY)
-    cut: float | None = None
-    structure: StructureConfig = field(default_factory=StructureConfig)
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.aggregators if name not in REGISTRY]
-        if unknown:
-            raise InputError(f"fit: no aggregator {unknown[0]!r}; there are {', '.join(REGISTRY)}")
-
-    def fingerprint(self) -> str:
-        """Hash of the configuration."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -9,43 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.config import AdmissionRule
 from care_ops.scores import Array, ScoreMatrix
-
-
-@dataclass(frozen=True)
-class AdmissionRule:
-    """Thresholds of admission.
-
-    Attributes
-    ----------
-    admit : {"rule", "all"}
-        ``all`` keeps every judge that has at least two different scores.
-    max_missing : float
-        Largest share of missing or out-of-range scores (paper: 10 %).
-    max_mode_share : float
-        A judge that gives one score this often, or more, is degenerate.
-    min_entropy : float
-        Bits; a judge whose scores carry less is degenerate.
-    min_return : float
-        Agreement that must come back under a shift or a re-join to call a judge misaligned.
-    min_gain : float
-        How far that agreement must exceed the one under the rows as they are.
-    report_agreement : float
-        Agreement below this is reported.
-    """
-
-    admit: Literal["rule", "all"] = "rule"
-    max_missing: float = 0.10
-    max_mode_share: float = 0.95
-    min_entropy: float = 0.20
-    min_return: float = 0.30
-    min_gain: float = 0.25
-    report_agreement: float = 0.0
 
 
 @dataclass(frozen=True)

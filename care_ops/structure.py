@@ -18,16 +18,16 @@ L mean (``factors``), or which penalty to choose for a panel (``aggregators.care
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from care_ops.config import Program
 from care_ops.errors import FitError, InputError
 
 Matrix = NDArray[np.float64]
-Program = Literal["frobenius", "dtrace"]
 
 _OVER_RELAXATION = 1.7
 _RHO_BALANCE_EVERY = 10

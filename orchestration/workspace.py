@@ -13,15 +13,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assets.workspace import MomentsConfig, Workspace
-from care_ops.aggregators import REGISTRY
-from care_ops.aggregators.care_svd import StructureConfig
 from care_ops.anchors import Anchors
+from care_ops.config import AGGREGATORS, AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import InputError
-from care_ops.fit import FitConfig
-from care_ops.quality import AdmissionRule
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
-from warehouse.sources.files import read_labels, recorded_judges
 from warehouse.testsets import FilesSource, TestsetSpec, resolve
 
 CARE_YAML = "care.yaml"
@@ -46,7 +42,7 @@ class FitSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    aggregators: tuple[str, ...] = tuple(REGISTRY)
+    aggregators: tuple[str, ...] = AGGREGATORS
     program: Literal["frobenius", "dtrace"] = "frobenius"
     gamma: float = Field(default=1.0, gt=0)
     tau: float = Field(default=0.5, gt=0)
@@ -98,6 +94,8 @@ def load_workspace(root: Path) -> Workspace:
     InputError
         A file is missing or invalid; the message names file and field.
     """
+    from warehouse.sources.files import read_labels
+
     root = root.absolute()
     path = root / CARE_YAML
     if not path.exists():
@@ -141,6 +139,8 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
 
 
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
+    from warehouse.sources.files import recorded_judges
+
     judges: dict[str, JudgeSpec] = {}
     for path in _yaml_files(root / settings.judges):
         spec = load_spec(path)

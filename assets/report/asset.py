@@ -1,27 +1,27 @@
 """``report`` and ``report_index``: a page a test set, and the index of all pages."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import duckdb
-import numpy as np
 
 from assets.common import source_hash
 from assets.evaluation import aligned, evaluation, held_out_gold
 from assets.factors import factors
 from assets.moments import read_moments
 from assets.partitions import TESTSETS
-from assets.report.data import ReportData
-from assets.report.page import file_name, write_index, write_page
 from assets.workspace import Workspace
-from care_ops.aggregators import Aggregate
 from care_ops.errors import FitError
-from care_ops.metrics import Evaluation
-from care_ops.moments import Moments
-from care_ops.quality import JudgeCheck
-from care_ops.scores import Array, ScoreMatrix
-from warehouse.matrix import read_item_columns
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from assets.report.data import ReportData
+    from care_ops.aggregators import Aggregate
+    from care_ops.metrics import Evaluation
+    from care_ops.moments import Moments
+    from care_ops.quality import JudgeCheck
+    from care_ops.scores import Array, ScoreMatrix
 
 _METRICS = ("n", "tau", "auc", "mae", "mae_filled", "accuracy", "balanced_accuracy")
 
@@ -36,6 +36,8 @@ _METRICS = ("n", "tau", "auc", "mae", "mae_filled", "accuracy", "balanced_accura
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Assemble the page from the warehouse and write it."""
+    from assets.report.page import file_name, write_page
+
     data = gather(workspace, context.partition_key)
     path = workspace.report_folder / file_name(context.partition_key)
     write_page(data, path)
@@ -51,6 +53,8 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """List the test sets that have a page."""
+    from assets.report.page import file_name, write_index
+
     written = [name for name in sorted(workspace.testsets) if (workspace.report_folder / file_name(name)).exists()]
     with workspace.warehouse.reader() as connection:
         rows = [_index_row(connection, workspace, name) for name in written]
@@ -58,8 +62,13 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(str(path)), "testsets": len(rows)})
 
 
-def gather(workspace: Workspace, testset: str) -> ReportData:
+def gather(workspace: Workspace, testset: str) -> "ReportData":
     """All that a page shows, read back from what the stages stored."""
+    import numpy as np
+
+    from assets.report.data import ReportData
+    from warehouse.matrix import read_item_columns
+
     folder, spec = workspace.fit_folder(testset), workspace.testset(testset)
     scores, state, fit = folder.read_panel(), read_moments(folder), folder.read_json("fit")
     with workspace.warehouse.reader() as connection:
@@ -102,8 +111,10 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     )
 
 
-def correlation_of(scores: ScoreMatrix, state: Moments) -> Array | None:
+def correlation_of(scores: "ScoreMatrix", state: "Moments") -> "Array | None":
     """Correlation in the order of ``scores.judges``, from moments in canonical order."""
+    import numpy as np
+
     try:
         canonical = state.correlation()
     except FitError:
@@ -113,7 +124,11 @@ def correlation_of(scores: ScoreMatrix, state: Moments) -> Array | None:
     return canonical[np.ix_(order, order)]
 
 
-def _aggregate(connection: duckdb.DuckDBPyConnection, fit_id: str, name: str, scores: ScoreMatrix) -> Aggregate:
+def _aggregate(connection: "duckdb.DuckDBPyConnection", fit_id: str, name: str, scores: "ScoreMatrix") -> "Aggregate":
+    import numpy as np
+
+    from care_ops.aggregators import Aggregate
+
     values = connection.execute(
         "SELECT i.item_id, a.estimate FROM aggregates a JOIN items i USING (item_ix) WHERE a.fit_id = ?", [fit_id]
     ).fetchall()
@@ -138,7 +153,9 @@ def _aggregate(connection: duckdb.DuckDBPyConnection, fit_id: str, name: str, sc
     )
 
 
-def _checks(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCheck]:
+def _checks(connection: "duckdb.DuckDBPyConnection", testset: str) -> "list[JudgeCheck]":
+    from care_ops.quality import JudgeCheck
+
     rows = connection.execute(
         "SELECT judge, admitted, reason, notes, missing_rate, mode_share, entropy, agreement, out_of_range "
         "FROM panels WHERE testset = ? ORDER BY judge",
@@ -151,12 +168,14 @@ def _checks(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCh
     ]
 
 
-def _evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str) -> Evaluation | None:
+def _evaluation(connection: "duckdb.DuckDBPyConnection", fit_id: str) -> "Evaluation | None":
+    from care_ops.metrics import Evaluation
+
     row = connection.execute(f"SELECT {', '.join(_METRICS)} FROM evaluations WHERE fit_id = ?", [fit_id]).fetchone()
     return None if row is None else Evaluation(*row)
 
 
-def _index_row(connection: duckdb.DuckDBPyConnection, workspace: Workspace, name: str) -> dict[str, Any]:
+def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:
     counts = connection.execute(
         "SELECT (SELECT count(*) FROM items WHERE testset = ?), "
         "count(*) FILTER (admitted), count(*) FILTER (NOT admitted) FROM panels WHERE testset = ?",

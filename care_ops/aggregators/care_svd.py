@@ -6,7 +6,7 @@ Belongs here: penalties without labels, the aggregate and its placement. Does no
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,34 +15,15 @@ from threadpoolctl import threadpool_limits
 from care_ops import factors as factor_rules
 from care_ops.aggregators.base import Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
+from care_ops.config import StructureConfig
 from care_ops.errors import FitError
 from care_ops.moments import Moments, shrink
-from care_ops.structure import Program, Structure, solve
+from care_ops.structure import Structure, solve
 
 Array = NDArray[np.float64]
 
 _TAU_STEPS = 12
 _TAU_STEP = 1.5
-
-
-@dataclass(frozen=True)
-class StructureConfig:
-    """Penalties of the structure program.
-
-    Attributes
-    ----------
-    program : {"frobenius", "dtrace"}
-        Algorithm 1's loss by default.
-    gamma : float
-        gamma_n = gamma * sqrt(log p / n) * median diagonal of the loss's target (theorem
-        "Sample complexity": gamma_n of order 1/sqrt(n)).
-    tau : float
-        tau = tau * sqrt(p), the balance at which neither S nor L alone takes up a shared factor.
-    """
-
-    program: Program = "frobenius"
-    gamma: float = 1.0
-    tau: float = 0.5
 
 
 def fit_structure(moments: Moments, config: StructureConfig) -> tuple[Structure, dict[str, float]]:

@@ -39,9 +39,10 @@ def fit(
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
     from care_ops.anchors import NO_ANCHORS, Anchors
+    from care_ops.config import AdmissionRule, FitConfig
     from care_ops.errors import FitError, InputError
-    from care_ops.fit import FitConfig, fit_panel
-    from care_ops.quality import AdmissionRule, check_panel
+    from care_ops.fit import fit_panel
+    from care_ops.quality import check_panel
     from warehouse.sources.files import read_labels, read_scores
 
     if admit not in ("rule", "all"):

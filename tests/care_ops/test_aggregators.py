@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from care_ops.aggregators import REGISTRY
 from care_ops.aggregators.votes import modal_grade
 from care_ops.anchors import Anchors
+from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
-from care_ops.fit import FitConfig, fit_panel
+from care_ops.fit import fit_panel
 from care_ops.scores import ScoreMatrix
 from tests.conftest import matrix
 

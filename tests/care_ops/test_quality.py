@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from care_ops.quality import AdmissionRule, check_panel, concentration
+from care_ops.config import AdmissionRule
+from care_ops.quality import check_panel, concentration
 from tests.conftest import matrix
 
 

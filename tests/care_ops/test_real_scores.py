@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from care_ops.aggregators import REGISTRY
+from care_ops.config import AdmissionRule, FitConfig
 from care_ops.conic import solve_conic
-from care_ops.fit import FitConfig, fit_panel
+from care_ops.fit import fit_panel
 from care_ops.moments import accumulate, shrink
-from care_ops.quality import AdmissionRule, check_panel
+from care_ops.quality import check_panel
 from care_ops.scores import ScoreMatrix
 from care_ops.structure import solve
 from warehouse.sources.files import read_items, read_scores

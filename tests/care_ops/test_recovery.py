@@ -7,10 +7,11 @@ import pytest
 
 from care_ops import mixture
 from care_ops.aggregators import REGISTRY, Problem
-from care_ops.aggregators.care_svd import StructureConfig, fit_structure
+from care_ops.aggregators.care_svd import fit_structure
 from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.config import FitConfig, StructureConfig
 from care_ops.factors import extract
-from care_ops.fit import FitConfig, fit_panel
+from care_ops.fit import fit_panel
 from care_ops.moments import accumulate
 from care_ops.regimes import four_state_mixture, joint_gaussian
 from care_ops.views import partition

@@ -1,0 +1,101 @@
+"""What a fit can be told: admission, penalties, aggregators.
+
+Plain data without numpy, so that reading a configuration costs nothing.
+
+Belongs here: settings of the mathematics and their defaults. Does not: anything that computes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+from care_ops.errors import InputError
+
+Program = Literal["frobenius", "dtrace"]
+
+AGGREGATORS = ("mv", "avg", "uws", "care_svd", "care_tensor")
+"""Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class AdmissionRule:
+    """Thresholds of admission to a panel; see ``quality.check_panel``.
+
+    Attributes
+    ----------
+    admit : {"rule", "all"}
+        ``all`` keeps every judge that has at least two different scores.
+    max_missing : float
+        Largest share of missing or out-of-range scores (paper: 10 %).
+    max_mode_share : float
+        A judge that gives one score this often, or more, is degenerate.
+    min_entropy : float
+        Bits; a judge whose scores carry less is degenerate.
+    min_return : float
+        Agreement that must come back under a shift or a re-join to call a judge misaligned.
+    min_gain : float
+        How far that agreement must exceed the one under the rows as they are.
+    report_agreement : float
+        Agreement below this is reported.
+    """
+
+    admit: Literal["rule", "all"] = "rule"
+    max_missing: float = 0.10
+    max_mode_share: float = 0.95
+    min_entropy: float = 0.20
+    min_return: float = 0.30
+    min_gain: float = 0.25
+    report_agreement: float = 0.0
+
+
+@dataclass(frozen=True)
+class StructureConfig:
+    """Penalties of the structure program; see ``aggregators.care_svd.fit_structure``.
+
+    Attributes
+    ----------
+    program : {"frobenius", "dtrace"}
+        Algorithm 1's loss by default.
+    gamma : float
+        gamma_n = gamma * sqrt(log p / n) * median diagonal of the loss's target (theorem
+        "Sample complexity": gamma_n of order 1/sqrt(n)).
+    tau : float
+        tau = tau * sqrt(p), the balance at which neither S nor L alone takes up a shared factor.
+    """
+
+    program: Program = "frobenius"
+    gamma: float = 1.0
+    tau: float = 0.5
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """What a fit depends on besides the scores.
+
+    Attributes
+    ----------
+    aggregators : tuple of str
+        Some of ``AGGREGATORS``.
+    cut : float, optional
+        Scores above it are votes for Q = 1.
+    structure : StructureConfig
+    seed : int
+        Mixed with the content of the scores into the seed of random starts.
+    """
+
+    aggregators: tuple[str, ...] = AGGREGATORS
+    cut: float | None = None
+    structure: StructureConfig = field(default_factory=StructureConfig)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.aggregators if name not in AGGREGATORS]
+        if unknown:
+            raise InputError(f"fit: no aggregator {unknown[0]!r}; there are {', '.join(AGGREGATORS)}")
+
+    def fingerprint(self) -> str:
+        """Hash of the configuration."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,183 @@
+"""The command line: what it writes, what it says, how it ends."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+from tests.orchestration.workspaces import JUDGES, make, run, write_items
+
+
+def care(*words: object):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def scores_csv(rng: np.random.Generator, n: int = 60) -> str:
+    quality = rng.normal(size=n)
+    rows = ["item_id,judge,score"]
+    for j in range(6):
+        rows += [f"{k:03d},judge {j},{5 + q + rng.normal(scale=0.7):.3f}" for k, q in enumerate(quality)]
+    return "\n".join(rows) + "\n"
+
+
+@pytest.fixture
+def scores(tmp_path, rng):
+    path = tmp_path / "scores.csv"
+    path.write_text(scores_csv(rng))
+    return path
+
+
+def test_fit_writes_what_it_promises(tmp_path, scores):
+    families, anchors, items = tmp_path / "judges.csv", tmp_path / "labels.csv", tmp_path / "items.csv"
+    families.write_text("judge,family\njudge 0,a\njudge 1,a\n")
+    anchors.write_text("item_id,label\n000,5\n001,6\n002,4\n")
+    items.write_text(
+        "item_id,response,gold,split_unit\n"
+        + "".join(f"{k:03d},text {'long ' * k},{k % 7},u{k // 2}\n" for k in range(60))
+    )
+    out = tmp_path / "out"
+    result = care("fit", scores, "--items", items, "--judges", families, "--anchors", anchors, "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "plotly.min.js"}
+    assert {p.name for p in out.iterdir()} == names
+    aggregates = pq.read_table(out / "aggregates.parquet")
+    assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality"]
+    assert aggregates.num_rows == 60 * 5
+    assert aggregates.column("p_quality").null_count == 300, "no method here gives a calibrated probability"
+    judges = pq.read_table(out / "judges.parquet")
+    assert judges.column_names == ["judge", "aggregator", "weight", "lo", "hi", "loadings", "flags"]
+    assert judges.column("lo").null_count == judges.num_rows
+    weights = {r["judge"]: r["weight"] for r in judges.to_pylist() if r["aggregator"] == "care_svd"}
+    assert sum(abs(w) for w in weights.values()) == pytest.approx(1)
+    fit = json.loads((out / "fit.json").read_text())
+    assert fit["provenance"]["labels_seen"] == 3
+    assert fit["aggregates"]["care_svd"]["details"]["certificate"]["converged"]
+    # two items share a split unit: three labels leave out four items
+    assert {e["n"] for e in fit["evaluation"].values()} == {56}
+    table = json.loads(result.stdout)
+    assert [row["labels"] for row in table] == [0, 0, 0, 3, 3]
+
+
+def test_fit_votes_by_the_cut(tmp_path, scores):
+    result = care("fit", scores, "--cut", 5, "--scale", 4, 6, "--admit", "all", "--out", tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    fit = json.loads((tmp_path / "out" / "fit.json").read_text())
+    assert fit["aggregates"]["mv"]["threshold"] == 0.5
+    assert fit["aggregates"]["avg"]["threshold"] == 5
+    assert sum(check["out_of_range"] for check in fit["judges"]) > 0
+
+
+BAD = {
+    "no id column": ("id,judge,score\nx,a,1\n", "no id column 'item_id'"),
+    "null id": ("item_id,judge,score\nx,a,1\n,a,2\n", "item_id is empty in row 2"),
+    "a text score": ("item_id,judge,score\nx,a,1\ny,a,good\n", "'good' in row 2"),
+    "two rows": ("item_id,judge,score\nx,a,1\nx,a,2\n", "two rows for item 'x' and judge 'a'"),
+    "one judge": ("item_id,judge,score\nx,a,1\ny,a,2\n", "at least two"),
+    "all missing": ("item_id,judge,score\nx,a,\nx,b,\n", "every score is missing"),
+    "infinite": ("item_id,judge,score\nx,a,1\nx,b,inf\n", "infinite in row 2"),
+    "empty": ("item_id,judge,score\n", "empty"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_scores_end_with_two_and_write_nothing(tmp_path, case):
+    text, words = BAD[case]
+    path = tmp_path / "scores.csv"
+    path.write_text(text)
+    result = care("fit", path, "--out", tmp_path / "out")
+    assert result.exit_code == 2, result.output
+    assert words in result.output
+    assert str(path) in result.output
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_files_and_options_end_with_two(tmp_path, scores):
+    fake = tmp_path / "fake.parquet"
+    fake.write_text("hello")
+    labels = tmp_path / "labels.csv"
+    labels.write_text("item_id,label\nnobody,1\n")
+    families = tmp_path / "f.csv"
+    families.write_text("judge,family\nnobody,a\n")
+    out = tmp_path / "out"
+    for words, said in (
+        ((fake, "--out", out), "cannot be read as parquet"),
+        ((tmp_path / "nowhere.csv", "--out", out), "no such file"),
+        ((scores, "--out", out, "--admit", "some"), "--admit is 'some'"),
+        ((scores, "--out", scores), "is a file"),
+        ((scores, "--out", out, "--anchors", labels), "'nobody'"),
+        ((scores, "--out", out, "--judges", families), "'nobody' has no scores"),
+        ((scores, "--out", out, "--items", labels), "are not in it"),
+        ((scores, "--out", out, "--scale", 5, 1), "lowest score comes first"),
+    ):
+        result = care("fit", *words)
+        assert (result.exit_code, said in result.output) == (2, True), result.output
+        assert not out.exists()
+
+
+def test_a_panel_that_admits_nobody_fails_and_says_why(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("item_id,a,b\n" + "".join(f"{k},1,{k % 2 if k < 3 else ''}\n" for k in range(60)))
+    result = care("fit", path, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "a: degenerate" in result.output
+
+
+def test_no_workspace_and_a_bad_one_are_told(tmp_path):
+    for command in ("run", "status", "report"):
+        result = care(command, "--workspace", tmp_path)
+        assert result.exit_code == 2
+        assert "care init" in result.output
+    (tmp_path / "care.yaml").write_text("panel: {admit: perhaps}\nfoo: 1\n")
+    result = care("run", "--workspace", tmp_path)
+    assert result.exit_code == 2
+    assert "panel.admit" in result.output
+    assert "foo" in result.output
+
+
+def test_status_says_missing_stale_and_counts(tmp_path):
+    folder = make(tmp_path / "ws", n=30)
+    states = json.loads(care("status", "--workspace", folder, "--json").stdout)
+    assert {s["state"] for s in states} == {"missing"}
+    assert len(states) == len(JUDGES)
+    run(folder)
+    states = json.loads(care("status", "--workspace", folder, "--json").stdout)
+    assert {s["state"] for s in states} == {"30 / 30"}
+    write_items(folder, 30, edited=3)
+    states = json.loads(care("status", "--workspace", folder, "--json").stdout)
+    assert {s["state"] for s in states} == {"stale"}
+    assert "30" not in care("status", "--workspace", folder).output
+    result = care("report", "--workspace", folder)
+    assert result.exit_code == 0
+    assert result.output.strip().endswith("index.html")
+
+
+def test_doctor_finds_what_would_fail_tonight(tmp_path):
+    folder = make(tmp_path / "ws")
+    assert care("doctor", "--workspace", folder).exit_code == 0
+    (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
+    result = care("doctor", "--workspace", folder, "--json")
+    assert result.exit_code == 1
+    failing = [row for row in json.loads(result.stdout) if row["state"] == "fails"]
+    assert len(failing) == 1
+    assert "no program judge 'oracle'" in failing[0]["what"]
+
+
+def test_init_does_not_write_over_a_workspace(tmp_path):
+    assert care("init", tmp_path / "ws").exit_code == 0
+    result = care("init", tmp_path / "ws")
+    assert result.exit_code == 2
+    assert "already" in result.output
+
+
+def test_usage_errors_end_with_two():
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestration.cli", "fit"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,92 @@
+"""The embedded demo through real Ray actors and real Dask workers, against the same inline."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from assets.moments import read_moments
+from judges import programs
+from judges.items import Item
+from orchestration.cli.app import app
+from orchestration.workspace import load_workspace
+from tests.orchestration.workspaces import query, ran, run
+from warehouse.sources.demo import DemoConfig, generate
+
+pytestmark = pytest.mark.slow
+
+_DEMO = "source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n"
+
+
+def demo(folder, care: str = ""):
+    assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
+    (folder / "testsets" / "demo.yaml").write_text(_DEMO)
+    (folder / "care.yaml").write_text(care)
+    return folder
+
+
+def test_ray_and_dask_give_what_one_process_gives(tmp_path):
+    inline = demo(tmp_path / "inline")
+    spread = demo(
+        tmp_path / "spread",
+        "judging: {mode: ray, actors: 2}\nmoments: {dask_workers: 2, threshold_rows: 0, rows_per_shard: 17}\n",
+    )
+    for folder in (inline, spread):
+        outcome = run(folder)
+        assert not outcome.failures
+        assert ran(outcome, "report_index") == ["None"]
+    every = (
+        "SELECT judge, item_id, value, status FROM scores JOIN judges USING (judge_ix) "
+        "JOIN items USING (item_ix) ORDER BY ALL"
+    )
+    rows = query(inline, every)
+    assert len(rows) == 72 * len(programs.names())
+    assert query(spread, every) == rows
+    one, other = (read_moments(load_workspace(f).fit_folder("demo")) for f in (inline, spread))
+    assert other.n == one.n == 72
+    np.testing.assert_allclose(other.covariance(), one.covariance(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(other.mean(), one.mean(), rtol=1e-12)
+    groups = np.array([0, 1, 2, 3]), np.array([4, 5, 6, 7]), np.array([8, 9, 10, 11])
+    np.testing.assert_allclose(other.third_central(*groups), one.third_central(*groups), atol=1e-12)
+
+
+def test_the_demo_is_what_it_says():
+    records = generate(DemoConfig())
+    assert len(records) == 360
+    assert records == generate(DemoConfig())
+    assert records != generate(DemoConfig(seed=1))
+    gold = np.array([r.gold for r in records])
+    assert gold.min() == 0
+    assert gold.max() == 10
+    for record in records:
+        right, stated = record.metadata["right"], record.metadata["stated"]
+        f1 = 0 if not right else 2 * (right / stated) * (right / 4) / (right / stated + right / 4)
+        assert record.gold == pytest.approx(10 * f1, abs=1e-6)
+
+
+def test_the_planted_style_does_not_follow_quality():
+    """Over 40 seeds the correlations of style with gold are those of chance: mean 0 within 3 standard errors."""
+    found = []
+    for seed in range(40):
+        records = generate(DemoConfig(seed=seed))
+        gold = [r.gold for r in records]
+        found.append(
+            [
+                np.corrcoef(gold, [float(r.metadata[s]) for r in records])[0, 1]
+                for s in ("padding", "list", "citations", "emoji")
+            ]
+        )
+    mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(40)
+    assert (np.abs(mean) < 3 * error).all(), (mean, error)
+
+
+def test_the_demos_judges_read_it_for_real():
+    records = generate(DemoConfig())
+    gold = np.array([r.gold for r in records])
+    seen = [Item(r.item_id, r.prompt, r.response, r.response_2, r.reference) for r in records]
+    against = {}
+    for name in programs.names():
+        scores = [programs.find(name).function(item) for item in seen]
+        assert len(set(scores)) > 3, name
+        against[name] = np.corrcoef(np.array(scores, dtype=float), gold)[0, 1]
+    assert against["reference_recall"] > 0.6
+    assert against["length"] < 0.3
