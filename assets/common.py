@@ -10,18 +10,27 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 
 @cache
-def source_hash(*packages: str) -> str:
-    """Hash of the Python, SQL and template files of packages: a code version that needs no upkeep."""
+def source_hash(*sources: str) -> str:
+    """Hash of source code: a code version that needs no upkeep.
+
+    Parameters
+    ----------
+    *sources : str
+        Packages, of which every Python, SQL and template file counts, or paths of single files.
+    """
     digest = hashlib.sha256()
-    for package in packages:
-        root = resources.files(package)
-        for name, content in sorted(_sources(root, package)):
+    for source in sources:
+        if source.endswith(".py"):
+            digest.update(Path(source).read_bytes())
+            continue
+        for name, content in sorted(_sources(resources.files(source), source)):
             digest.update(name.encode())
             digest.update(content)
     return digest.hexdigest()[:16]

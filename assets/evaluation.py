@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     group_name="results",
     kinds={"duckdb"},
     pool="warehouse_writer",
-    code_version=source_hash("care_ops"),
+    code_version=source_hash("care_ops", __file__),
     description="Order (tau, AUC) and scale (MAE, accuracy) of every aggregate against gold.",
 )
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
@@ -43,7 +43,7 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
     testset = context.partition_key
     spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
-    fit_ids: dict[str, str] = workspace.fit_folder(testset).read_json("fit")["fit_ids"]
+    fit_ids: dict[str, str] = dict(workspace.fit_folder(testset).read_json("fit")["fit_ids"])
     rows: list[dict[str, object]] = []
     with workspace.warehouse.writer() as connection:
         columns = read_item_columns(connection, testset)

@@ -30,7 +30,7 @@ _MOST_FACTORS = 4
     partitions_def=TESTSETS,
     deps=[aggregates],
     group_name="results",
-    code_version=source_hash("care_ops"),
+    code_version=source_hash("care_ops", __file__),
     description="Rank correlation of each factor's score with length, formatting, readability and the like.",
 )
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:

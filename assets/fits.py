@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     group_name="fit",
     kinds={"duckdb"},
     pool="warehouse_writer",
-    code_version=source_hash("care_ops"),
+    code_version=source_hash("care_ops", __file__),
     description="One estimate per item from each aggregator, with weights, loadings and provenance.",
 )
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
@@ -49,7 +49,9 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         for name, aggregate in found.items():
             fit_ids[name] = hashlib.sha256(f"{testset}|{name}|{inputs}|{code}".encode()).hexdigest()[:16]
             store_fit(connection, _record(fit_ids[name], testset, inputs, code, scores, aggregate))
-    folder.write_json("fit", {"fit_ids": fit_ids, "failures": {**document["failures"], **failures}})
+    # a list, since JSON objects are written sorted and aggregates are shown in their configured order
+    fits = [[name, fit_id] for name, fit_id in fit_ids.items()]
+    folder.write_json("fit", {"fit_ids": fits, "failures": {**document["failures"], **failures}})
     version = hashlib.sha256("".join(sorted(fit_ids.values())).encode()).hexdigest()[:32]
     weights = {name: a.weights for name, a in found.items() if a.weights is not None}
     shown = weights.get("care_svd", weights.get("uws"))

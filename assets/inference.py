@@ -45,7 +45,7 @@ class TestsetCount:
             ],
             description="One judge over every pending item of every test set; its model is loaded once.",
             kinds={"ray", "parquet"},
-            code_version=source_hash("judges"),
+            code_version=source_hash("judges", __file__),
             group_name="judging",
             skippable=True,
         )

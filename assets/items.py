@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     group_name="inputs",
     kinds={"parquet", "duckdb"},
     pool="warehouse_writer",
-    code_version=source_hash("warehouse"),
+    code_version=source_hash("warehouse", __file__),
     description="The items of a test set: texts, gold, split units.",
 )
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     deps=[panel],
     group_name="fit",
     kinds={"dask"},
-    code_version=source_hash("care_ops"),
+    code_version=source_hash("care_ops", __file__),
     description="Mergeable moments up to order three of the panel's scores.",
 )
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:

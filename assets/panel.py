@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     group_name="fit",
     kinds={"duckdb", "parquet"},
     pool="warehouse_writer",
-    code_version=source_hash("care_ops"),
+    code_version=source_hash("care_ops", __file__),
     description="Judges admitted to the fit of a test set, with the reason for each that is not.",
 )
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             ],
             description="The scores of one judge on one test set, in the warehouse.",
             kinds={"duckdb"},
-            code_version=source_hash("warehouse"),
+            code_version=source_hash("warehouse", __file__),
             group_name="judging",
             skippable=True,
         )

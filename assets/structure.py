@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     partitions_def=TESTSETS,
     deps=[moments],
     group_name="fit",
-    code_version=source_hash("care_ops"),
+    code_version=source_hash("care_ops", __file__),
     description="S (direct edges between judges) and L (what latent factors explain), Algorithm 1 step 2.",
 )
 def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:

@@ -41,7 +41,15 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     data = gather(workspace, context.partition_key)
     path = workspace.report_folder / file_name(context.partition_key)
     write_page(data, path)
-    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(str(path)), "aggregates": len(data.aggregates)})
+    warnings = data.warnings()
+    workspace.fit_folder(context.partition_key).write_json("warnings", {"warnings": warnings})
+    return dg.MaterializeResult(
+        metadata={
+            "page": dg.MetadataValue.path(str(path)),
+            "aggregates": len(data.aggregates),
+            "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in warnings) or "none"),
+        }
+    )
 
 
 @dg.asset(
@@ -71,14 +79,13 @@ def gather(workspace: Workspace, testset: str) -> "ReportData":
 
     folder, spec = workspace.fit_folder(testset), workspace.testset(testset)
     scores, state, fit = folder.read_panel(), read_moments(folder), folder.read_json("fit")
+    fit_ids: dict[str, str] = dict(fit["fit_ids"])
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
         checks = _checks(connection, testset)
-        aggregates = {name: _aggregate(connection, fit_id, name, scores) for name, fit_id in fit["fit_ids"].items()}
+        aggregates = {name: _aggregate(connection, fit_id, name, scores) for name, fit_id in fit_ids.items()}
         evaluations = {
-            name: found
-            for name, fit_id in fit["fit_ids"].items()
-            if (found := _evaluation(connection, fit_id)) is not None
+            name: found for name, fit_id in fit_ids.items() if (found := _evaluation(connection, fit_id)) is not None
         }
     gold = held_out_gold(columns.item_ids, columns.gold, columns.split_units, workspace.anchors_of(testset))
     texts = dict(zip(columns.item_ids, columns.responses, strict=True))
@@ -106,7 +113,7 @@ def gather(workspace: Workspace, testset: str) -> "ReportData":
             "code": {"care_ops": source_hash("care_ops"), "assets": source_hash("assets")},
             "seed": workspace.fit.seed,
             "structure": folder.read_json("structure"),
-            "fit_ids": fit["fit_ids"],
+            "fit_ids": fit_ids,
         },
     )
 
@@ -183,14 +190,15 @@ def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, na
     ).fetchall()[0]
     order = connection.execute(
         "SELECT f.aggregator, coalesce(e.auc, e.tau) FROM latest_fits f JOIN evaluations e USING (fit_id) "
-        "WHERE f.testset = ? ORDER BY f.fitted_at, f.aggregator",
+        "WHERE f.testset = ?",
         [name],
     ).fetchall()
+    scores = dict(order)
     return {
         "name": name,
         "description": workspace.testset(name).description,
         "items": counts[0],
         "judges": counts[1],
         "excluded": counts[2],
-        "order": dict(order),
+        "order": {a: scores[a] for a in workspace.fit.aggregators if a in scores},
     }

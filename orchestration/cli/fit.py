@@ -267,6 +267,8 @@ def _print(data: ReportData, out: Path, *, as_json: bool) -> None:
     for check in data.checks:
         if not check.admitted:
             errors.print(f"not admitted: {check.judge}: {check.reason}", markup=False, highlight=False)
+    for warning in data.warnings():
+        errors.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     for name, why in data.failures.items():
         errors.print(f"could not answer: {name}: {why}", style="yellow", markup=False, highlight=False)
     if not as_json:

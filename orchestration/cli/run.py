@@ -53,6 +53,9 @@ def run(
         show(rows, "", as_json=True)
     elif rows:
         show(rows, "Aggregates against gold", as_json=False)
+    for testset in sorted(loaded.testsets):
+        for warning in warnings_of(loaded, testset):
+            errors.print(f"warning: {testset}: {warning}", style="yellow", markup=False, soft_wrap=True)
     for (asset, partition), message in outcome.failures.items():
         errors.print(
             f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, highlight=False, soft_wrap=True
@@ -83,6 +86,12 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
     rows.sort(key=lambda row: (row["testset"], order[row["aggregator"]]))
     empty = [m for m in _METRICS if all(row[m] is None for row in rows)]
     return [{k: v for k, v in row.items() if k not in empty} for row in rows]
+
+
+def warnings_of(workspace: Workspace, testset: str) -> list[str]:
+    """What the test set's page warns of; nothing where there is no page yet."""
+    folder = workspace.fit_folder(testset)
+    return folder.read_json("warnings")["warnings"] if (folder.path / "warnings.json").exists() else []
 
 
 def _must_be_known(workspace: Workspace, testset: str | None, judge: str | None) -> None:
