@@ -254,8 +254,8 @@ def _heatmap(
         [trace],
         height=height or max(320, 110 + 22 * len(rows)),
         margin={"l": 190, "r": 20, "t": 10, "b": 110},
-        xaxis={"type": "category", "tickangle": -40},
-        yaxis={"type": "category"},
+        xaxis={"type": "category", "tickangle": -40, "showgrid": False},
+        yaxis={"type": "category", "showgrid": False},
     )
 
 
