@@ -59,7 +59,11 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         data_version=dg.DataVersion(version),
         metadata={
             "aggregators": table([_summary(a) for a in found.values()]),
-            "could_not_answer": table([{"aggregator": n, "why": w} for n, w in failures.items()]),
+            **(
+                {"could_not_answer": table([{"aggregator": n, "why": w} for n, w in failures.items()])}
+                if failures
+                else {}
+            ),
             "weights": bars(
                 "weights of care_svd" if "care_svd" in weights else "weights of uws",
                 {} if shown is None else dict(zip(scores.judges, map(float, shown), strict=True)),

@@ -88,6 +88,7 @@ def dagster_home(workspace: Workspace) -> Path:
     if not settings.exists():
         settings.write_text(
             "telemetry:\n  enabled: false\n"
+            "nux:\n  enabled: false\n"
             "run_retries:\n  enabled: true\n  max_retries: 2\n  retry_on_asset_or_op_failure: false\n"
             "concurrency:\n  pools:\n    granularity: op\n    default_limit: 1\n"
         )

@@ -1,0 +1,29 @@
+"""A real Chromium, and a demo workspace that has been run."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Closed with the module: while it is open, its event loop runs in this thread."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("install Debian's package `chromium` to run the tests in a browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("browser") / "demo"
+    for words in (["init", str(folder)], ["run", "--workspace", str(folder)]):
+        subprocess.run([sys.executable, "-m", "orchestration.cli", *words], check=True, capture_output=True)
+    return folder
