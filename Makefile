@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test lint format bench lock clean
+.PHONY: run test lint format bench pictures lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -37,6 +37,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev ## ours against rivals; figures go to docs/performance.md
 	$(BIN)/python -m benchmarks
+
+pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
+	$(BIN)/python docs/pictures.py $(DEMO)
 
 lock: ## rewrite requirements.lock from a fresh environment
 	rm -rf build/lock && $(PYTHON) -m venv build/lock

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[aggregates],
+    deps=[aggregates, "gold"],
     group_name="results",
     kinds={"duckdb"},
     pool="warehouse_writer",

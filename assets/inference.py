@@ -13,7 +13,6 @@ import dagster as dg
 
 from assets.common import source_hash, table
 from assets.external import judge_spec
-from assets.items import items
 from assets.partitions import JUDGES
 from assets.workspace import Workspace, judge_item
 from care_ops.errors import CareError
@@ -41,7 +40,7 @@ class TestsetCount:
             "judge_inference",
             deps=[
                 judge_spec,
-                dg.AssetDep(items, partition_mapping=dg.AllPartitionMapping()),
+                dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping()),
             ],
             description="One judge over every pending item of every test set; its model is loaded once.",
             kinds={"ray", "parquet"},

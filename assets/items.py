@@ -1,5 +1,6 @@
-"""``items``: a test set's source to a Parquet part and the warehouse."""
+"""``items`` and ``gold``: a test set's source to a Parquet part and the warehouse."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -13,40 +14,65 @@ if TYPE_CHECKING:
     pass
 
 
-@dg.asset(
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            "items",
+            deps=[source],
+            description="The items of a test set as judges see them: texts, in source order.",
+            kinds={"parquet", "duckdb"},
+            code_version=source_hash("warehouse", __file__),
+            group_name="inputs",
+            skippable=True,
+        ),
+        dg.AssetSpec(
+            "gold",
+            deps=[source],
+            description="What is right, and which items belong together: for evaluation only.",
+            kinds={"duckdb"},
+            code_version=source_hash("warehouse", __file__),
+            group_name="inputs",
+            skippable=True,
+        ),
+    ],
     partitions_def=TESTSETS,
-    deps=[source],
-    group_name="inputs",
-    kinds={"parquet", "duckdb"},
+    can_subset=True,
     pool="warehouse_writer",
-    code_version=source_hash("warehouse", __file__),
-    description="The items of a test set: texts, gold, split units.",
 )
-def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Read the source, replace the part, replace the rows in the warehouse."""
+def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
+    """Read the source once, replace the part and the rows in the warehouse; texts and gold have a version each."""
     from warehouse.database import replace_testset
 
     testset = context.partition_key
     spec, records = workspace.testset(testset), workspace.read_source(testset)
-    version = workspace.parts.write_items(testset, records)
-    keys = [judge_item(record).key for record in records]
+    texts, labels = workspace.parts.write_items(testset, records)
     with workspace.warehouse.writer() as connection:
         replace_testset(
             connection,
             testset,
             records,
-            keys,
+            [judge_item(record).key for record in records],
             description=spec.description,
             scale=spec.scale,
             cut=spec.cut,
         )
-    preview = [{"item_id": r.item_id, "response": (r.response or "")[:80], "gold": r.gold} for r in records[:5]]
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(version),
-        metadata={
-            "items": len(records),
-            "with_gold": sum(r.gold is not None for r in records),
-            "split_units": len({r.split_unit for r in records if r.split_unit is not None}),
-            "first_items": table(preview),
-        },
-    )
+    preview = [{"item_id": r.item_id, "response": (r.response or "")[:80]} for r in records[:5]]
+    known = [r.gold for r in records if r.gold is not None]
+    results = {
+        "items": dg.MaterializeResult(
+            asset_key="items",
+            data_version=dg.DataVersion(texts),
+            metadata={"items": len(records), "first_items": table(preview)},
+        ),
+        "gold": dg.MaterializeResult(
+            asset_key="gold",
+            data_version=dg.DataVersion(labels),
+            metadata={
+                "with_gold": len(known),
+                "mean": sum(known) / len(known) if known else "no gold",
+                "split_units": len({r.split_unit for r in records if r.split_unit is not None}),
+            },
+        ),
+    }
+    for key in context.selected_asset_keys:
+        yield results[key.to_user_string()]

@@ -11,7 +11,6 @@ import dagster as dg
 
 from assets.common import source_hash, table
 from assets.inference import judge_inference
-from assets.items import items
 from assets.partitions import SLICES
 from assets.workspace import Workspace
 from care_ops.errors import CareError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
             "scores",
             deps=[
                 dg.AssetDep(judge_inference, partition_mapping=dg.MultiToSingleDimensionPartitionMapping("judge")),
-                dg.AssetDep(items, partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset")),
+                dg.AssetDep("items", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset")),
             ],
             description="The scores of one judge on one test set, in the warehouse.",
             kinds={"duckdb"},

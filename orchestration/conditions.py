@@ -50,6 +50,7 @@ def for_reports() -> dg.AutomationCondition:
 
 CONDITIONS: dict[str, dg.AutomationCondition] = {
     "items": from_all_inputs(),
+    "gold": from_all_inputs(),
     "judge_inference": from_any_input(),
     "scores": from_all_inputs(),
     "panel": from_any_input(),

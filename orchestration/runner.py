@@ -32,6 +32,7 @@ _RANGE_END = "dagster/asset_partition_range_end"
 _LAUNCHED_BY = "care/launched_by"
 _ORDER = (
     "items",
+    "gold",
     "judge_inference",
     "scores",
     "panel",

@@ -334,8 +334,8 @@ class FitRecord:
 
 
 def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
-    """Store a fit; the same fit again replaces itself and becomes the latest."""
-    for table in ("fits", "weights", "aggregates", "evaluations"):
+    """Store a fit; the same fit again replaces itself and becomes the latest. Its evaluation stays."""
+    for table in ("fits", "weights", "aggregates"):
         connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit.fit_id])
     connection.execute(
         "INSERT INTO fits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, now())",

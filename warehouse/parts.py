@@ -71,8 +71,14 @@ class PartStore:
         """Where the parts of one judge on one test set lie."""
         return self.root / "scores" / f"judge={quote(judge, safe='')}" / f"testset={quote(testset, safe='')}"
 
-    def write_items(self, testset: str, records: Sequence[ItemRecord]) -> str:
-        """Replace a test set's items; returns their content hash."""
+    def write_items(self, testset: str, records: Sequence[ItemRecord]) -> tuple[str, str]:
+        """Replace a test set's items.
+
+        Returns
+        -------
+        texts, gold : str
+            Content hashes of what judges and fits may see, and of what only evaluation may.
+        """
         rows = [
             {
                 "item_id": r.item_id,
@@ -86,9 +92,10 @@ class PartStore:
             }
             for r in records
         ]
-        digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()[:32]
         write_table(self.items_file(testset), pa.Table.from_pylist(rows, ITEM_SCHEMA))
-        return digest
+        hidden = ("gold", "split_unit")
+        seen = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
+        return _digest(seen), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
 
     def read_items(self, testset: str) -> list[ItemRecord]:
         """A test set's items in source order.
@@ -186,6 +193,10 @@ class replacing:
         with self._temporary.open("rb") as file:
             os.fsync(file.fileno())
         self._temporary.replace(self._path)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def content_hash(rows: Iterable[Sequence[Any]]) -> str:

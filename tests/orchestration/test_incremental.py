@@ -64,6 +64,12 @@ def test_only_what_changed_runs_again(tmp_path):
     assert len({key for _, key, _ in new}) == 1
     assert all(ran(outcome, asset) == ["one"] for asset in ("items", *FIT))
 
+    labels = folder / "one.csv"
+    labels.write_text(labels.read_text().replace(",0\n", ",9\n"))
+    outcome = run(folder)
+    assert ran(outcome, "judge_inference") == ran(outcome, "scores") == ran(outcome, "panel") == []
+    assert ran(outcome, "evaluation") == ran(outcome, "report") == ["one"]
+
     write_testset(folder, "two")
     write_items(folder, 30, name="two")
     outcome = run(folder)

@@ -1,12 +1,22 @@
 """Parts, the database over them, and the matrix read back."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
-from warehouse.database import Warehouse, drop_slice, migrate, replace_slice, replace_testset
+from warehouse.database import (
+    FitRecord,
+    Warehouse,
+    drop_slice,
+    migrate,
+    replace_slice,
+    replace_testset,
+    store_evaluation,
+    store_fit,
+)
 from warehouse.items import ItemRecord
 from warehouse.matrix import read_scores
 from warehouse.parts import PartStore, replacing
@@ -38,7 +48,11 @@ def test_items_come_back_as_written(store):
     parts, _ = store
     assert parts.read_items("set one") == RECORDS
     assert parts.testsets() == ["set one"]
-    assert parts.write_items("set one", RECORDS) == parts.write_items("set one", list(RECORDS))
+    texts, gold = parts.write_items("set one", RECORDS)
+    assert parts.write_items("set one", list(RECORDS)) == (texts, gold)
+    relabelled = [ItemRecord(r.item_id, response=r.response, gold=9.0) for r in RECORDS]
+    again = parts.write_items("set one", relabelled)
+    assert (again[0] == texts, again[1] == gold) == (True, False)
     with pytest.raises(WarehouseError, match="no items yet"):
         parts.read_items("other")
 
@@ -133,6 +147,28 @@ def test_items_keep_their_ordinals_and_gone_ones_leave(store):
     assert left == (4,)
     assert {k: v for k, v in after.items() if k != "new"} == {k: v for k, v in before.items() if k != "i4"}
     assert after["new"] not in before.values()
+
+
+def test_the_same_fit_again_keeps_its_evaluation(store):
+    _, warehouse = store
+    ids = [r.item_id for r in RECORDS]
+    values = pa.array([1.0, 2.0, None, 4.0, 5.0], pa.float64())
+    empty = pa.nulls(5, pa.float64())
+    fit = FitRecord(
+        "f", "set one", "avg", "in", 0, 4.5, None, "{}", "c", ids, values, empty, empty, ["a"], [1.0], [None]
+    )
+    with warehouse.writer() as connection:
+        store_fit(connection, fit)
+        store_evaluation(
+            connection,
+            "f",
+            0,
+            {**dict.fromkeys(["tau", "auc", "mae", "mae_filled"]), "n": 5, "accuracy": 0.5, "balanced_accuracy": None},
+        )
+        store_fit(connection, fit)
+        assert connection.execute("SELECT n, accuracy FROM evaluations").fetchall() == [(5, 0.5)]
+        latest = connection.execute("SELECT item_id, estimate FROM latest_aggregates ORDER BY item_id").fetchall()
+    assert latest == [("i0", 1.0), ("i1", 2.0), ("i2", None), ("i3", 4.0), ("i4", 5.0)]
 
 
 def test_a_failed_transaction_changes_nothing(store):

@@ -1,0 +1,88 @@
+"""The deployment files: by schema, by Dagster's own reading, and by what must never go wrong."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+def read(name: str) -> dict:
+    return yaml.safe_load((DEPLOY / name).read_text())
+
+
+def test_compose_follows_the_compose_specification():
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, str(DEPLOY / "compose.yaml")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_one_daemon_and_a_migration_before_everybody():
+    services = read("compose.yaml")["services"]
+    daemons = [name for name, s in services.items() if "dagster-daemon" in s.get("command", [])]
+    assert daemons == ["daemon"]
+    assert "deploy" not in services["daemon"], "no replicas"
+    assert services["migrate"]["restart"] == "no"
+    assert services["migrate"]["depends_on"]["postgres"]["condition"] == "service_healthy"
+    assert services["code"]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
+    for name in ("webserver", "daemon"):
+        assert services[name]["depends_on"]["code"]["condition"] == "service_healthy"
+    assert all(port.startswith("127.0.0.1:") for s in services.values() for port in s.get("ports", []))
+
+
+def test_every_variable_of_the_instance_is_set_by_compose():
+    wanted = set(re.findall(r"env: (\w+)", (DEPLOY / "dagster.yaml").read_text()))
+    given = set(read("compose.yaml")["services"]["daemon"]["environment"])
+    assert wanted
+    assert wanted <= given
+
+
+def test_dagster_reads_the_instance(tmp_path):
+    """All but the storage, which would need a running Postgres; that part is compared with its own schema."""
+    settings = read("dagster.yaml")
+    storage = settings.pop("storage")["postgres"]
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(settings))
+    code = (
+        "import json, dagster as dg, dagster_postgres as p\n"
+        "with dg.DagsterInstance.get() as i:\n"
+        "    print(json.dumps([i.run_retries_enabled, i.run_retries_max_retries, type(i.run_coordinator).__name__,\n"
+        "          sorted(p.DagsterPostgresStorage.config_type()['postgres_db'].config_type.fields)]))\n"
+    )
+    environment = {**os.environ, "DAGSTER_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    enabled, retries, coordinator, fields = json.loads(done.stdout.splitlines()[-1])
+    assert (enabled, retries, coordinator) == (True, 2, "QueuedRunCoordinator")
+    assert set(storage["postgres_db"]) <= set(fields)
+
+
+def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
+    text = (DEPLOY / "Dockerfile").read_text()
+    for line in re.findall(r"^COPY (?:--chown=\w+ )?(.+)$", text, re.MULTILINE):
+        *sources, _ = line.split()
+        for source in sources:
+            assert (ROOT / source).exists(), source
+    for package in ("care_ops", "judges", "warehouse", "assets", "orchestration"):
+        assert f"COPY {package} {package}" in text
+    assert re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE) == ["cpu", "gpu"]
+    assert "USER care" in text.split("FROM cpu AS gpu")[0]
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_five_packages_and_what_they_read(tmp_path):
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    from zipfile import ZipFile
+
+    names = ZipFile(next(tmp_path.glob("care_eval-*.whl"))).namelist()
+    tops = {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")}
+    assert tops == {"care_ops", "judges", "warehouse", "assets", "orchestration"}
+    for needed in ("warehouse/schema/001_tables.sql", "assets/report/templates/page.html"):
+        assert needed in names
