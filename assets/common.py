@@ -67,7 +67,7 @@ def bars(title: str, values: Mapping[str, float]) -> Any:
         rows.append(
             f'<text x="{label - 6}" y="{y + 12}" text-anchor="end">{_escape(name[:28])}</text>'
             f'<rect x="{x:.1f}" y="{y + 2}" width="{max(length, 0.5):.1f}" height="13" fill="#3b7dd8"/>'
-            f'<text x="{label + width + 6}" y="{y + 12}">{value:.3f}</text>'
+            f'<text x="{label + width + 6}" y="{y + 12}">{value:.3g}</text>'
         )
     total = 34 + height * len(values)
     svg = (
@@ -77,6 +77,19 @@ def bars(title: str, values: Mapping[str, float]) -> Any:
     )
     encoded = base64.b64encode(svg.encode()).decode()
     return dg.MetadataValue.md(f"![{title}](data:image/svg+xml;base64,{encoded})")
+
+
+def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
+    """How often each value occurs, or each of ``most`` equal ranges where there are more values."""
+    distinct = sorted(set(values))
+    if len(distinct) <= most:
+        return bars(title, {f"{v:g}": float(sum(x == v for x in values)) for v in distinct})
+    low, width = distinct[0], (distinct[-1] - distinct[0]) / most
+    counts = [0] * most
+    for value in values:
+        counts[min(int((value - low) / width), most - 1)] += 1
+    ranges = [f"{low + k * width:.4g} to {low + (k + 1) * width:.4g}" for k in range(most)]
+    return bars(title, {name: float(count) for name, count in zip(ranges, counts, strict=True)})
 
 
 def _cell(value: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.common import source_hash, table
+from assets.common import bars, source_hash, table
 from assets.external import judge_spec
 from assets.partitions import JUDGES
 from assets.workspace import Workspace, judge_item
@@ -120,6 +120,7 @@ def _materialisation(judge: str, counts: list[TestsetCount], seconds: float) -> 
             "scored_now": scored,
             "items": sum(c.items for c in counts),
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
+            "items_by_testset": bars("items", {c.testset: float(c.items) for c in counts}),
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
         },
     )

@@ -1,14 +1,15 @@
 """``items`` and ``gold``: a test set's source to a Parquet part and the warehouse."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.common import source_hash, table
+from assets.common import histogram, source_hash, table
 from assets.external import source
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace, judge_item
+from warehouse.items import ItemRecord
 
 if TYPE_CHECKING:
     pass
@@ -41,11 +42,42 @@ if TYPE_CHECKING:
 )
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
     """Read the source once, replace the part and the rows in the warehouse; texts and gold have a version each."""
+    testset = context.partition_key
+    records = workspace.read_source(testset)
+    texts, labels = workspace.parts.write_items(testset, records)
+    load_items(workspace, testset, records)
+    preview = [{"item_id": r.item_id, "response": (r.response or "")[:80]} for r in records[:5]]
+    known = [r.gold for r in records if r.gold is not None]
+    results = {
+        "items": dg.MaterializeResult(
+            asset_key="items",
+            data_version=dg.DataVersion(texts),
+            metadata={
+                "items": len(records),
+                "first_items": table(preview),
+                "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
+            },
+        ),
+        "gold": dg.MaterializeResult(
+            asset_key="gold",
+            data_version=dg.DataVersion(labels),
+            metadata={
+                "with_gold": len(known),
+                "mean": sum(known) / len(known) if known else "no gold",
+                "split_units": len({r.split_unit for r in records if r.split_unit is not None}),
+                "distribution": histogram("gold", known),
+            },
+        ),
+    }
+    for key in context.selected_asset_keys:
+        yield results[key.to_user_string()]
+
+
+def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord]) -> None:
+    """Replace a test set's items in the warehouse."""
     from warehouse.database import replace_testset
 
-    testset = context.partition_key
-    spec, records = workspace.testset(testset), workspace.read_source(testset)
-    texts, labels = workspace.parts.write_items(testset, records)
+    spec = workspace.testset(testset)
     with workspace.warehouse.writer() as connection:
         replace_testset(
             connection,
@@ -56,23 +88,3 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             scale=spec.scale,
             cut=spec.cut,
         )
-    preview = [{"item_id": r.item_id, "response": (r.response or "")[:80]} for r in records[:5]]
-    known = [r.gold for r in records if r.gold is not None]
-    results = {
-        "items": dg.MaterializeResult(
-            asset_key="items",
-            data_version=dg.DataVersion(texts),
-            metadata={"items": len(records), "first_items": table(preview)},
-        ),
-        "gold": dg.MaterializeResult(
-            asset_key="gold",
-            data_version=dg.DataVersion(labels),
-            metadata={
-                "with_gold": len(known),
-                "mean": sum(known) / len(known) if known else "no gold",
-                "split_units": len({r.split_unit for r in records if r.split_unit is not None}),
-            },
-        ),
-    }
-    for key in context.selected_asset_keys:
-        yield results[key.to_user_string()]

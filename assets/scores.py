@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.common import source_hash, table
+from assets.common import histogram, source_hash, table
 from assets.inference import judge_inference
 from assets.partitions import SLICES
 from assets.workspace import Workspace
@@ -99,6 +99,7 @@ def _materialisation(key: dg.MultiPartitionKey, loaded: "Slice | None") -> dg.As
         metadata={
             "items": loaded.n_items,
             "ok": loaded.n_ok,
+            "distribution": histogram("scores", loaded.values),
             "by_status": table([{"status": s, "items": c} for s, c in sorted(loaded.statuses.items())]),
         },
     )

@@ -14,7 +14,7 @@ from typing import Any
 from care_ops.errors import JudgeError
 from judges.engines.base import Engine, Recording, build_engine
 from judges.items import Item, Score
-from judges.spec import JudgeSpec
+from judges.spec import JudgeSpec, RecordedEngine
 
 Sink = Callable[[Sequence[Score]], None]
 
@@ -107,7 +107,8 @@ class Pool:
         batches = [items[k : k + spec.batch_size] for k in range(0, len(items), spec.batch_size)]
         if not batches:
             return 0
-        answers = self._on_ray if self._config.mode == "ray" else _inline
+        looked_up = isinstance(spec.engine, RecordedEngine)  # nothing to compute, hence nothing to spread
+        answers = self._on_ray if self._config.mode == "ray" and not looked_up else _inline
         done = 0
         for scores in answers(spec, batches, recordings):
             sink(scores)
@@ -118,6 +119,7 @@ class Pool:
         self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], recordings: Mapping[str, Recording] | None
     ) -> Iterator[list[Score]]:
         import ray
+        import ray.exceptions
 
         self._start_ray()
         config = self._config
@@ -137,7 +139,14 @@ class Pool:
                         f"{_BATCH_TIMEOUT_S:.0f} s; lower batch_size, or see the actor's log"
                     )
                 worker = running.pop(ready[0])
-                scores: list[Score] = ray.get(ready[0])
+                try:
+                    scores: list[Score] = ray.get(ready[0])
+                except ray.exceptions.RayError as error:
+                    last = str(error).strip().splitlines()[-1]
+                    raise JudgeError(
+                        f"judge {spec.name!r}: its actor failed and was not to be revived ({last}); the batches "
+                        "that came back are kept, the next run goes on from there"
+                    ) from error
                 if waiting:
                     running[worker.score.remote(waiting.pop())] = worker
                 yield scores

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Generator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ _MOST_TICKS = 40
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _LAUNCHED_BY = "care/launched_by"
+_DAEMON_SILENCE_S = 90.0
 _ORDER = (
     "items",
     "gold",
@@ -72,9 +74,12 @@ class Outcome:
     materialised : list of (asset, partition)
     failures : dict (asset, partition) -> message
         What failed and was not healed by a later run.
+    left_to_daemon : int
+        Runs and backfills of a living daemon that were under way at the end.
     """
 
     materialised: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, "str | None"]])
+    left_to_daemon: int = 0
     failures: dict[tuple[str, str | None], str] = field(default_factory=dict[tuple[str, "str | None"], str])
 
 
@@ -138,8 +143,10 @@ def run_stale(
         Another ``care run`` is at work on this workspace.
     """
     with _alone(workspace):
-        _end_killed_runs(instance)
-        return _run_stale(defs, workspace, instance, selection, testset, judge, progress)
+        _end_abandoned_runs(instance)
+        outcome = _run_stale(defs, workspace, instance, selection, testset, judge, progress)
+        outcome.left_to_daemon = len(instance.get_runs(_unfinished())) + len(_open_backfills(instance))
+        return outcome
 
 
 def _run_stale(
@@ -165,7 +172,8 @@ def _run_stale(
     outcome, tried = Outcome(), set[tuple[str, str | None]]()
     requested = _failed(instance)
     if not first and not workspace.warehouse.usable():
-        lost = rebuild_warehouse(workspace)
+        lost, broken = rebuild_warehouse(workspace)
+        outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
         for asset in _ORDER[_ORDER.index("panel") : -1]:
             requested[asset].update(lost)
     for _ in range(_MOST_TICKS):
@@ -208,19 +216,37 @@ def _alone(workspace: Workspace) -> Generator[None]:
         yield
 
 
-def _end_killed_runs(instance: dg.DagsterInstance) -> None:
-    """Mark runs that a killed ``care run`` left behind as failed; while we hold the lock none can be alive.
+def _end_abandoned_runs(instance: dg.DagsterInstance) -> None:
+    """Mark runs that nobody is working on any more as failed, and backfills as canceled.
 
-    Until then they would count as in progress, hold up everything that depends on them, and keep the
-    places in their pools.
+    Until then they count as in progress, hold up everything that depends on them, and keep the places in
+    their pools. Runs of another ``care run`` were killed: we hold the lock. Anything else is the daemon's,
+    and abandoned once no daemon is alive; what was asked for is still stale, and is asked for again.
     """
-    unfinished = dg.RunsFilter(
-        statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING],
-        tags={_LAUNCHED_BY: "care run"},
-    )
-    for run in instance.get_runs(unfinished):
-        instance.report_run_failed(run, "the `care run` that launched this was killed")
+    daemon = daemon_is_alive(instance)
+    for run in instance.get_runs(_unfinished({_LAUNCHED_BY: "care run"} if daemon else {})):
+        instance.report_run_failed(run, "whoever launched this run was killed")
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    if daemon:
+        return
+    for backfill in _open_backfills(instance):
+        instance.update_backfill(backfill.with_status(type(backfill.status).CANCELED))
+
+
+def _unfinished(tags: dict[str, str] | None = None) -> dg.RunsFilter:
+    status = dg.DagsterRunStatus
+    open_ = [status.QUEUED, status.NOT_STARTED, status.STARTING, status.STARTED, status.CANCELING]
+    return dg.RunsFilter(statuses=open_, tags=tags or {})
+
+
+def _open_backfills(instance: dg.DagsterInstance) -> list[Any]:
+    return [b for b in instance.get_backfills() if b.status.value in ("REQUESTED", "CANCELING", "FAILING")]
+
+
+def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
+    """Whether a Dagster daemon of this instance has given a sign of life in the last minute and a half."""
+    beats = instance.get_daemon_heartbeats().values()
+    return any(time.time() - beat.timestamp < _DAEMON_SILENCE_S for beat in beats)
 
 
 @contextmanager

@@ -40,6 +40,8 @@ class Slice:
     n_items, n_ok, n_missing : int
         Items of the test set, scores with status ``ok``, items without any row under the current keys.
     statuses : dict status -> count
+    values : list of float
+        The scores that are ok, in item order.
     """
 
     content_hash: str
@@ -47,6 +49,7 @@ class Slice:
     n_ok: int
     n_missing: int
     statuses: dict[str, int]
+    values: list[float]
 
 
 class Warehouse:
@@ -267,7 +270,8 @@ def replace_slice(
         "INSERT INTO slices VALUES (?, ?, ?, ?, ?, ?)",
         [testset, judge, judge_key, digest, n_items, statuses.get("ok", 0)],
     )
-    return Slice(digest, n_items, statuses.get("ok", 0), n_items - len(rows), statuses)
+    values = [float(r[2]) for r in rows if r[2] is not None]
+    return Slice(digest, n_items, statuses.get("ok", 0), n_items - len(rows), statuses, values)
 
 
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from orchestration.cli.output import console, errors, show, speaking_errors
 
@@ -32,11 +33,13 @@ def run(
     started = time.perf_counter()
     loaded = load_workspace(workspace)
     _must_be_known(loaded, testset, judge)
-    with workspace_instance(loaded) as instance, errors.status("looking for what is stale") as spinner:
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with workspace_instance(loaded) as instance, Progress(*columns, console=errors, transient=True) as display:
+        task = display.add_task("looking for what is stale", total=None)
 
         def progress(launch: Launch, number: int, total: int) -> None:
-            spinner.update(f"[{number + 1}/{total}] {launch.label}")
-            errors.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
+            display.update(task, description=launch.label, completed=number, total=total)
+            display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
 
         outcome = run_stale(
             build_defs(loaded.root),
@@ -61,6 +64,12 @@ def run(
             f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, highlight=False, soft_wrap=True
         )
     done = len(outcome.materialised)
+    if outcome.left_to_daemon:
+        errors.print(
+            f"a Dagster daemon has {outcome.left_to_daemon} run(s) or backfill(s) under way on this workspace; "
+            "what depends on them is left to it",
+            style="yellow",
+        )
     words = f"{done} asset partitions materialised" if done else "nothing to do"
     errors.print(f"{words} in {seconds:.1f} s")
     index = loaded.report_folder / "index.html"

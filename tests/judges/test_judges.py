@@ -7,6 +7,7 @@ from judges import programs
 from judges.engines.base import Recording, build_engine
 from judges.items import Item, Status, checked_score
 from judges.pool import Pool, PoolConfig
+from judges.programs import registry
 from judges.programs.registry import program_judge
 from judges.spec import JudgeSpec, ProgramEngine, RecordedEngine, load_spec
 
@@ -87,7 +88,9 @@ def test_only_numbers_on_the_scale_are_scores(value, wanted):
     assert checked_score(float("inf"), None) == (None, Status.OUT_OF_RANGE)
 
 
-def test_a_program_that_raises_gives_a_status_and_its_words():
+def test_a_program_that_raises_gives_a_status_and_its_words(monkeypatch):
+    monkeypatch.setattr(registry, "_PROGRAMS", dict(registry._PROGRAMS))
+
     @program_judge("test_raises", family="test", criterion="none")
     def test_raises(item: Item) -> float | None:
         """Raise."""

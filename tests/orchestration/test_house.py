@@ -15,6 +15,7 @@ from orchestration.conditions import CONDITIONS
 from orchestration.definitions import ASSETS, build_defs
 
 ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
 HEAVY = ("ray", "dask", "distributed", "cvxpy", "torch", "vllm", "numba", "tensorly", "sklearn", "plotly", "textstat")
 
 
@@ -40,7 +41,7 @@ def test_importing_the_definitions_costs_little_more_than_dagster():
 
 
 def test_packages_import_only_what_the_house_allows():
-    done = subprocess.run(["lint-imports"], capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run([BIN / "lint-imports"], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout
 
 
@@ -90,7 +91,7 @@ def test_dg_check_accepts_the_definitions(tmp_path):
     (tmp_path / "care.yaml").write_text("")
     environment = {**os.environ, "CARE_WORKSPACE": str(tmp_path), "DG_CLI_TELEMETRY_ENABLED": "false"}
     done = subprocess.run(
-        ["dg", "check", "defs"], capture_output=True, text=True, check=False, cwd=ROOT, env=environment
+        [BIN / "dg", "check", "defs"], capture_output=True, text=True, check=False, cwd=ROOT, env=environment
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
