@@ -27,7 +27,9 @@ def run(
 ) -> None:
     """Materialise everything that is stale, and nothing else."""
     from orchestration.definitions import build_defs
-    from orchestration.runner import Launch, run_stale, workspace_instance
+    from orchestration.instance import workspace_instance
+    from orchestration.launches import Launch
+    from orchestration.runner import run_stale
     from orchestration.workspace import load_workspace
 
     started = time.perf_counter()

@@ -25,7 +25,7 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Judges by test sets: how many scores, and what is missing, stale or failed."""
-    from orchestration.runner import workspace_instance
+    from orchestration.instance import workspace_instance
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
@@ -45,8 +45,8 @@ def status(
 def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tuple[str, str], str]:
     """State of each slice: ``ok / items``, ``missing``, ``stale`` or ``failed``."""
     from assets.partitions import JUDGES, SLICES, slice_key
+    from orchestration.instance import partition_statuses
     from orchestration.observe import observe
-    from orchestration.runner import partition_statuses
 
     scored = partition_statuses(instance, "scores", SLICES)
     judged = partition_statuses(instance, "judge_inference", JUDGES)
@@ -99,7 +99,7 @@ def ui(
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
 ) -> None:
     """Dagster's UI and daemon over the workspace, on localhost, until interrupted."""
-    from orchestration.runner import dagster_home
+    from orchestration.instance import dagster_home
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)

@@ -9,7 +9,8 @@ import duckdb
 import pyarrow.parquet as pq
 
 from orchestration.definitions import build_defs
-from orchestration.runner import Outcome, run_stale, workspace_instance
+from orchestration.instance import workspace_instance
+from orchestration.runner import Outcome, run_stale
 from orchestration.workspace import load_workspace
 
 JUDGES = ("length", "question_coverage", "conciseness", "redundancy", "thoroughness")

@@ -1,0 +1,129 @@
+"""The workspace's own Dagster instance: where it lies, who may use it, what was left in it.
+
+Belongs here: everything that ``care run`` does to the instance itself. Does not: what is stale
+(``conditions``), what is run (``runner``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from assets.workspace import Workspace
+from care_ops.errors import WarehouseError
+
+LAUNCHED_BY = "care/launched_by"
+"""Tag of the runs that ``care run`` starts."""
+
+_DAEMON_SILENCE_S = 90.0
+
+
+def dagster_home(workspace: Workspace) -> Path:
+    """The folder of the workspace's Dagster instance, made on first use."""
+    home = workspace.data / "dagster"
+    home.mkdir(parents=True, exist_ok=True)
+    settings = home / "dagster.yaml"
+    if not settings.exists():
+        settings.write_text(
+            "telemetry:\n  enabled: false\n"
+            "nux:\n  enabled: false\n"
+            "run_retries:\n  enabled: true\n  max_retries: 2\n  retry_on_asset_or_op_failure: false\n"
+            "concurrency:\n  pools:\n    granularity: op\n    default_limit: 1\n"
+        )
+    return home
+
+
+@contextmanager
+def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
+    """The workspace's own Dagster instance."""
+    previous = os.environ.get("DAGSTER_HOME")
+    os.environ["DAGSTER_HOME"] = str(dagster_home(workspace))
+    try:
+        with dg.DagsterInstance.get() as instance:
+            yield instance
+    finally:
+        if previous is None:
+            os.environ.pop("DAGSTER_HOME", None)
+        else:
+            os.environ["DAGSTER_HOME"] = previous
+
+
+@contextmanager
+def alone(workspace: Workspace) -> Generator[None]:
+    """Hold the workspace's lock; the system lets go of it when the process dies, however it dies."""
+    with (dagster_home(workspace) / "care_run.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise WarehouseError(
+                f"another `care run` is at work on {workspace.root}; wait for it to end, or stop it"
+            ) from error
+        yield
+
+
+def end_abandoned_runs(instance: dg.DagsterInstance) -> None:
+    """Mark runs that nobody is working on any more as failed, and backfills as canceled.
+
+    Until then they count as in progress, hold up everything that depends on them, and keep the places in
+    their pools. Runs of another ``care run`` were killed: we hold the lock. Anything else is the daemon's,
+    and abandoned once no daemon is alive; what was asked for is still stale, and is asked for again.
+    """
+    daemon = daemon_is_alive(instance)
+    for run in instance.get_runs(_unfinished({LAUNCHED_BY: "care run"} if daemon else {})):
+        instance.report_run_failed(run, "whoever launched this run was killed")
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    if daemon:
+        return
+    for backfill in _open_backfills(instance):
+        instance.update_backfill(backfill.with_status(type(backfill.status).CANCELED))
+
+
+def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
+    """Whether a Dagster daemon of this instance has given a sign of life in the last minute and a half."""
+    beats = instance.get_daemon_heartbeats().values()
+    return any(time.time() - beat.timestamp < _DAEMON_SILENCE_S for beat in beats)
+
+
+def _unfinished(tags: dict[str, str] | None = None) -> dg.RunsFilter:
+    status = dg.DagsterRunStatus
+    open_ = [status.QUEUED, status.NOT_STARTED, status.STARTING, status.STARTED, status.CANCELING]
+    return dg.RunsFilter(statuses=open_, tags=tags or {})
+
+
+def _open_backfills(instance: dg.DagsterInstance) -> list[Any]:
+    return [b for b in instance.get_backfills() if b.status.value in ("REQUESTED", "CANCELING", "FAILING")]
+
+
+@contextmanager
+def partitions_read_once(instance: dg.DagsterInstance) -> Generator[None]:
+    """Read each dynamic partition set once while conditions are evaluated.
+
+    An evaluation asks for them thousands of times, a query each: nine tenths of its time. Nobody adds
+    partitions meanwhile in this process, and what another adds is seen by the next evaluation.
+    """
+    read = cache(instance.get_dynamic_partitions)
+    instance.get_dynamic_partitions = read  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del instance.get_dynamic_partitions
+
+
+def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.PartitionsDefinition) -> dict[str, str]:
+    """Status by partition: MATERIALIZED, FAILED, IN_PROGRESS; partitions never run are left out."""
+    keys = definition.get_partition_keys(dynamic_partitions_store=instance)
+    found = instance.get_status_by_partition(dg.AssetKey(asset), keys, definition) or {}
+    return {str(key): status.value for key, status in found.items() if status is not None}
+
+
+def under_way(instance: dg.DagsterInstance) -> int:
+    """Runs and backfills that are not finished."""
+    return len(instance.get_runs(_unfinished())) + len(_open_backfills(instance))

@@ -1,0 +1,95 @@
+"""The pieces of ``care run``: grouping, the lock, what was left behind, anchors."""
+
+import subprocess
+import sys
+
+import dagster as dg
+import pytest
+
+from care_ops.errors import WarehouseError
+from orchestration.instance import alone, daemon_is_alive, end_abandoned_runs, under_way, workspace_instance
+from orchestration.launches import plan, split_partition
+from orchestration.workspace import load_workspace
+from tests.orchestration.workspaces import make, query, run
+
+
+@pytest.fixture
+def instance():
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions("judges", ["a", "b", "c", "d"])
+        instance.add_dynamic_partitions("testsets", ["x", "y", "z"])
+        yield instance
+
+
+def test_neighbouring_judges_share_a_run(instance):
+    launches = plan({"judge_inference": {"a", "b", "d", "gone"}}, instance)
+    assert [launch.partitions for launch in launches] == [("a", "b"), ("d",)]
+    assert launches[0].tags == {
+        "dagster/asset_partition_range_start": "a",
+        "dagster/asset_partition_range_end": "b",
+    }
+
+
+def test_slices_are_cut_into_rectangles(instance):
+    wanted = {f"{j}|{t}" for j in "abc" for t in "xy"} | {"d|x", "d|z"}
+    launches = plan({"scores": wanted}, instance)
+    assert sorted(p for launch in launches for p in launch.partitions) == sorted(wanted)
+    assert sorted(len(launch.partitions) for launch in launches) == [1, 1, 6]
+
+
+def test_stages_of_one_test_set_share_a_run_and_keep_their_order(instance):
+    requested = {"report": {"x"}, "panel": {"x", "y"}, "moments": {"x"}, "report_index": {None}, "items": {"z"}}
+    assert [(launch.assets, launch.partitions[0]) for launch in plan(requested, instance)] == [
+        (("items",), "z"),
+        (("panel", "moments", "report"), "x"),
+        (("panel",), "y"),
+        (("report_index",), None),
+    ]
+
+
+def test_partition_keys_name_judge_and_test_set():
+    assert split_partition("scores", "gpt/4|x") == ("gpt/4", "x")
+    assert split_partition("judge_inference", "gpt/4") == ("gpt/4", None)
+    assert split_partition("panel", "x") == (None, "x")
+
+
+def test_a_second_run_on_the_same_workspace_is_refused(tmp_path):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(workspace.root)]
+    with alone(workspace):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "another `care run` is at work" in done.stderr
+    with pytest.raises(WarehouseError), alone(workspace), alone(workspace):
+        pass
+
+
+def test_runs_that_nobody_works_on_are_ended(tmp_path):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    with workspace_instance(workspace) as instance:
+
+        @dg.job
+        def left() -> None: ...
+
+        run_ = instance.create_run_for_job(left, status=dg.DagsterRunStatus.STARTED)
+        assert not daemon_is_alive(instance)
+        assert under_way(instance) == 1
+        end_abandoned_runs(instance)
+        assert under_way(instance) == 0
+        found = instance.get_run_by_id(run_.run_id)
+        assert found is not None
+        assert found.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path):
+    folder = make(tmp_path / "ws")
+    (folder / "labels.csv").write_text("item_id,label\ni0,0\ni1,1\ni2,2\ni3,3\n")
+    (folder / "care.yaml").write_text("anchors: {one: labels.csv}\n")
+    assert not run(folder).failures
+    rows = query(
+        folder,
+        "SELECT f.aggregator, f.labels_used, e.n FROM latest_fits f JOIN evaluations e USING (fit_id) ORDER BY ALL",
+    )
+    used = {name: labels for name, labels, _ in rows}
+    assert used == {"avg": 0, "mv": 0, "uws": 0, "care_svd": 4, "care_tensor": 4}
+    assert {n for *_, n in rows} == {36}, "the same items for everybody"
