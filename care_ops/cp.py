@@ -125,6 +125,8 @@ def _assemble(
 ) -> Components:
     """Means and weights from the eigenvectors of the whitened first view."""
     first = left @ (np.sqrt(singular)[:, None] * vectors)
+    if np.abs(first[0]).min() <= 1e-9 * np.abs(first).max():
+        raise FitError("tensor: a component has no constant coordinate; the moment is unusable, items are too few")
     first = first / first[0]  # the constant coordinate of every mean is one
     inverse = np.linalg.pinv(first)
     second, third = inverse @ tensor[:, :, 0], inverse @ tensor[:, 0, :]

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _BLOCK_ROWS = 2_048
+_COMPILED_FROM = 5e8
+"""n p^3 from which the compiled kernel is used: below, numpy is done before numba is imported."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ class Moments:
         """
         covariance = self.covariance()
         variance = np.diag(covariance).copy()
-        constant = variance <= 1e-14 * np.maximum(1.0, self.mean() ** 2)
+        # what rounding leaves of a constant at this location, and no more
+        constant = variance <= np.maximum((8 * np.finfo(np.float64).eps * self.mean()) ** 2, 1e-150)
         if constant.any():
             raise FitError(f"moments: judge number {int(np.argmax(constant))} gives every item the same score; drop it")
         # Scaled by the variances over the same pair of judges' common items, so that |r| <= 1.
@@ -159,10 +162,32 @@ def accumulate(values: Array, shift: Array | None = None) -> Moments:
     if values.ndim != 2:
         raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
+    if values.size * values.shape[1] ** 2 >= _COMPILED_FROM:
+        return _compiled(values, shift)
     state = empty(shift)
     for start in range(0, len(values), _BLOCK_ROWS):
         state = state + _block(values[start : start + _BLOCK_ROWS], shift)
     return state
+
+
+def _compiled(values: Array, shift: Array) -> Moments:
+    """The same by the compiled kernel; importing numba pays only where there is enough to sum."""
+    from care_ops.kernels import accumulate_block
+
+    sums = accumulate_block(np.ascontiguousarray(values), shift)
+    index = np.arange(values.shape[1])
+    return Moments(
+        shift,
+        len(values),
+        sums.counts[index, index, index],
+        np.diag(sums.partial).copy(),
+        sums.counts[index, index],
+        sums.second,
+        sums.partial,
+        sums.square,
+        sums.counts,
+        sums.third,
+    )
 
 
 def default_shift(values: Array, rows: int = 1_024) -> Array:

@@ -17,6 +17,8 @@ from care_ops.errors import InputError
 
 Array = NDArray[np.float64]
 
+_LARGEST = 1e75  # the cube of a score, summed over the items, must be a number
+
 
 @dataclass(frozen=True)
 class ScoreMatrix:
@@ -51,11 +53,12 @@ class ScoreMatrix:
             repeated = _first_repeated(ids)
             if repeated is not None:
                 raise InputError(f"scores: {name} {repeated!r} occurs more than once; keep one")
-        if np.isinf(values).any():
-            row, column = map(int, np.argwhere(np.isinf(values))[0])
+        beyond = np.abs(values) > _LARGEST
+        if beyond.any():
+            row, column = map(int, np.argwhere(beyond)[0])
             raise InputError(
-                f"scores: infinite score of judge {self.judges[column]!r} on item "
-                f"{self.item_ids[row]!r}; leave it empty if it is missing"
+                f"scores: infinite score of judge {self.judges[column]!r} on item {self.item_ids[row]!r} "
+                f"(or one beyond {_LARGEST:g}); leave it empty if it is missing, or rescale"
             )
 
     @property

@@ -21,7 +21,8 @@ Array = NDArray[np.float64]
 
 AMBIGUOUS_BELOW = 0.5
 """Spearman correlation of avg and care_svd below which the page warns. On twelve real panels it is .80
-and more, two that mislead every label-free rule among them: the warning catches the gross case only."""
+and more, two that mislead every label-free rule among them; on a thirteenth (.19) it is right to warn. It catches
+the gross case only."""
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,27 @@ def test_few_judges_are_told_or_answered(rng):
     assert set(three.aggregates) == set(REGISTRY)
 
 
+@pytest.mark.parametrize(
+    ("n", "p"), [(50, 300), (12, 40), (10, 3)], ids=["300 judges on 50 items", "n < p", "the fewest items"]
+)
+def test_few_items_are_answered(rng, n, p):
+    x = rng.normal(size=(n, 1)) + rng.normal(size=(n, p))
+    found = fit_panel(matrix(x), FitConfig())
+    assert {"mv", "avg", "uws"} <= set(found.aggregates)
+    assert not np.isnan(found.aggregates["avg"].estimate).any()
+    for name in ("care_svd", "care_tensor"):
+        assert name in found.aggregates or found.failures[name]
+
+
+def test_copies_and_sums_of_judges_are_answered(rng):
+    x = confounded(rng)
+    for extra in (x[:, :2], x[:, [0]] + x[:, [1]], 3 * x[:, [0]] - 7):
+        found = fit_panel(matrix(np.column_stack([x, extra])), FitConfig())
+        assert set(found.aggregates) == set(REGISTRY)
+        assert found.structure is not None
+        assert found.structure.certificate.converged
+
+
 def test_independent_judges_share_nothing(rng):
     found = fit_panel(matrix(rng.normal(size=(3_000, 6))), FitConfig())
     assert "care_svd" in found.aggregates or "no shared factor" in found.failures["structure"]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from care_ops import moments
 from care_ops.errors import FitError, InputError
 from care_ops.moments import accumulate, shrink
 
@@ -21,6 +22,18 @@ def test_covariance_and_mean_equal_numpy(rng):
     np.testing.assert_allclose(m.mean(), x.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(m.covariance(), np.cov(x.T, bias=True), rtol=1e-11)
     np.testing.assert_allclose(m.correlation(), np.corrcoef(x.T), rtol=1e-10)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize(("n", "p"), [(1, 1), (255, 2), (257, 3), (1_000, 7), (600, 24)])
+def test_the_compiled_kernel_equals_numpy(rng, monkeypatch, n, p, share):
+    x = with_holes(rng, rng.normal(40, 3, (n, p)), share)
+    shift = np.full(p, 39.0)
+    plain = accumulate(x, shift)
+    monkeypatch.setattr(moments, "_COMPILED_FROM", 0)
+    compiled = accumulate(x, shift)
+    for name in ("n", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3"):
+        np.testing.assert_allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-11, atol=1e-8, err_msg=name)
 
 
 def test_third_moment_equals_einsum(rng):
@@ -81,6 +94,12 @@ def test_constant_judge_and_disjoint_judges_are_told(rng):
     x[:25, 0], x[25:, 1] = np.nan, np.nan
     with pytest.raises(FitError, match="no item in common"):
         accumulate(x).covariance()
+
+
+@pytest.mark.parametrize(("location", "scale"), [(0.0, 1e-60), (1e9, 1.0), (0.0, 1e60), (1e-9, 1e-12)])
+def test_no_scale_passes_for_constant(rng, location, scale):
+    x = location + scale * rng.normal(size=(200, 3))
+    np.testing.assert_allclose(accumulate(x).correlation(), np.corrcoef(x.T), atol=1e-5)
 
 
 def test_shrinkage_vanishes_with_items_and_repairs_copies(rng):

@@ -64,6 +64,7 @@ def test_scores_are_checked_where_they_enter(rng):
         (lambda: ScoreMatrix(values, ("a", "b", "a"), ("x", "y")), "item_id 'a'"),
         (lambda: ScoreMatrix(values, ("a", "b", "c"), ("x", "x")), "judge 'x'"),
         (lambda: ScoreMatrix(values / 0 * np.inf, ("a", "b", "c"), ("x", "y")), "infinite"),
+        (lambda: matrix(values * 1e80), "rescale"),
         (lambda: matrix(values).select_judges(["nobody"]), "no judge 'nobody'"),
     ):
         with np.errstate(all="ignore"), pytest.raises(InputError, match=words):
