@@ -31,7 +31,8 @@ def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
     state = read_moments(folder)
-    solved, details, failures = try_structure(state, workspace.fit_config(testset).structure)
+    judges = sorted(folder.read_panel().judges)
+    solved, details, failures = try_structure(state, workspace.fit_config(testset).structure, judges)
     write_structure(folder, solved, details, failures)
     if solved is None:
         return dg.MaterializeResult(metadata={"no_structure": failures["structure"]})

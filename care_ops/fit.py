@@ -6,6 +6,7 @@ stages one by one. Does not: files, plots, gold.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,7 +70,7 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
         )
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
-    structure, details, failures = try_structure(moments, config.structure)
+    structure, details, failures = try_structure(moments, config.structure, canonical.judges)
     aggregates, more = run_aggregators(scores, moments, structure, config, anchors)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join(more.values()))
@@ -77,11 +78,11 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
 
 
 def try_structure(
-    moments: Moments, config: StructureConfig
+    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
     """The structure, or the reason why this panel has none."""
     try:
-        structure, details = fit_structure(moments, config)
+        structure, details = fit_structure(moments, config, judges)
         return structure, details, {}
     except FitError as error:
         return None, {}, {"structure": str(error)}

@@ -11,6 +11,7 @@ Belongs here: accumulating, merging, slicing and reading moments. Does not: read
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,8 +84,10 @@ class Moments:
         """Mean of each judge over the items it scored, shape (p,)."""
         return self.shift + self.sum1 / self.count1
 
-    def covariance(self) -> Array:
+    def covariance(self, judges: Sequence[str] | None = None) -> Array:
         """Pairwise-complete covariance (divisor: the pair's count), shape (p, p).
+
+        ``judges`` are the names that an error speaks of.
 
         Raises
         ------
@@ -93,24 +96,30 @@ class Moments:
         """
         if (self.count2 == 0).any():
             a, b = map(int, np.argwhere(self.count2 == 0)[0])
-            raise FitError(f"moments: judges {a} and {b} scored no item in common; drop one of them")
+            raise FitError(
+                f"moments: judges {_name(judges, a)} and {_name(judges, b)} scored no item in common; drop one of them"
+            )
         partial_mean = self.partial2 / self.count2
         return self.sum2 / self.count2 - partial_mean * partial_mean.T
 
-    def correlation(self) -> Array:
+    def correlation(self, judges: Sequence[str] | None = None) -> Array:
         """Pairwise-complete correlation, shape (p, p), diagonal exactly one.
+
+        ``judges`` are the names that an error speaks of.
 
         Raises
         ------
         FitError
             A judge has no variance.
         """
-        covariance = self.covariance()
+        covariance = self.covariance(judges)
         variance = np.diag(covariance).copy()
         # what rounding leaves of a constant at this location, and no more
         constant = variance <= np.maximum((8 * np.finfo(np.float64).eps * self.mean()) ** 2, 1e-150)
         if constant.any():
-            raise FitError(f"moments: judge number {int(np.argmax(constant))} gives every item the same score; drop it")
+            raise FitError(
+                f"moments: judge {_name(judges, int(np.argmax(constant)))} gives every item the same score; drop it"
+            )
         # Scaled by the variances over the same pair of judges' common items, so that |r| <= 1.
         partial_mean = self.partial2 / self.count2
         pair_variance = np.maximum(self.square2 / self.count2 - partial_mean**2, 1e-300)
@@ -142,6 +151,10 @@ class Moments:
             - bc[None, :, :] * a[:, None, None]
             + 2.0 * a[:, None, None] * b[None, :, None] * c[None, None, :]
         )
+
+
+def _name(judges: Sequence[str] | None, position: int) -> str:
+    return f"number {position}" if judges is None else repr(judges[position])
 
 
 def accumulate(values: Array, shift: Array | None = None) -> Moments:

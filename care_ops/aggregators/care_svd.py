@@ -6,6 +6,7 @@ Belongs here: penalties without labels, the aggregate and its placement. Does no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -26,7 +27,9 @@ _TAU_STEPS = 12
 _TAU_STEP = 1.5
 
 
-def fit_structure(moments: Moments, config: StructureConfig) -> tuple[Structure, dict[str, float]]:
+def fit_structure(
+    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None
+) -> tuple[Structure, dict[str, float]]:
     """Sparse + low-rank structure of the shrunk correlation of a panel.
 
     gamma and tau come from theory and from draws of the paper's own model, never from labels. Where they
@@ -48,7 +51,7 @@ def fit_structure(moments: Moments, config: StructureConfig) -> tuple[Structure,
         raise FitError(f"structure: at least three judges are needed, there are {p}")
     if n < 10:
         raise FitError(f"structure: at least ten items are needed, there are {n}")
-    correlation, intensity = shrink(moments.correlation(), n)
+    correlation, intensity = shrink(moments.correlation(judges), n)
     with threadpool_limits(limits=1, user_api="blas"):
         unit = float(np.median(np.diag(np.linalg.inv(correlation)))) if config.program == "frobenius" else 1.0
     gamma = config.gamma * float(np.sqrt(np.log(p) / n)) * unit
