@@ -10,6 +10,7 @@ imports numba, so ``moments`` does it only where there is enough to gain.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -237,6 +238,96 @@ def accumulate_block(x: Array, shift: Array) -> Sums:
     )
 
 
+@nb.njit(fastmath=_FASTMATH, cache=True)
+def _extend(x: Any, new: Any, shift: Any, out: Any, counts: Any, second: Any, partial: Any, square: Any) -> None:
+    """Sums that involve the judge ``new``, whose place is p; see ``extend_block``."""
+    n, p = x.shape
+    q = out.shape[1]
+    y = np.zeros((q, _ROWS + _PAD))
+    words = np.zeros((p + 1, _WORDS), dtype=np.uint64)
+    present = np.ones((p + 1, _ROWS + _PAD))
+    for start in range(0, n, _ROWS):
+        rows = min(_ROWS, n - start)
+        missing = _load(x, shift, start, rows, y)
+        for r in range(rows):
+            value = new[start + r]
+            missing = missing or value != value
+            y[p, r] = value - shift[p]
+        for r in range(rows, _ROWS):
+            y[p, r] = 0.0
+        if missing:
+            _mask(y, rows, present, words)
+            for b in range(p + 1):
+                for c in range(b, p + 1):
+                    total = np.uint64(0)
+                    for k in range(_WORDS):
+                        total += _popcount(words[p, k] & words[b, k] & words[c, k])  # type: ignore[call-arg]
+                    counts[b, c] += total
+        else:
+            present[:, :] = 1.0
+            counts += np.uint64(rows)
+        _tiles(y, _ROWS, p, 0, q, out)
+        for b in range(p + 1):
+            f0 = f1 = s0 = s1 = product = 0.0
+            for r in range(rows):
+                own, other = y[p, r] * present[b, r], y[b, r] * present[p, r]
+                f0 += own
+                f1 += other
+                s0 += own * y[p, r]
+                s1 += other * y[b, r]
+                product += y[p, r] * y[b, r]
+            second[b] += product
+            partial[0, b] += f0
+            partial[1, b] += f1
+            square[0, b] += s0
+            square[1, b] += s1
+
+
+class JudgeSums(NamedTuple):
+    """Sums that one more judge adds; its place is p.
+
+    Attributes
+    ----------
+    third, counts : (p + 1, p + 1) arrays
+        Sum of y_new y_b y_c, and items where all three are present.
+    second : (p + 1,) array
+        Sum of y_new y_b.
+    partial, square : (2, p + 1) arrays
+        First row: sum of y_new (squared) over the items where b is present; second row: sum of y_b
+        (squared) over the items where the new judge is.
+    """
+
+    third: Array
+    counts: Array
+    second: Array
+    partial: Array
+    square: Array
+
+
+def extend_block(x: Array, new: Array, shift: Array) -> JudgeSums:
+    """One pass over the scores of p judges and of one more, summing only what the new one takes part in.
+
+    Parameters
+    ----------
+    x : (n, p) array, C-contiguous
+    new : (n,) array
+    shift : (p + 1,) array
+    """
+    p = x.shape[1]
+    q = -(-(p + 1) // 4) * 4
+    out = np.zeros((p + 1, q, q))
+    counts = np.zeros((p + 1, p + 1), dtype=np.uint64)
+    second, partial, square = np.zeros(p + 1), np.zeros((2, p + 1)), np.zeros((2, p + 1))
+    _extend(x, new, shift, out, counts, second, partial, square)
+    third = symmetrised(out[p, : p + 1, : p + 1])
+    return JudgeSums(third, symmetrised(counts.astype(np.float64)), second, partial, square)
+
+
 def symmetrised(upper: Array) -> Array:
     """The symmetric matrix or tensor whose entries with a <= b (<= c) are given."""
-    return upper[tuple(np.sort(np.indices(upper.shape), axis=0))]
+    return upper[_sorted_indices(upper.shape)]
+
+
+@lru_cache(maxsize=8)
+def _sorted_indices(shape: tuple[int, ...]) -> tuple[NDArray[np.intp], ...]:
+    return tuple(np.sort(np.indices(shape), axis=0))

@@ -80,6 +80,64 @@ class Moments:
             self.sum3 + other.sum3,
         )
 
+    def select(self, judges: Index) -> Moments:
+        """The moments of these judges (positions), in this order."""
+        pair, triple = np.ix_(judges, judges), np.ix_(judges, judges, judges)
+        return Moments(
+            self.shift[judges],
+            self.n,
+            self.count1[judges],
+            self.sum1[judges],
+            self.count2[pair],
+            self.sum2[pair],
+            self.partial2[pair],
+            self.square2[pair],
+            self.count3[triple],
+            self.sum3[triple],
+        )
+
+    def with_items(self, values: Array) -> Moments:
+        """The moments with more items, shape (m, p), read alone."""
+        return self + accumulate(values, self.shift, like=self.n)
+
+    def with_judge(self, values: Array, column: Array) -> Moments:
+        """The moments with one more judge, last, summing only what it takes part in.
+
+        Parameters
+        ----------
+        values : (n, p) array
+            The scores that this state was accumulated of.
+        column : (n,) array
+            The new judge on the same items.
+
+        Raises
+        ------
+        InputError
+            The items are not as many as this state has seen.
+        """
+        from care_ops.kernels import extend_block
+
+        if len(values) != self.n or len(column) != self.n or values.shape[1] != self.p:
+            raise InputError(
+                f"moments: the state has seen {self.n} items and {self.p} judges, the scores handed over are "
+                f"{values.shape} and {column.shape}"
+            )
+        p = self.p
+        shift = np.append(self.shift, default_shift(column[:, None]))
+        new = extend_block(np.ascontiguousarray(values), np.ascontiguousarray(column), shift)
+        return Moments(
+            shift,
+            self.n,
+            np.append(self.count1, new.counts[p, p]),
+            np.append(self.sum1, new.partial[0, p]),
+            _bordered(self.count2, np.diag(new.counts), np.diag(new.counts)),
+            _bordered(self.sum2, new.second, new.second),
+            _bordered(self.partial2, new.partial[0], new.partial[1]),
+            _bordered(self.square2, new.square[0], new.square[1]),
+            _bordered_tensor(self.count3, new.counts),
+            _bordered_tensor(self.sum3, new.third),
+        )
+
     def mean(self) -> Array:
         """Mean of each judge over the items it scored, shape (p,)."""
         return self.shift + self.sum1 / self.count1
@@ -153,11 +211,27 @@ class Moments:
         )
 
 
+def _bordered(inner: Array, row: Array, column: Array) -> Array:
+    """(p, p) to (p + 1, p + 1): last row and last column are given, each with the corner."""
+    p = len(inner)
+    out = np.empty((p + 1, p + 1))
+    out[:p, :p], out[p, :], out[:, p] = inner, row, column
+    return out
+
+
+def _bordered_tensor(inner: Array, face: Array) -> Array:
+    """(p, p, p) to (p + 1, p + 1, p + 1): the three faces that hold the new judge are ``face``."""
+    p = len(inner)
+    out = np.empty((p + 1, p + 1, p + 1))
+    out[:p, :p, :p], out[p], out[:, p], out[:, :, p] = inner, face, face, face
+    return out
+
+
 def _name(judges: Sequence[str] | None, position: int) -> str:
     return f"number {position}" if judges is None else repr(judges[position])
 
 
-def accumulate(values: Array, shift: Array | None = None) -> Moments:
+def accumulate(values: Array, shift: Array | None = None, *, like: int = 0) -> Moments:
     """Moments of a block of scores.
 
     Parameters
@@ -166,6 +240,8 @@ def accumulate(values: Array, shift: Array | None = None) -> Moments:
         Scores; NaN is missing.
     shift : (p,) array, optional
         Subtracted first; by default ``default_shift(values)``. Blocks that are to be added need one shift.
+    like : int
+        Items that a state which this is to be added to has seen: the two are summed by the same means.
 
     Returns
     -------
@@ -175,7 +251,7 @@ def accumulate(values: Array, shift: Array | None = None) -> Moments:
     if values.ndim != 2:
         raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
-    if values.size * values.shape[1] ** 2 >= _COMPILED_FROM:
+    if max(len(values), like) * values.shape[1] ** 3 >= _COMPILED_FROM:
         return _compiled(values, shift)
     state = empty(shift)
     for start in range(0, len(values), _BLOCK_ROWS):

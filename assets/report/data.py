@@ -6,7 +6,7 @@ Belongs here: the record that figures and templates read, and its assembly from 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,6 @@ class ReportData:
     responses: Sequence[str | None]
     factor_features: Mapping[str, Any]
     provenance: Mapping[str, Any]
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def judge_rows(self) -> list[dict[str, Any]]:

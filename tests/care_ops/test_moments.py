@@ -36,6 +36,28 @@ def test_the_compiled_kernel_equals_numpy(rng, monkeypatch, n, p, share):
         np.testing.assert_allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-11, atol=1e-8, err_msg=name)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize(("n", "p"), [(3, 1), (700, 3), (600, 24)])
+def test_one_more_judge_equals_a_recompute(rng, n, p, share):
+    x = with_holes(rng, rng.normal(40, 3, (n, p + 1)), share)
+    x[:2] = 40.0
+    state = accumulate(x[:, :p])
+    extended = state.with_judge(x[:, :p], x[:, p])
+    whole = accumulate(x, extended.shift)
+    for name in ("n", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3"):
+        np.testing.assert_allclose(getattr(extended, name), getattr(whole, name), rtol=1e-11, atol=1e-8, err_msg=name)
+    with pytest.raises(InputError, match="has seen"):
+        state.with_judge(x[1:, :p], x[1:, p])
+
+
+def test_a_slice_is_the_moments_of_those_judges(rng):
+    x = with_holes(rng, rng.normal(size=(300, 6)), 0.1)
+    order = np.array([4, 0, 3])
+    part, whole = accumulate(x[:, order]), accumulate(x).select(order)
+    np.testing.assert_allclose(whole.covariance(), part.covariance(), atol=1e-12)
+    np.testing.assert_allclose(whole.correlation(), part.correlation(), atol=1e-12)
+
+
 def test_third_moment_equals_einsum(rng):
     x = rng.exponential(size=(500, 7)) + 3
     y = x - x.mean(axis=0)
@@ -74,7 +96,7 @@ def test_states_of_disjoint_items_add(seed, cuts):
     for part in parts[1:]:
         total = total + part
     whole = accumulate(x, shift)
-    assert total.n == whole.n
+    assert total.n == whole.n == parts[0].with_items(x[edges[1] :]).n
     for name in ("count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3"):
         np.testing.assert_allclose(getattr(total, name), getattr(whole, name), atol=1e-9)
 
