@@ -117,7 +117,10 @@ class ReportData:
             if pairs:
                 _, correlation, feature = max(pairs)
                 text += f" It follows {feature.replace('_', ' ')} (Spearman {correlation:+.2f})."
-        return text + " Label ten to twenty items, those listed below first, and give them to the fit as anchors."
+        return text + (
+            " Label ten to twenty items, those listed below first, to learn which is right; given to the fit as "
+            "anchors, they choose its factor."
+        )
 
     def disagreements(self, most: int = 8) -> list[dict[str, Any]]:
         """Items on which the plain mean and care_svd (else care_tensor) differ most in rank."""
