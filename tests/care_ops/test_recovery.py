@@ -9,7 +9,7 @@ from care_ops import mixture
 from care_ops.aggregators import REGISTRY, Problem
 from care_ops.aggregators.care_svd import fit_structure
 from care_ops.aggregators.care_tensor import CareTensor
-from care_ops.config import FitConfig, StructureConfig
+from care_ops.config import AGGREGATORS, FitConfig, StructureConfig
 from care_ops.factors import extract
 from care_ops.fit import fit_panel
 from care_ops.moments import accumulate
@@ -81,6 +81,7 @@ def test_quality_leads_and_orients_positively(rng):
 
 def test_every_aggregator_is_registered_under_its_name():
     assert all(name == aggregator.name for name, aggregator in REGISTRY.items())
+    assert tuple(REGISTRY) == AGGREGATORS
 
 
 def matched(found: np.ndarray, wanted: np.ndarray) -> float:
