@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from care_ops.metrics import Evaluation
-
     Array = NDArray[np.float64]
 
 
@@ -39,7 +37,7 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
     from care_ops.metrics import evaluate
     from warehouse.database import store_evaluation
-    from warehouse.matrix import read_item_columns
+    from warehouse.matrix import read_fit, read_item_columns
 
     testset = context.partition_key
     spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
@@ -51,17 +49,11 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         if np.isnan(gold).all():
             return dg.MaterializeResult(metadata={"gold": "none: nothing to evaluate against"})
         for name, fit_id in fit_ids.items():
-            stored = connection.execute(
-                "SELECT i.item_id, a.estimate FROM aggregates a JOIN items i USING (item_ix) WHERE a.fit_id = ?",
-                [fit_id],
-            ).fetchall()
-            threshold, labels = connection.execute(
-                "SELECT threshold, labels_used FROM fits WHERE fit_id = ?", [fit_id]
-            ).fetchall()[0]
-            estimate = aligned(columns.item_ids, dict(stored))
-            result = evaluate(estimate, gold, threshold=threshold, scale=spec.scale)
-            store_evaluation(connection, fit_id, labels, result.as_dict())
-            rows.append({"aggregator": name, "labels_used": labels, **result.as_dict()})
+            stored = read_fit(connection, fit_id)
+            estimate = aligned(columns.item_ids, stored.estimates)
+            result = evaluate(estimate, gold, threshold=stored.threshold, scale=spec.scale)
+            store_evaluation(connection, fit_id, stored.labels_used, result.as_dict())
+            rows.append({"aggregator": name, "labels_used": stored.labels_used, **result.as_dict()})
     headline = "auc" if rows and rows[0]["auc"] is not None else "tau"
     return dg.MaterializeResult(
         metadata={
@@ -98,12 +90,3 @@ def aligned(item_ids: Sequence[str], values: Mapping[str, float | None]) -> "Arr
 
     out = [values.get(item_id) for item_id in item_ids]
     return np.array([np.nan if v is None else v for v in out], dtype=np.float64)
-
-
-def evaluate_all(
-    estimates: "Mapping[str, tuple[Array, float | None]]", gold: "Array", scale: tuple[float, float] | None
-) -> "dict[str, Evaluation]":
-    """Evaluate several aggregates, given as (estimate, threshold), on the same gold."""
-    from care_ops.metrics import evaluate
-
-    return {name: evaluate(e, gold, threshold=t, scale=scale) for name, (e, t) in estimates.items()}

@@ -85,9 +85,8 @@ def describe(scores: "ScoreMatrix", moments: "Moments", solved: "Structure", tex
     names = tuple(sorted(scores.judges))
     ordered = scores.select_judges(names)
     correlation, _ = shrink(moments.correlation(), moments.n)
-    standard = (ordered.values - moments.mean()) / np.sqrt(np.diag(moments.covariance()))
     directions = extract(solved.low_rank, correlation).directions[:, :_MOST_FACTORS]
-    factor_scores = impute(standard, correlation) @ directions
+    factor_scores = impute(moments.standardise(ordered.values), correlation) @ directions
     found = feature_correlations(factor_scores, text_features(texts))
     return {
         "features": list(FEATURES),

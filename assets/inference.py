@@ -6,8 +6,9 @@ a run that is killed goes on where it stopped.
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import dagster as dg
 
@@ -17,8 +18,10 @@ from assets.partitions import JUDGES
 from assets.workspace import Workspace, judge_item
 from care_ops.errors import CareError
 from judges.engines.base import build_engine
-from judges.items import Score
+from judges.items import Item, Score
 from judges.pool import Pool
+
+_TESTSETS_IN_MEMORY = 8
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,16 @@ def judge_inference(
 ) -> Iterator[dg.MaterializeResult]:
     """Score what is pending; one materialisation a judge, with its own version."""
     failures: dict[str, str] = {}
+
+    @lru_cache(maxsize=_TESTSETS_IN_MEMORY)  # read once for all judges of the run, and their keys hashed once
+    def items_of(testset: str) -> list[Item]:
+        return [judge_item(record) for record in workspace.parts.read_items(testset)]
+
     with Pool(workspace.pool) as pool:
         for judge in context.partition_keys:
             started = time.perf_counter()
             try:
-                counts = score_pending(workspace, judge, pool)
+                counts = score_pending(workspace, judge, items_of, pool)
             except CareError as error:
                 failures[judge] = str(error)
                 continue
@@ -75,8 +83,15 @@ def judge_inference(
     yield from ()
 
 
-def score_pending(workspace: Workspace, judge: str, pool: Pool) -> list[TestsetCount]:
+def score_pending(
+    workspace: Workspace, judge: str, items_of: Callable[[str], list[Item]], pool: Pool
+) -> list[TestsetCount]:
     """Run one judge over every test set; returns a count for each.
+
+    Parameters
+    ----------
+    items_of : callable
+        A test set's items by its name.
 
     Raises
     ------
@@ -85,18 +100,17 @@ def score_pending(workspace: Workspace, judge: str, pool: Pool) -> list[TestsetC
     """
     workspace.parts.sweep(judge)
     return [
-        _score_testset(workspace, judge, testset, pool)
+        _score_testset(workspace, judge, testset, items_of(testset), pool)
         for testset in workspace.testsets_of(judge)
         if workspace.parts.items_file(testset).exists()
     ]
 
 
-def _score_testset(workspace: Workspace, judge: str, testset: str, pool: Pool) -> TestsetCount:
+def _score_testset(workspace: Workspace, judge: str, testset: str, todo: list[Item], pool: Pool) -> TestsetCount:
     spec = workspace.effective_spec(judge, testset)
     recordings = workspace.recordings(judge, testset)
     engine = build_engine(spec, recordings)
     key = spec.key(engine.revision)
-    todo = [judge_item(record) for record in workspace.parts.read_items(testset)]
     done = workspace.parts.done(judge, testset, key)
     pending = [item for item in todo if item.key not in done]
 

@@ -1,7 +1,6 @@
 """``items`` and ``gold``: a test set's source to a Parquet part and the warehouse."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -10,9 +9,6 @@ from assets.external import source
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace, judge_item
 from warehouse.items import ItemRecord
-
-if TYPE_CHECKING:
-    pass
 
 
 @dg.multi_asset(

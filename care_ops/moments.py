@@ -160,6 +160,10 @@ class Moments:
         partial_mean = self.partial2 / self.count2
         return self.sum2 / self.count2 - partial_mean * partial_mean.T
 
+    def standardise(self, values: Array) -> Array:
+        """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
+        return (values - self.mean()) / np.sqrt(np.diag(self.covariance()))
+
     def correlation(self, judges: Sequence[str] | None = None) -> Array:
         """Pairwise-complete correlation, shape (p, p), diagonal exactly one.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 
@@ -41,7 +42,7 @@ class Item:
     response_2: str | None = None
     reference: str | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Content key (law 5): id and texts."""
         digest = hashlib.sha256()

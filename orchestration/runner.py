@@ -98,9 +98,9 @@ def _run_stale(
     progress: Progress | None,
 ) -> Outcome:
     cursor = Cursor(workspace)
-    state, first = cursor.load(), False
-    if state is None:
-        first = True
+    state = cursor.load()
+    first = state is None
+    if first:
         # The baseline: a first night that is killed must not take what changes meanwhile for the start.
         state = dg.evaluate_automation_conditions(defs, instance).cursor
         cursor.save(state)

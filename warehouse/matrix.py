@@ -113,6 +113,42 @@ def read_item_columns(connection: duckdb.DuckDBPyConnection, testset: str) -> It
     return ItemColumnsRead([r[0] for r in rows], [r[1] for r in rows], gold, [r[3] for r in rows])
 
 
+@dataclass(frozen=True)
+class StoredFit:
+    """One aggregator's stored fit.
+
+    Attributes
+    ----------
+    estimates : dict item_id -> float or None
+    threshold : float or None
+    labels_used : int
+    details : str
+        JSON.
+    """
+
+    estimates: dict[str, float | None]
+    threshold: float | None
+    labels_used: int
+    details: str
+
+
+def read_fit(connection: duckdb.DuckDBPyConnection, fit_id: str) -> StoredFit:
+    """A fit by its id.
+
+    Raises
+    ------
+    WarehouseError
+        There is no such fit.
+    """
+    found = connection.execute("SELECT threshold, labels_used, details FROM fits WHERE fit_id = ?", [fit_id]).fetchone()
+    if found is None:
+        raise WarehouseError(f"no fit {fit_id!r} in the warehouse; materialise `aggregates`")
+    estimates = connection.execute(
+        "SELECT i.item_id, a.estimate FROM aggregates a JOIN items i USING (item_ix) WHERE a.fit_id = ?", [fit_id]
+    ).fetchall()
+    return StoredFit(dict(estimates), *found)
+
+
 def _positions(ordinals: list[int]) -> NDArray[np.intp]:
     table = np.zeros(max(ordinals) + 1, dtype=np.intp)
     table[ordinals] = np.arange(len(ordinals))

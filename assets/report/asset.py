@@ -1,6 +1,7 @@
 """``report`` and ``report_index``: a page a test set, and the index of all pages."""
 
 import json
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from care_ops.moments import Moments
     from care_ops.quality import JudgeCheck
     from care_ops.scores import Array, ScoreMatrix
-
-_METRICS = ("n", "tau", "auc", "mae", "mae_filled", "accuracy", "balanced_accuracy")
 
 
 @dg.asset(
@@ -135,13 +134,9 @@ def _aggregate(connection: "duckdb.DuckDBPyConnection", fit_id: str, name: str, 
     import numpy as np
 
     from care_ops.aggregators import Aggregate
+    from warehouse.matrix import read_fit
 
-    values = connection.execute(
-        "SELECT i.item_id, a.estimate FROM aggregates a JOIN items i USING (item_ix) WHERE a.fit_id = ?", [fit_id]
-    ).fetchall()
-    threshold, labels, details = connection.execute(
-        "SELECT threshold, labels_used, details FROM fits WHERE fit_id = ?", [fit_id]
-    ).fetchall()[0]
+    stored = read_fit(connection, fit_id)
     weights = {
         judge: (weight, loadings)
         for judge, weight, loadings in connection.execute(
@@ -151,12 +146,12 @@ def _aggregate(connection: "duckdb.DuckDBPyConnection", fit_id: str, name: str, 
     per_judge = [weights[judge] for judge in scores.judges]
     return Aggregate(
         name,
-        aligned(scores.item_ids, dict(values)),
-        threshold,
+        aligned(scores.item_ids, stored.estimates),
+        stored.threshold,
         weights=None if per_judge[0][0] is None else np.array([w for w, _ in per_judge]),
         loadings=None if per_judge[0][1] is None else np.array([list(x) for _, x in per_judge]),
-        labels_used=labels,
-        details=json.loads(details),
+        labels_used=stored.labels_used,
+        details=json.loads(stored.details),
     )
 
 
@@ -178,7 +173,8 @@ def _checks(connection: "duckdb.DuckDBPyConnection", testset: str) -> "list[Judg
 def _evaluation(connection: "duckdb.DuckDBPyConnection", fit_id: str) -> "Evaluation | None":
     from care_ops.metrics import Evaluation
 
-    row = connection.execute(f"SELECT {', '.join(_METRICS)} FROM evaluations WHERE fit_id = ?", [fit_id]).fetchone()
+    metrics = ", ".join(field.name for field in fields(Evaluation))
+    row = connection.execute(f"SELECT {metrics} FROM evaluations WHERE fit_id = ?", [fit_id]).fetchone()
     return None if row is None else Evaluation(*row)
 
 

@@ -66,7 +66,7 @@ class Problem:
     @cached_property
     def standardised(self) -> Array:
         """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
-        return (self.scores.values - self.moments.mean()) / self.scale
+        return self.moments.standardise(self.scores.values)
 
     @cached_property
     def panel_mean(self) -> Array:

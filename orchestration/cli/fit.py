@@ -127,10 +127,11 @@ def _report_data(
     import numpy as np
 
     from assets.common import source_hash
-    from assets.evaluation import evaluate_all, held_out_gold
+    from assets.evaluation import held_out_gold
     from assets.factors import describe
     from assets.report.asset import correlation_of
     from assets.report.data import ReportData
+    from care_ops.metrics import evaluate
 
     ids = found.scores.item_ids
     labels = [records[i].gold if i in records else None for i in ids]
@@ -138,7 +139,6 @@ def _report_data(
     units = [records[i].split_unit if i in records else None for i in ids]
     gold = held_out_gold(ids, gold, units, seen)
     texts = [records[i].response if i in records else None for i in ids]
-    estimates = {name: (a.estimate, a.threshold) for name, a in found.aggregates.items()}
     range_ = scale or (float(np.nanmin(found.scores.values)), float(np.nanmax(found.scores.values)))
     features: dict[str, Any] = {}
     if found.structure is not None and any(texts):
@@ -151,7 +151,11 @@ def _report_data(
         aggregates=found.aggregates,
         failures=found.failures,
         checks=checks,
-        evaluations=evaluate_all(estimates, gold, range_) if not np.isnan(gold).all() else {},
+        evaluations={
+            name: evaluate(a.estimate, gold, threshold=a.threshold, scale=range_)
+            for name, a in found.aggregates.items()
+            if not np.isnan(gold).all()
+        },
         gold=gold,
         responses=texts,
         factor_features=features,

@@ -95,13 +95,12 @@ def test_dg_check_accepts_the_definitions(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("pattern", [r"pypi\.org", r"pythonhosted", r"npmjs\.", r"/(w)ork/", r"/tmp/(b)ash"])
+@pytest.mark.parametrize("pattern", [r"py[p]i\.org", r"pythonho[s]ted", r"np[m]js\.", r"/[w]ork/", r"/tmp/[b]ash"])
 def test_no_file_names_a_package_host_or_a_machines_path(pattern):
     files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split("\n")
-    here = Path(__file__).relative_to(ROOT).as_posix()
     hits = []
     for name in files:
         path = ROOT / name
-        if name and name != here and path.is_file() and path.suffix not in (".png", ".parquet"):
+        if name and path.is_file() and path.suffix not in (".png", ".parquet"):
             hits += [name] if re.search(pattern, path.read_text(encoding="utf-8", errors="replace")) else []
     assert hits == []
