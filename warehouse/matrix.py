@@ -2,7 +2,7 @@
 
 Never a PIVOT: values are fetched long and scattered by ordinal, which is many times cheaper.
 
-Belongs here: reading scores, items and gold as arrays. Does not: writing (``database``).
+Belongs here: reading scores, items, gold and stored fits. Does not: writing (``database``).
 """
 
 from __future__ import annotations
