@@ -78,15 +78,16 @@ def describe(scores: "ScoreMatrix", moments: "Moments", solved: "Structure", tex
     """
     import numpy as np
 
-    from care_ops.factors import extract, impute
+    from care_ops.factors import extract
     from care_ops.interpret import FEATURES, feature_correlations, text_features
+    from care_ops.missing import condition
     from care_ops.moments import shrink
 
     names = tuple(sorted(scores.judges))
     ordered = scores.select_judges(names)
     correlation, _ = shrink(moments.correlation(), moments.n)
     directions = extract(solved.low_rank, correlation).directions[:, :_MOST_FACTORS]
-    factor_scores = impute(moments.standardise(ordered.values), correlation) @ directions
+    factor_scores = condition(moments.standardise(ordered.values), correlation)[0] @ directions
     found = feature_correlations(factor_scores, text_features(texts))
     return {
         "features": list(FEATURES),

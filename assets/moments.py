@@ -31,26 +31,30 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     """Shard the panel's matrix, accumulate, store the state."""
     import numpy as np
 
-    from care_ops.sharded import moments_of_shards, shards_of
+    from care_ops.sharded import em_of_shards, moments_of_shards, shards_of
 
     folder = workspace.fit_folder(context.partition_key)
     scores = folder.read_panel()
-    shards = shards_of(folder.panel_file, workspace.moments.rows_per_shard)
+    shards, judges = shards_of(folder.panel_file, workspace.moments.rows_per_shard), tuple(sorted(scores.judges))
+    missing, em = workspace.fit.missing, None
     with dask_client(workspace.moments, rows=scores.shape[0]) as client:
-        state = moments_of_shards(shards, tuple(sorted(scores.judges)), client)
+        counted = state = moments_of_shards(shards, judges, client)
+        if missing == "em":
+            state, em = em_of_shards(shards, judges, counted, client)
         where = "this process" if client is None else f"Dask ({workspace.moments.dask_address or 'local cluster'})"
     write_moments(folder, state)
     spread = np.sqrt(np.diag(state.covariance()))
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(f"{scores.fingerprint()[:24]}-{source_hash('care_ops')}"),
+        data_version=dg.DataVersion(f"{scores.fingerprint()[:24]}-{missing}-{source_hash('care_ops')}"),
         metadata={
             "items": state.n,
             "judges": state.p,
             "shards": len(shards),
             "ran_on": where,
-            "missing_scores": float(1 - state.count1.sum() / (state.n * state.p)),
+            "missing_scores": float(1 - counted.count1.sum() / (state.n * state.p)),
+            **({} if em is None else {"em_iterations": em.iterations, "em_converged": em.converged}),
             "spread": bars(
-                "standard deviation by judge", dict(zip(sorted(scores.judges), map(float, spread), strict=True))
+                "standard deviation by judge", dict(zip(judges, map(float, spread), strict=True))
             ),
         },
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,7 +125,7 @@ class Workspace:
 
     def fit_config(self, testset: str) -> FitConfig:
         """The fit settings with the test set's own cut."""
-        return FitConfig(self.fit.aggregators, self.testset(testset).cut, self.fit.structure, self.fit.seed)
+        return replace(self.fit, cut=self.testset(testset).cut)
 
     def anchors_of(self, testset: str) -> Anchors:
         """Labels that a fit of this test set may see."""

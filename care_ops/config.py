@@ -15,6 +15,8 @@ from typing import Literal
 from care_ops.errors import InputError
 
 Program = Literal["frobenius", "dtrace"]
+Missing = Literal["pairwise", "em"]
+QualityRule = Literal["leading", "balance", "order", "style", "anchors"]
 
 AGGREGATORS = ("mv", "avg", "uws", "care_svd", "care_tensor")
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
@@ -82,6 +84,14 @@ class FitConfig:
     cut : float, optional
         Scores above it are votes for Q = 1.
     structure : StructureConfig
+    quality : {"leading", "balance"}
+        How ``care_svd`` names the quality factor without anchors; see ``factors``.
+    subtract_confounders : bool
+        Whether ``care_svd`` takes the other factors' directions off its weights
+        (``factors.subtract_confounders``).
+    missing : {"pairwise", "em"}
+        Means and covariances over the items where the scores they need are present, or the Gaussian ones of
+        greatest likelihood (``missing.gaussian_by_em``), which allow for scores that are missing because of others.
     seed : int
         Mixed with the content of the scores into the seed of random starts.
     """
@@ -89,6 +99,9 @@ class FitConfig:
     aggregators: tuple[str, ...] = AGGREGATORS
     cut: float | None = None
     structure: StructureConfig = field(default_factory=StructureConfig)
+    quality: Literal["leading", "balance"] = "leading"
+    subtract_confounders: bool = False
+    missing: Missing = "pairwise"
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -6,13 +6,14 @@ or two orders of magnitude; nothing on the nightly road calls it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.config import Program
-from care_ops.errors import FitError
+from care_ops.errors import FitError, InputError
 
 Array = NDArray[np.float64]
 
@@ -24,6 +25,7 @@ def solve_conic(
     lambda_l: float,
     program: Program = "frobenius",
     positive: bool = True,
+    support: NDArray[np.bool_] | None = None,
     solver: str = "CLARABEL",
 ) -> tuple[Array, Array, float]:
     """Solve the program of ``structure.solve`` (diagonal penalised) with cvxpy.
@@ -32,6 +34,8 @@ def solve_conic(
     ----------
     sigma : (p, p) array
     lambda_s, lambda_l, program, positive : as in ``structure.solve``
+    support : (p, p) array of bool, optional
+        Where S may differ from zero; see ``within_families``.
     solver : str
         Any semi-definite solver that cvxpy knows.
 
@@ -42,6 +46,8 @@ def solve_conic(
 
     Raises
     ------
+    InputError
+        ``support`` is not a symmetric (p, p) array, or leaves out the diagonal.
     FitError
         The solver did not reach an optimum.
     """
@@ -59,8 +65,28 @@ def solve_conic(
         loss = 0.5 * cp.sum_squares(difference @ root) - cp.trace(difference)
     objective = loss + lambda_s * cp.sum(cp.abs(sparse)) + lambda_l * cp.trace(low_rank)
     constraints = [difference >> 0] if positive else []
+    if support is not None and not _checked(support, p).all():
+        constraints.append(cp.multiply(~support, sparse) == 0)
     problem = cp.Problem(cp.Minimize(objective), constraints)
     problem.solve(solver=solver)
     if problem.status not in ("optimal", "optimal_inaccurate"):
         raise FitError(f"conic: {solver} stopped with status {problem.status!r}")
     return np.asarray(sparse.value), np.asarray(low_rank.value), float(problem.value)  # type: ignore[arg-type]
+
+
+def within_families(judges: Sequence[str], families: Mapping[str, str]) -> NDArray[np.bool_]:
+    """The support of S that allows direct edges only between judges of one declared family, shape (p, p).
+
+    A judge without a family has no direct edge.
+    """
+    family = [families.get(judge) for judge in judges]
+    same = np.array([[a is not None and a == b for b in family] for a in family], dtype=bool)
+    return same | np.eye(len(family), dtype=bool)
+
+
+def _checked(support: NDArray[np.bool_], p: int) -> NDArray[np.bool_]:
+    if support.shape != (p, p) or support.dtype != np.bool_ or not (support == support.T).all():
+        raise InputError(f"conic: support must be a symmetric ({p}, {p}) array of bool, got shape {support.shape}")
+    if not support.diagonal().all():
+        raise InputError("conic: support must hold the diagonal, without which S - L cannot be positive")
+    return support

@@ -1,23 +1,33 @@
 """Factors of the low-rank part: their directions, signs, and which one is quality.
 
+A rule looks at the factors and points to one of them; the result says which rule it was. None is right on
+every panel, so the pipeline shows where the others would point.
+
 Belongs here: the eigendecomposition of L made deterministic, the symmetry-breaking rules, the Gaussian
 posterior of a factor. Does not: solving for L (``structure``), naming confounders (``interpret``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
-from care_ops.errors import FitError
+from care_ops.config import QualityRule
+from care_ops.errors import FitError, InputError
+from care_ops.missing import condition
 
 Array = NDArray[np.float64]
-Rule = Literal["leading", "balance", "anchors"]
 
 _RELATIVE_RANK_TOLERANCE = 1e-6
+
+_LEAST_MASS = 0.1
+"""Share of tr L below which a factor is not a candidate for quality without labels."""
+
+_LEAST_MARGIN = 0.1
+"""Of the squared loadings that point one way over the others: below it a confounder has no sure sign."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +40,20 @@ class Factors:
         Eigenvalues of L: the strength of each factor.
     directions : (p, h) array
         Unit columns u_r, each signed so that its weighted sum of scores rises with the panel's mean.
+    agreements : (h,) array
+        Correlation of each factor's score with the mean of the standardised judges. Near zero means that its
+        sign rests on almost nothing.
     quality : int
         Which column is taken as the quality factor Q.
     rule : str
         The rule that chose it.
-    orientation : float
-        Correlation of the quality factor's score with the mean of the standardised judges. Near zero
-        means that its sign rests on almost nothing.
     """
 
     strengths: Array
     directions: Array
-    quality: int
-    rule: Rule
-    orientation: float
+    agreements: Array
+    quality: int = 0
+    rule: QualityRule = "leading"
 
     @property
     def weights(self) -> Array:
@@ -51,23 +61,41 @@ class Factors:
         return self.directions[:, self.quality]
 
     @property
+    def orientation(self) -> float:
+        """The quality factor's own entry of ``agreements``."""
+        return float(self.agreements[self.quality])
+
+    @property
     def mass(self) -> Array:
         """Share of tr L that each factor carries, shape (h,)."""
         return self.strengths / self.strengths.sum()
 
+    @property
+    def effective_rank(self) -> float:
+        """exp of the entropy of ``mass``: how many factors matter (Roy and Vetterli, EUSIPCO 2007)."""
+        return float(np.exp(-np.sum(self.mass * np.log(self.mass))))
 
-def extract(low_rank: Array, correlation: Array, rule: Rule = "leading") -> Factors:
-    """Factors of L with deterministic signs, and the one that a label-free rule calls quality.
+    @property
+    def latent_precision(self) -> Array:
+        """K_JH, shape (p, h), for latents of conditional precision one (K_HH = I): -sqrt(strength) u_r."""
+        return -self.directions * np.sqrt(self.strengths)
+
+    def candidates(self) -> NDArray[np.intp]:
+        """Factors strong enough to be quality when no label speaks for them."""
+        return np.flatnonzero(self.mass >= min(_LEAST_MASS, float(self.mass.max())))
+
+
+def extract(low_rank: Array, correlation: Array) -> Factors:
+    """Factors of L with deterministic signs; the leading one counts as quality.
+
+    The largest eigenvalue is the paper's default rule (section "Identifying True-Quality Factor"): quality is
+    what the judges share most. It is wrong where they share a confounder more.
 
     Parameters
     ----------
     low_rank : (p, p) array
         L of a ``Structure`` fitted on ``correlation``.
     correlation : (p, p) array
-    rule : {"leading", "balance"}
-        ``leading``: the largest eigenvalue (paper, section "Identifying True-Quality Factor").
-        ``balance``: the factor whose squared loadings are spread most evenly (their entropy), among
-        those with at least a tenth of the mass. For labels see ``choose_by_anchors``.
 
     Raises
     ------
@@ -81,28 +109,128 @@ def extract(low_rank: Array, correlation: Array, rule: Rule = "leading") -> Fact
         raise FitError("factors: the low-rank part is zero, so the judges share nothing to aggregate by")
     values, vectors = values[kept], vectors[:, kept]
     vectors = np.column_stack([_oriented(u, correlation) for u in vectors.T])
-    quality = 0 if rule == "leading" else _most_balanced(values, vectors)
-    return Factors(values, vectors, quality, rule, _agreement(vectors[:, quality], correlation))
+    agreements = np.array([_agreement(u, correlation) for u in vectors.T])
+    return Factors(values, vectors, agreements)
 
 
-def choose_by_anchors(factors: Factors, scores: Array, labels: Array, correlation: Array) -> Factors:
-    """The factor, and the sign, whose score follows the labels best (paper, human-anchor criterion).
+def choose_by_balance(factors: Factors) -> Factors:
+    """The factor on which the judges load most evenly (paper, loading-balance heuristic).
+
+    Evenness is the entropy of the squared loadings. It is wrong where the confounder is the broad factor and
+    only some judges see quality.
+    """
+    shares = factors.directions**2
+    entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=0)
+    return _chosen(factors, entropy, "balance")
+
+
+def choose_by_order(factors: Factors, original: Array, swapped: Array) -> Factors:
+    """The factor whose score changes least when the two responses change places.
+
+    Of judges that were shown each pair in both orders. It catches position bias and nothing else: a bias that
+    is as steady as quality, such as length, passes for it.
 
     Parameters
     ----------
-    factors : Factors
+    original, swapped : (n, p) arrays
+        Standardised scores by order of presentation, swapped back to one direction, missing ones filled.
+
+    Raises
+    ------
+    InputError
+        The two are not of one shape.
+    """
+    if original.shape != swapped.shape:
+        raise InputError(
+            f"factors: scores by order must come in one shape, got {original.shape} and {swapped.shape}; "
+            "keep the items and judges that were asked in both orders"
+        )
+    steadiness = [_correlation(original @ u, swapped @ u) for u in factors.directions.T]
+    return _chosen(factors, np.array(steadiness), "order")
+
+
+def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Factors:
+    """The factor whose score follows the style of the text least.
+
+    A factor counts as stylish by its greatest absolute rank correlation with a covariate. It is wrong where
+    good answers are also longer, which is common.
+
+    Parameters
+    ----------
+    scores : (n, p) array
+        Standardised, missing ones filled.
+    covariates : (n, f) array
+        Features of the text (``interpret.text_features``); NaN where there is none.
+    """
+    style = np.zeros(len(factors.strengths))
+    for column in covariates.T:
+        known = ~np.isnan(column)
+        if known.sum() < 3 or np.ptp(column[known]) == 0:
+            continue
+        ranks = rankdata(column[known])
+        followed = [abs(_correlation(rankdata(scores[known] @ u), ranks)) for u in factors.directions.T]
+        style = np.maximum(style, followed)
+    return _chosen(factors, -style, "style")
+
+
+def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors:
+    """The factor, and the sign, whose score follows the labels best (paper, human-anchor criterion).
+
+    With fewer than two labels, or equal ones, nothing changes. With few labels chance may choose.
+
+    Parameters
+    ----------
     scores : (m, p) array
         Standardised scores of the labelled items, missing ones filled.
     labels : (m,) array
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return factors
-    follows = [_correlation(scores @ u, labels) for u in factors.directions.T]
+    follows = np.array([_correlation(scores @ u, labels) for u in factors.directions.T])
     chosen = int(np.argmax(np.abs(follows)))
-    directions = factors.directions.copy()
-    if follows[chosen] < 0:
-        directions[:, chosen] *= -1
-    return Factors(factors.strengths, directions, chosen, "anchors", _agreement(directions[:, chosen], correlation))
+    sign = np.where((np.arange(len(follows)) == chosen) & (follows < 0), -1.0, 1.0)
+    return replace(
+        factors,
+        directions=factors.directions * sign,
+        agreements=factors.agreements * sign,
+        quality=chosen,
+        rule="anchors",
+    )
+
+
+def subtract_confounders(factors: Factors) -> Array:
+    """Weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
+
+    Where a confounder's loadings overlap with those of quality, the eigenvector of quality leans towards it,
+    and this leans it back; where they do not overlap it does harm. An eigenvector has no sign of its own, so
+    u_i is signed here: most of its squared loadings must point the way in which its judges load on quality,
+    as those of a bias shared by a minority do. A factor without a clear majority is not subtracted.
+
+    Returns
+    -------
+    (p,) array, unit length
+    """
+    towards = np.sign(factors.weights)
+    weights = factors.strengths[factors.quality] * factors.weights
+    for i in range(len(factors.strengths)):
+        margin = float(np.sum(np.sign(factors.directions[:, i]) * factors.directions[:, i] ** 2 * towards))
+        if i != factors.quality and abs(margin) >= _LEAST_MARGIN:
+            weights = weights - np.sign(margin) * factors.strengths[i] * factors.directions[:, i]
+    return weights / np.linalg.norm(weights)
+
+
+def effective_judges(factors: Factors, correlation: Array) -> float:
+    """How many judges of independent errors the panel's mean is worth.
+
+    Kish's design effect on what is left of the standardised scores once the quality factor is taken out: p
+    for independent errors, 1 for copies of one judge. It rests on the factor that is called quality.
+    """
+    strength = float(factors.strengths[factors.quality])
+    covariance = np.sqrt(strength) * correlation @ factors.weights
+    covariance = covariance / np.sqrt(1.0 + strength * factors.weights @ correlation @ factors.weights)
+    sign = np.where(covariance < 0, -1.0, 1.0)
+    errors = (correlation - np.outer(covariance, covariance)) * np.outer(sign, sign)
+    return float(len(sign) * np.trace(errors) / errors.sum())
 
 
 def posterior(standardised: Array, direction: Array, strength: float, correlation: Array) -> tuple[Array, Array]:
@@ -127,44 +255,12 @@ def posterior(standardised: Array, direction: Array, strength: float, correlatio
     mean, sd : (n,) arrays
         In units of the factor's marginal standard deviation; NaN where every score is missing.
     """
-    n = len(standardised)
     unit = np.sqrt(1.0 + strength * direction @ correlation @ direction)
     loading = np.sqrt(strength) * direction
-    mean, variance = np.full(n, np.nan), np.full(n, np.nan)
-    for present, rows in _patterns(~np.isnan(standardised)):
-        if not present.any():
-            continue
-        seen, unseen = np.flatnonzero(present), np.flatnonzero(~present)
-        effective, extra = loading[seen], 0.0
-        if len(unseen):
-            regression = np.linalg.solve(correlation[np.ix_(seen, seen)], correlation[np.ix_(seen, unseen)])
-            effective = effective + regression @ loading[unseen]
-            rest = correlation[np.ix_(unseen, unseen)] - correlation[np.ix_(unseen, seen)] @ regression
-            extra = float(loading[unseen] @ rest @ loading[unseen])
-        mean[rows] = standardised[np.ix_(rows, seen)] @ effective
-        variance[rows] = 1.0 + max(extra, 0.0)
-    return mean / unit, np.sqrt(variance) / unit
-
-
-def impute(standardised: Array, correlation: Array) -> Array:
-    """Conditional mean of missing standardised scores given the observed ones, shape (n, p)."""
-    filled = standardised.copy()
-    for present, rows in _patterns(~np.isnan(standardised)):
-        seen, unseen = np.flatnonzero(present), np.flatnonzero(~present)
-        if not len(unseen):
-            continue
-        if not len(seen):
-            filled[rows] = 0.0
-            continue
-        regression = np.linalg.solve(correlation[np.ix_(seen, seen)], correlation[np.ix_(seen, unseen)])
-        filled[np.ix_(rows, unseen)] = standardised[np.ix_(rows, seen)] @ regression
-    return filled
-
-
-def _patterns(present: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
-    """Distinct rows of ``present`` with the positions where each occurs."""
-    patterns, group = np.unique(present, axis=0, return_inverse=True)
-    return [(pattern, np.flatnonzero(group.ravel() == k)) for k, pattern in enumerate(patterns)]
+    filled, extra = condition(standardised, correlation, loading)
+    known = ~np.isnan(standardised).all(axis=1)
+    mean, sd = filled @ loading / unit, np.sqrt(1.0 + extra) / unit
+    return np.where(known, mean, np.nan), np.where(known, sd, np.nan)
 
 
 def _oriented(direction: Array, correlation: Array) -> Array:
@@ -180,11 +276,9 @@ def _agreement(direction: Array, correlation: Array) -> float:
     return float(direction @ correlation @ ones / scale)
 
 
-def _most_balanced(strengths: Array, directions: Array) -> int:
-    shares = directions**2
-    entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=0)
-    entropy[strengths < 0.1 * strengths.sum()] = -np.inf
-    return int(np.argmax(entropy))
+def _chosen(factors: Factors, merit: Array, rule: QualityRule) -> Factors:
+    candidates = factors.candidates()
+    return replace(factors, quality=int(candidates[np.argmax(merit[candidates])]), rule=rule)
 
 
 def _correlation(a: Array, b: Array) -> float:

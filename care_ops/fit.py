@@ -17,6 +17,7 @@ from care_ops.aggregators.care_svd import fit_structure
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
+from care_ops.missing import em_moments, expected_sums
 from care_ops.moments import Moments, accumulate
 from care_ops.scores import ScoreMatrix, canonical_order, restore
 from care_ops.structure import Structure
@@ -70,6 +71,8 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
         )
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
+    if config.missing == "em":
+        moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c))
     structure, details, failures = try_structure(moments, config.structure, canonical.judges)
     aggregates, more = run_aggregators(scores, moments, structure, config, anchors)
     if not aggregates:
@@ -121,7 +124,7 @@ def run_aggregators(
             moments,
             structure,
             np.random.default_rng([content, config.seed]),
-            config.cut,
+            config,
             anchors if aggregator.uses_labels else NO_ANCHORS,
         )
         try:

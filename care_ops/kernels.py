@@ -38,19 +38,16 @@ def _popcount(_typing: Any, _word: Any) -> Any:
 
 
 @nb.njit(fastmath=_FASTMATH, cache=True)
-def _load(x: Any, shift: Any, start: int, rows: int, y: Any) -> bool:
-    """Centre and transpose a block; returns whether scores are missing (they stay NaN)."""
-    p = x.shape[1]
+def _load(columns: Any, shift: Any, start: int, rows: int, y: Any) -> bool:
+    """Centre a block; returns whether scores are missing (they stay NaN)."""
     missing = 0
-    for r in range(rows):
-        for j in range(p):
-            value = x[start + r, j]
+    for j in range(len(columns)):
+        for r in range(rows):
+            value = columns[j, start + r]
             missing += value != value
             y[j, r] = value - shift[j]
-    if rows < _ROWS:
-        for j in range(p):
-            for r in range(rows, _ROWS):
-                y[j, r] = 0.0
+        for r in range(rows, _ROWS):
+            y[j, r] = 0.0
     return missing > 0
 
 
@@ -70,10 +67,41 @@ def _mask(y: Any, rows: int, present: Any, words: Any) -> None:
 
 
 @nb.njit(fastmath=_FASTMATH, cache=True)
+def _diagonal_tile(y: Any, rows: int, a: int, b: int, out: Any) -> None:
+    """out[a, i, j] += sum_r y_a y_i y_j for b <= i <= j < b + 4."""
+    s00 = s01 = s02 = s03 = s11 = s12 = s13 = s22 = s23 = s33 = 0.0
+    for r in range(rows):
+        ya = y[a, r]
+        x0, x1, x2, x3 = y[b, r], y[b + 1, r], y[b + 2, r], y[b + 3, r]
+        w0, w1, w2, w3 = ya * x0, ya * x1, ya * x2, ya * x3
+        s00 += w0 * x0
+        s01 += w0 * x1
+        s02 += w0 * x2
+        s03 += w0 * x3
+        s11 += w1 * x1
+        s12 += w1 * x2
+        s13 += w1 * x3
+        s22 += w2 * x2
+        s23 += w2 * x3
+        s33 += w3 * x3
+    out[a, b, b] += s00
+    out[a, b, b + 1] += s01
+    out[a, b, b + 2] += s02
+    out[a, b, b + 3] += s03
+    out[a, b + 1, b + 1] += s11
+    out[a, b + 1, b + 2] += s12
+    out[a, b + 1, b + 3] += s13
+    out[a, b + 2, b + 2] += s22
+    out[a, b + 2, b + 3] += s23
+    out[a, b + 3, b + 3] += s33
+
+
+@nb.njit(fastmath=_FASTMATH, cache=True)
 def _tiles(y: Any, rows: int, a: int, first: int, last: int, out: Any) -> None:
     """out[a, b, c] += sum_r y_a y_b y_c for tiles of b >= first and c >= b, up to last."""
     for b in range(first, last, 4):
-        for c in range(b, last, 4):
+        _diagonal_tile(y, rows, a, b, out)
+        for c in range(b + 4, last, 4):
             s00 = s01 = s02 = s03 = 0.0
             s10 = s11 = s12 = s13 = 0.0
             s20 = s21 = s22 = s23 = 0.0
@@ -153,19 +181,19 @@ def _partials(y: Any, present: Any, rows: int, partial: Any, square: Any) -> Non
                 square[a, other] += s1
 
 
-@nb.njit(cache=True)
-def _accumulate(x: Any, shift: Any, out: Any, counts: Any, partial: Any, square: Any, totals: Any, squares: Any) -> int:
-    n, p = x.shape
+@nb.njit(cache=True, nogil=True)
+def _accumulate(
+    columns: Any, shift: Any, y: Any, out: Any, counts: Any, partial: Any, square: Any, totals: Any, squares: Any
+) -> int:
+    p, n = columns.shape
     q = out.shape[1]
-    y = np.zeros((q + 1, _ROWS + _PAD))
-    y[q] = 1.0
     words = np.zeros((p, _WORDS), dtype=np.uint64)
     present = np.zeros((p, _ROWS + _PAD))
     scratch = np.zeros(_WORDS, dtype=np.uint64)
     complete = 0
     for start in range(0, n, _ROWS):
         rows = min(_ROWS, n - start)
-        missing = _load(x, shift, start, rows, y)
+        missing = _load(columns, shift, start, rows, y)
         if missing:
             _mask(y, rows, present, words)
             _count(words, scratch, counts)
@@ -213,42 +241,76 @@ class Sums(NamedTuple):
     square: Array
 
 
-def accumulate_block(x: Array, shift: Array) -> Sums:
-    """One pass over scores.
+def _aligned(judges: int) -> Array:
+    """A block whose rows begin where cache lines do: a vector load that crosses two lines costs double."""
+    row, line = _ROWS + _PAD, 64 // 8
+    memory = np.zeros(judges * row + line)
+    start = -(memory.ctypes.data // 8) % line
+    return memory[start : start + judges * row].reshape(judges, row)
+
+
+class Accumulator:
+    """Sums over scores handed over in pieces.
 
     Parameters
     ----------
-    x : (n, p) array, C-contiguous
-        Scores; NaN is missing.
     shift : (p,) array
+        Subtracted from the scores of each judge.
     """
-    p = x.shape[1]
-    q = -(-p // 4) * 4
-    out = np.zeros((q + 1, q, q))
-    counts = np.zeros((p, p, p), dtype=np.uint64)
-    partial, square = np.zeros((p, p)), np.zeros((p, p))
-    totals, squares = np.zeros(p), np.zeros(p)
-    complete = int(_accumulate(x, shift, out, counts, partial, square, totals, squares))
-    return Sums(
-        symmetrised(out[q, :p, :p]),
-        symmetrised(out[:p, :p, :p]),
-        symmetrised(counts.astype(np.float64)) + complete,
-        partial + totals[:, None],
-        square + squares[:, None],
-    )
+
+    def __init__(self, shift: Array) -> None:
+        p = len(shift)
+        q = -(-p // 4) * 4
+        self._shift = shift
+        self._block = _aligned(q + 1)
+        self._block[q] = 1.0
+        self._out = np.zeros((q + 1, q, q))
+        self._counts = np.zeros((p, p, p), dtype=np.uint64)
+        self._partial, self._square = np.zeros((p, p)), np.zeros((p, p))
+        self._totals, self._squares = np.zeros(p), np.zeros(p)
+        self._complete = 0
+
+    def add(self, columns: Array) -> None:
+        """One pass over more items: (p, m) array, NaN is missing; contiguous by judge is read fastest."""
+        self._complete += int(
+            _accumulate(
+                columns,
+                self._shift,
+                self._block,
+                self._out,
+                self._counts,
+                self._partial,
+                self._square,
+                self._totals,
+                self._squares,
+            )
+        )
+
+    def sums(self) -> Sums:
+        """What has been added up so far."""
+        p = len(self._shift)
+        q = len(self._out) - 1
+        return Sums(
+            symmetrised(self._out[q, :p, :p]),
+            symmetrised(self._out[:p, :p, :p]),
+            symmetrised(self._counts.astype(np.float64)) + self._complete,
+            self._partial + self._totals[:, None],
+            self._square + self._squares[:, None],
+        )
 
 
 @nb.njit(fastmath=_FASTMATH, cache=True)
-def _extend(x: Any, new: Any, shift: Any, out: Any, counts: Any, second: Any, partial: Any, square: Any) -> None:
+def _extend(
+    columns: Any, new: Any, shift: Any, y: Any, out: Any, counts: Any, second: Any, partial: Any, square: Any
+) -> None:
     """Sums that involve the judge ``new``, whose place is p; see ``extend_block``."""
-    n, p = x.shape
+    p, n = columns.shape
     q = out.shape[1]
-    y = np.zeros((q, _ROWS + _PAD))
     words = np.zeros((p + 1, _WORDS), dtype=np.uint64)
     present = np.ones((p + 1, _ROWS + _PAD))
     for start in range(0, n, _ROWS):
         rows = min(_ROWS, n - start)
-        missing = _load(x, shift, start, rows, y)
+        missing = _load(columns, shift, start, rows, y)
         for r in range(rows):
             value = new[start + r]
             missing = missing or value != value
@@ -304,21 +366,21 @@ class JudgeSums(NamedTuple):
     square: Array
 
 
-def extend_block(x: Array, new: Array, shift: Array) -> JudgeSums:
+def extend_block(columns: Array, new: Array, shift: Array) -> JudgeSums:
     """One pass over the scores of p judges and of one more, summing only what the new one takes part in.
 
     Parameters
     ----------
-    x : (n, p) array, C-contiguous
+    columns : (p, n) array
     new : (n,) array
     shift : (p + 1,) array
     """
-    p = x.shape[1]
+    p = len(columns)
     q = -(-(p + 1) // 4) * 4
     out = np.zeros((p + 1, q, q))
     counts = np.zeros((p + 1, p + 1), dtype=np.uint64)
     second, partial, square = np.zeros(p + 1), np.zeros((2, p + 1)), np.zeros((2, p + 1))
-    _extend(x, new, shift, out, counts, second, partial, square)
+    _extend(columns, new, shift, _aligned(q), out, counts, second, partial, square)
     third = symmetrised(out[p, : p + 1, : p + 1])
     return JudgeSums(third, symmetrised(counts.astype(np.float64)), second, partial, square)
 

@@ -11,7 +11,7 @@ Belongs here: accumulating, merging, slicing and reading moments. Does not: read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,7 +124,7 @@ class Moments:
             )
         p = self.p
         shift = np.append(self.shift, default_shift(column[:, None]))
-        new = extend_block(np.ascontiguousarray(values), np.ascontiguousarray(column), shift)
+        new = extend_block(values.T, np.ascontiguousarray(column), shift)
         return Moments(
             shift,
             self.n,
@@ -255,23 +255,44 @@ def accumulate(values: Array, shift: Array | None = None, *, like: int = 0) -> M
     if values.ndim != 2:
         raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
-    if max(len(values), like) * values.shape[1] ** 3 >= _COMPILED_FROM:
-        return _compiled(values, shift)
+    if not (values.flags.c_contiguous or values.flags.f_contiguous):
+        values = np.ascontiguousarray(values)
+    return accumulate_columns([values.T], shift, expected=max(len(values), like))
+
+
+def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int) -> Moments:
+    """Moments of scores that come in batches, judge by judge as columns do.
+
+    Parameters
+    ----------
+    batches : iterable of (p, m) arrays
+        NaN is missing.
+    shift : (p,) array
+    expected : int
+        About how many items will come: from enough of them on, the compiled kernel does it.
+    """
+    if expected * len(shift) ** 3 >= _COMPILED_FROM:
+        return _compiled(batches, shift)
     state = empty(shift)
-    for start in range(0, len(values), _BLOCK_ROWS):
-        state = state + _block(values[start : start + _BLOCK_ROWS], shift)
+    for columns in batches:
+        for start in range(0, columns.shape[1], _BLOCK_ROWS):
+            state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift)
     return state
 
 
-def _compiled(values: Array, shift: Array) -> Moments:
+def _compiled(batches: Iterable[Array], shift: Array) -> Moments:
     """The same by the compiled kernel; importing numba pays only where there is enough to sum."""
-    from care_ops.kernels import accumulate_block
+    from care_ops.kernels import Accumulator
 
-    sums = accumulate_block(np.ascontiguousarray(values), shift)
-    index = np.arange(values.shape[1])
+    accumulator, n = Accumulator(shift), 0
+    for columns in batches:
+        accumulator.add(columns)
+        n += columns.shape[1]
+    sums = accumulator.sums()
+    index = np.arange(len(shift))
     return Moments(
         shift,
-        len(values),
+        n,
         sums.counts[index, index, index],
         np.diag(sums.partial).copy(),
         sums.counts[index, index],
@@ -287,8 +308,13 @@ def default_shift(values: Array, rows: int = 1_024) -> Array:
     """The mean of each judge's first ``rows`` present scores, shape (p,); 0 for a judge without any."""
     shift = np.zeros(values.shape[1])
     for j in range(values.shape[1]):
-        column = values[:, j]
-        present = column[~np.isnan(column)][:rows]
+        seen = rows  # a strided column is slow to read: no more of it than it takes
+        while True:
+            head = values[:seen, j]
+            present = head[~np.isnan(head)][:rows]
+            if len(present) == rows or seen >= len(values):
+                break
+            seen *= 2
         if len(present):
             shift[j] = present.mean()
     return shift

@@ -17,6 +17,7 @@ L mean (``factors``), or which penalty to choose for a panel (``aggregators.care
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -180,16 +181,61 @@ def solve(
     FitError
         ``sigma`` is singular, so that the program has no finite precision to decompose.
     """
+    return solve_path(
+        sigma,
+        [(lambda_s, lambda_l)],
+        program=program,
+        penalize_diagonal=penalize_diagonal,
+        positive=positive,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )[0]
+
+
+def solve_path(
+    sigma: Matrix,
+    penalties: Sequence[tuple[float, float]],
+    *,
+    program: Program = "frobenius",
+    penalize_diagonal: bool = True,
+    positive: bool = True,
+    tolerance: float = 1e-6,
+    max_iterations: int = 20_000,
+) -> list[Structure]:
+    """Solutions at several penalties, each started from the one before.
+
+    Every solution has its own certificate, so the start changes the time it takes and no more. Neighbours in
+    the list should be neighbours in the penalties.
+
+    Parameters
+    ----------
+    penalties : sequence of (lambda_s, lambda_l)
+    sigma, program, penalize_diagonal, positive, tolerance, max_iterations : as in ``solve``
+
+    Returns
+    -------
+    list of Structure, in the order of ``penalties``
+
+    Raises
+    ------
+    InputError, FitError
+        As ``solve``.
+    """
     sigma = _checked(sigma)
-    if not (lambda_s > 0 and lambda_l > 0):
-        raise InputError(f"structure: penalties must be positive, got {lambda_s=} and {lambda_l=}")
+    for lambda_s, lambda_l in penalties:
+        if not (0 < lambda_s < np.inf and 0 < lambda_l < np.inf):
+            raise InputError(f"structure: penalties must be positive and finite, got {lambda_s=} and {lambda_l=}")
     with threadpool_limits(limits=1, user_api="blas"):
-        loss = _LOSSES[program](sigma)
-        penalty = np.full(sigma.shape, float(lambda_s))
-        if not penalize_diagonal:
-            np.fill_diagonal(penalty, 0.0)
-        admm = _Consensus(loss, penalty, lambda_l, positive)
-        return admm.run(program, lambda_s, tolerance, max_iterations)
+        admm = _Consensus(_LOSSES[program](sigma), positive)
+        found: list[Structure] = []
+        for lambda_s, lambda_l in penalties:
+            penalty = np.full(sigma.shape, float(lambda_s))
+            if not penalize_diagonal:
+                np.fill_diagonal(penalty, 0.0)
+            admm.aim(penalty, float(lambda_l))
+            sparse, low_rank, certificate = admm.run(tolerance, max_iterations)
+            found.append(Structure(sparse, low_rank, program, float(lambda_s), float(lambda_l), certificate))
+    return found
 
 
 class _Consensus:
@@ -198,9 +244,8 @@ class _Consensus:
     P, the positive semi-definite copy of R, enters only once R is seen to leave the cone.
     """
 
-    def __init__(self, loss: _Loss, penalty: Matrix, lambda_l: float, positive: bool) -> None:
-        self.loss, self.penalty, self.lambda_l = loss, penalty, lambda_l
-        self.positive, self.with_cone = positive, False
+    def __init__(self, loss: _Loss, positive: bool) -> None:
+        self.loss, self.positive, self.with_cone = loss, positive, False
         start: Matrix = loss.start  # type: ignore[attr-defined]
         p = len(start)
         zero = np.zeros((p, p))
@@ -209,7 +254,11 @@ class _Consensus:
         self.u = [zero.copy() for _ in range(4)]
         self.rho = 0.1
 
-    def run(self, program: Program, lambda_s: float, tolerance: float, limit: int) -> Structure:
+    def aim(self, penalty: Matrix, lambda_l: float) -> None:
+        """Set the penalties; the copies and multipliers stay where they are."""
+        self.penalty, self.lambda_l = penalty, lambda_l
+
+    def run(self, tolerance: float, limit: int) -> tuple[Matrix, Matrix, Certificate]:
         iteration, best = 0, None
         while iteration < limit:
             iteration += 1
@@ -229,8 +278,7 @@ class _Consensus:
             best = self._certify(self.x[1], self.x[2])
         primal, dual, sparse, low_rank = best
         gap = _relative(primal, dual)
-        certificate = Certificate(primal, dual, gap, tolerance, iteration, gap <= tolerance)
-        return Structure(sparse, low_rank, program, float(lambda_s), float(self.lambda_l), certificate)
+        return sparse, low_rank, Certificate(primal, dual, gap, tolerance, iteration, gap <= tolerance)
 
     def _step(self) -> tuple[float, float]:
         rho, z, u = self.rho, self.z, self.u
@@ -321,6 +369,6 @@ def _checked(sigma: Matrix) -> Matrix:
     if values[0] <= 1e-12 * max(float(values[-1]), 1.0):
         raise FitError(
             f"structure: sigma is singular (smallest eigenvalue {values[0]:.2e}): two judges may be "
-            "copies of each other, or there are fewer items than judges; drop one or use moments.repair"
+            "copies of each other, or there are fewer items than judges; drop one, or shrink the matrix (moments.shrink)"
         )
     return _symmetric(sigma)

@@ -46,7 +46,16 @@ class FitSettings(BaseModel):
     program: Literal["frobenius", "dtrace"] = "frobenius"
     gamma: float = Field(default=1.0, gt=0)
     tau: float = Field(default=0.5, gt=0)
+    quality: Literal["leading", "balance"] = "leading"
+    subtract_confounders: bool = False
+    missing: Literal["pairwise", "em"] = "pairwise"
     seed: int = 0
+
+    def config(self) -> FitConfig:
+        """The same for ``care_ops``."""
+        structure = StructureConfig(self.program, self.gamma, self.tau)
+        rest = self.model_dump(exclude={"program", "gamma", "tau"})
+        return FitConfig(structure=structure, **rest)
 
 
 class JudgingSettings(BaseModel):
@@ -106,14 +115,13 @@ def load_workspace(root: Path) -> Workspace:
         raise InputError(f"{path}: {explain(error)}") from error
     testsets = _load_testsets(root / settings.testsets)
     judges = _load_judges(root, settings, testsets)
-    structure = StructureConfig(settings.fit.program, settings.fit.gamma, settings.fit.tau)
     workspace = Workspace(
         root=root,
         data=(root / settings.data).absolute(),
         testsets=testsets,
         judges=judges,
         admission=AdmissionRule(**settings.panel.model_dump()),
-        fit=FitConfig(settings.fit.aggregators, None, structure, settings.fit.seed),
+        fit=settings.fit.config(),
         pool=PoolConfig(**settings.judging.model_dump()),
         moments=MomentsConfig(**settings.moments.model_dump()),
     )

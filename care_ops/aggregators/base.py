@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.moments import Moments, shrink
 from care_ops.scores import ScoreMatrix
@@ -35,8 +36,7 @@ class Problem:
         Sparse + low-rank structure of the shrunk correlation; None where the panel allows none.
     rng : numpy.random.Generator
         Seeded from the content of the scores.
-    cut : float, optional
-        Scores above it are votes for Q = 1.
+    config : FitConfig
     anchors : Anchors
     """
 
@@ -44,8 +44,13 @@ class Problem:
     moments: Moments
     structure: Structure | None
     rng: np.random.Generator
-    cut: float | None = None
+    config: FitConfig = field(default_factory=FitConfig)
     anchors: Anchors = NO_ANCHORS
+
+    @property
+    def cut(self) -> float | None:
+        """Scores above it are votes for Q = 1."""
+        return self.config.cut
 
     def require_structure(self) -> Structure:
         """The structure; raises ``FitError`` where the panel has none."""

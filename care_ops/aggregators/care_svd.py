@@ -13,11 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from care_ops import factors as factor_rules
 from care_ops.aggregators.base import Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import StructureConfig
 from care_ops.errors import FitError
+from care_ops.factors import (
+    choose_by_anchors,
+    choose_by_balance,
+    effective_judges,
+    extract,
+    posterior,
+    subtract_confounders,
+)
+from care_ops.missing import condition
 from care_ops.moments import Moments, shrink
 from care_ops.structure import Structure, solve
 
@@ -90,13 +98,16 @@ class CareSVD:
 
     def _fit(self, problem: Problem) -> Aggregate:
         structure, correlation = problem.require_structure(), problem.correlation
-        factors = factor_rules.extract(structure.low_rank, correlation)
+        factors = extract(structure.low_rank, correlation)
+        if problem.config.quality == "balance":
+            factors = choose_by_balance(factors)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
-            filled = factor_rules.impute(problem.standardised[rows], correlation)
-            factors = factor_rules.choose_by_anchors(factors, filled, labels, correlation)
+            filled, _ = condition(problem.standardised[rows], correlation)
+            factors = choose_by_anchors(factors, filled, labels)
+        weights = subtract_confounders(factors) if problem.config.subtract_confounders else factors.weights
         strength = float(factors.strengths[factors.quality])
-        latent, sd = factor_rules.posterior(problem.standardised, factors.weights, strength, correlation)
+        latent, sd = posterior(problem.standardised, weights, strength, correlation)
         estimate, _, unit = to_panel_scale(latent, problem.panel_mean)
         order = [factors.quality, *(r for r in range(len(factors.strengths)) if r != factors.quality)]
         details = {
@@ -104,7 +115,10 @@ class CareSVD:
             "quality_factor": factors.quality,
             "strengths": factors.strengths.tolist(),
             "mass": factors.mass.tolist(),
+            "effective_rank": factors.effective_rank,
+            "effective_judges": effective_judges(factors, correlation),
             "orientation": factors.orientation,
+            "confounders_subtracted": problem.config.subtract_confounders,
             "certificate": asdict(structure.certificate),
             "scale": "location and spread of the panel mean",
         }
@@ -113,7 +127,7 @@ class CareSVD:
             estimate,
             threshold=problem.cut,
             sd=sd * unit,
-            weights=unit_weights(factors.weights),
+            weights=unit_weights(weights),
             loadings=factors.directions[:, order],
             latent=latent,
             labels_used=len(rows),
