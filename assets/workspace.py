@@ -49,7 +49,7 @@ class MomentsConfig:
     dask_workers: int = 0
     dask_address: str | None = None
     threshold_rows: int = 5_000_000
-    rows_per_shard: int = 131_072
+    rows_per_shard: int = 524_288
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ _RELATIVE_RANK_TOLERANCE = 1e-6
 _LEAST_MASS = 0.1
 """Share of tr L below which a factor is not a candidate for quality without labels."""
 
-_LEAST_MARGIN = 0.1
-"""Of the squared loadings that point one way over the others: below it a confounder has no sure sign."""
+_LEAST_GAIN = 1e-3
+"""Nats of evenness between the two signs of a confounder: below it the confounder has no sure sign."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,7 @@ def choose_by_balance(factors: Factors) -> Factors:
     Evenness is the entropy of the squared loadings. It is wrong where the confounder is the broad factor and
     only some judges see quality.
     """
-    shares = factors.directions**2
-    entropy = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=0)
-    return _chosen(factors, entropy, "balance")
+    return _chosen(factors, _evenness(factors.directions), "balance")
 
 
 def choose_by_order(factors: Factors, original: Array, swapped: Array) -> Factors:
@@ -202,20 +200,24 @@ def subtract_confounders(factors: Factors) -> Array:
     """Weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
 
     Where a confounder's loadings overlap with those of quality, the eigenvector of quality leans towards it,
-    and this leans it back; where they do not overlap it does harm. An eigenvector has no sign of its own, so
-    u_i is signed here: most of its squared loadings must point the way in which its judges load on quality,
-    as those of a bias shared by a minority do. A factor without a clear majority is not subtracted.
+    and this leans it back; where they are orthogonal as assumed, it does harm. An eigenvector has no sign of
+    its own, so each u_i is given the sign that leaves the weights more even, as those of quality are thought
+    to be (compare ``choose_by_balance``). Where both signs are alike, as on judges that do not see quality at
+    all, it is not subtracted.
 
     Returns
     -------
     (p,) array, unit length
     """
-    towards = np.sign(factors.weights)
-    weights = factors.strengths[factors.quality] * factors.weights
+    quality = factors.strengths[factors.quality] * factors.weights
+    weights = quality.copy()
     for i in range(len(factors.strengths)):
-        margin = float(np.sum(np.sign(factors.directions[:, i]) * factors.directions[:, i] ** 2 * towards))
-        if i != factors.quality and abs(margin) >= _LEAST_MARGIN:
-            weights = weights - np.sign(margin) * factors.strengths[i] * factors.directions[:, i]
+        if i == factors.quality:
+            continue
+        confounder = factors.strengths[i] * factors.directions[:, i]
+        gain = float(_evenness(quality - confounder) - _evenness(quality + confounder))
+        if abs(gain) >= _LEAST_GAIN:
+            weights = weights - np.sign(gain) * confounder
     return weights / np.linalg.norm(weights)
 
 
@@ -279,6 +281,12 @@ def _agreement(direction: Array, correlation: Array) -> float:
 def _chosen(factors: Factors, merit: Array, rule: QualityRule) -> Factors:
     candidates = factors.candidates()
     return replace(factors, quality=int(candidates[np.argmax(merit[candidates])]), rule=rule)
+
+
+def _evenness(loadings: Array) -> Array:
+    """Entropy in nats of the squared loadings, by column."""
+    shares = loadings**2 / np.sum(loadings**2, axis=0)
+    return -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=0)
 
 
 def _correlation(a: Array, b: Array) -> float:

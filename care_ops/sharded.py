@@ -46,7 +46,7 @@ class Shard:
     stop: int
 
 
-def shards_of(path: Path, rows: int = 131_072) -> list[Shard]:
+def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
     """Cut a Parquet file into ranges of at most ``rows`` rows.
 
     Raises

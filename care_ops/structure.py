@@ -23,6 +23,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dsyevd
 from threadpoolctl import threadpool_limits
 
 from care_ops.config import Program
@@ -31,7 +32,12 @@ from care_ops.errors import FitError, InputError
 Matrix = NDArray[np.float64]
 
 _OVER_RELAXATION = 1.7
-_RHO_BALANCE_EVERY = 10
+_START_RHO = 0.01
+_CHECK_EVERY = 10
+_PATIENCE = 1.3
+_OUTSIDE = 3
+_TINY = 1e-300
+_TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
 
 
 @dataclass(frozen=True)
@@ -241,18 +247,16 @@ def solve_path(
 class _Consensus:
     """Consensus ADMM over the copies (R, S, L[, P]) tied by R = S - L [and P = R].
 
-    P, the positive semi-definite copy of R, enters only once R is seen to leave the cone.
+    P, the positive semi-definite copy of R, enters only once R stays outside the cone. The copies are one
+    (copies, p, p) array, since at a panel's size numpy's calls cost more than its arithmetic.
     """
 
     def __init__(self, loss: _Loss, positive: bool) -> None:
         self.loss, self.positive, self.with_cone = loss, positive, False
         start: Matrix = loss.start  # type: ignore[attr-defined]
-        p = len(start)
-        zero = np.zeros((p, p))
-        self.x = [start, start.copy(), zero.copy(), start.copy()]
-        self.z = [a.copy() for a in self.x]
-        self.u = [zero.copy() for _ in range(4)]
-        self.rho = 0.1
+        self.x = np.stack([start, start, np.zeros_like(start)])
+        self.z, self.u = self.x.copy(), np.zeros_like(self.x)
+        self.rho, self.outside = _START_RHO, 0
 
     def aim(self, penalty: Matrix, lambda_l: float) -> None:
         """Set the penalties; the copies and multipliers stay where they are."""
@@ -260,81 +264,92 @@ class _Consensus:
 
     def run(self, tolerance: float, limit: int) -> tuple[Matrix, Matrix, Certificate]:
         iteration, best = 0, None
+        pause, next_balance = float(_CHECK_EVERY), float(_CHECK_EVERY)
         while iteration < limit:
             iteration += 1
-            primal_residual, dual_residual = self._step()
-            if iteration % _RHO_BALANCE_EVERY:
+            before = self.z
+            self._step()
+            if iteration % _CHECK_EVERY:
                 continue
-            sparse, low_rank = self.x[1], self.x[2]
-            if self.positive and not self.with_cone:
-                self.with_cone = float(np.linalg.eigvalsh(sparse - low_rank)[0]) < -1e-10
-            candidate = self._certify(sparse, low_rank)
+            candidate = self._certify()
             if best is None or candidate[0] - candidate[1] < best[0] - best[1]:
                 best = candidate
             if _relative(best[0], best[1]) <= tolerance:
                 break
-            self._balance(primal_residual, dual_residual, iteration)
+            if self.outside >= _OUTSIDE and not self.with_cone:
+                self._enter_cone()
+            elif iteration >= next_balance and self._balance(before):
+                pause *= _PATIENCE  # ever more rarely, so that convergence is kept
+                next_balance = iteration + pause
         if best is None:
-            best = self._certify(self.x[1], self.x[2])
+            best = self._certify()
         primal, dual, sparse, low_rank = best
         gap = _relative(primal, dual)
         return sparse, low_rank, Certificate(primal, dual, gap, tolerance, iteration, gap <= tolerance)
 
-    def _step(self) -> tuple[float, float]:
-        rho, z, u = self.rho, self.z, self.u
-        self.x[0] = self.loss.prox(z[0] - u[0], rho)
-        self.x[1] = _soft_threshold(z[1] - u[1], self.penalty / rho)
-        self.x[2] = _shrink_psd(z[2] - u[2], self.lambda_l / rho)
+    def _step(self) -> None:
+        rho, x = self.rho, np.empty_like(self.z)
+        v = self.z - self.u
+        x[0] = self.loss.prox(v[0], rho)
+        x[1] = _soft_threshold(v[1], self.penalty / rho)
+        x[2] = _shrink_psd(v[2], self.lambda_l / rho)
         if self.with_cone:
-            self.x[3] = _shrink_psd(z[3] - u[3], 0.0)
-        copies = range(4 if self.with_cone else 3)
-        relaxed = [_OVER_RELAXATION * self.x[k] + (1 - _OVER_RELAXATION) * z[k] for k in copies]
-        new = self._project([relaxed[k] + u[k] for k in copies])
-        dual = rho * np.sqrt(sum(float(np.sum((new[k] - z[k]) ** 2)) for k in copies))
-        for k in copies:
-            self.u[k] = u[k] + relaxed[k] - new[k]
-            self.z[k] = new[k]
-        primal = np.sqrt(sum(float(np.sum((self.x[k] - new[k]) ** 2)) for k in copies))
-        return float(primal), float(dual)
+            x[3] = _shrink_psd(v[3], 0.0)
+        moved = _OVER_RELAXATION * x + (1 - _OVER_RELAXATION) * self.z + self.u
+        self.z = self._project(moved)
+        self.u = moved - self.z
+        self.x = x
 
-    def _project(self, v: list[Matrix]) -> list[Matrix]:
+    def _project(self, v: Matrix) -> Matrix:
         """The nearest copies that satisfy R = S - L [and P = R]."""
         if not self.with_cone:
-            excess = v[0] - v[1] + v[2]
-            return [v[0] - excess / 3, v[1] + excess / 3, v[2] - excess / 3]
+            return v - _TIE * ((v[0] - v[1] + v[2]) / 3)
         centre = 0.5 * (v[0] + v[3])
         excess = centre - v[1] + v[2]
         r = centre - excess / 5
-        return [r, v[1] + 0.4 * excess, v[2] - 0.4 * excess, r]
+        return np.stack([r, v[1] + 0.4 * excess, v[2] - 0.4 * excess, r])
 
-    def _balance(self, primal: float, dual: float, iteration: int) -> None:
-        """Residual balancing, ever more rarely so that convergence is kept."""
-        if iteration > 2_000:
-            return
-        factor = 2.0 if primal > 5 * dual else 0.5 if dual > 5 * primal else 1.0
+    def _balance(self, before: Matrix) -> bool:
+        """Scale rho so that primal and dual residual, each relative, are alike; whether it was needed.
+
+        Wohlberg, "ADMM penalty parameter selection by residual balancing", 2017: absolute residuals would
+        compare precisions with penalties, which may be a thousand times smaller.
+        """
+        primal = np.linalg.norm(self.x - self.z) / max(np.linalg.norm(self.x), np.linalg.norm(self.z), _TINY)
+        dual = np.linalg.norm(self.z - before) / max(np.linalg.norm(self.u), _TINY)
+        factor = float(np.clip(np.sqrt(primal / max(dual, _TINY)), 0.1, 10.0))
+        if 0.5 < factor < 2.0:
+            return False
         self.rho *= factor
-        self.u = [a / factor for a in self.u]
+        self.u = self.u / factor
+        return True
 
-    def _certify(self, sparse: Matrix, low_rank: Matrix) -> tuple[float, float, Matrix, Matrix]:
+    def _certify(self) -> tuple[float, float, Matrix, Matrix]:
         """(primal, dual, S, L): a feasible primal point and a feasible dual value."""
+        sparse, low_rank = _symmetric(self.x[1]), _symmetric(self.x[2])
         if self.positive:
             lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
             if lowest < 0:
                 sparse = sparse - lowest * np.eye(len(sparse))
+            self.outside = self.outside + 1 if lowest < -1e-10 else 0
         primal = (
             self.loss.value(sparse - low_rank)
             + float(np.sum(self.penalty * np.abs(sparse)))
             + self.lambda_l * float(np.trace(low_rank))
         )
-        multiplier = self.rho * (self.x[1] - self.z[1] + self.u[1])
-        multiplier = np.clip(_symmetric(multiplier), -self.penalty, self.penalty)
+        multiplier = _symmetric(self.rho * (self.x[1] - self.z[1] + self.u[1]))
+        multiplier = np.clip(multiplier, -self.penalty, self.penalty)
         top = float(np.linalg.eigvalsh(multiplier)[-1])
         if top > self.lambda_l:
             multiplier = multiplier * (self.lambda_l / top)
-        cone = np.zeros_like(multiplier)
         if self.with_cone:
-            cone = _shrink_psd(-self.rho * self.u[3], 0.0)
-        return primal, -self.loss.conjugate(multiplier + cone), sparse, low_rank
+            multiplier = multiplier + _shrink_psd(-self.rho * self.u[3], 0.0)
+        return primal, -self.loss.conjugate(multiplier), sparse, low_rank
+
+    def _enter_cone(self) -> None:
+        self.with_cone = True
+        self.x, self.z = (np.concatenate([a, a[:1]]) for a in (self.x, self.z))
+        self.u = np.concatenate([self.u, np.zeros_like(self.u[:1])])
 
 
 def _relative(primal: float, dual: float) -> float:
@@ -346,15 +361,17 @@ def _symmetric(a: Matrix) -> Matrix:
 
 
 def _soft_threshold(a: Matrix, threshold: Matrix) -> Matrix:
-    return np.sign(a) * np.maximum(np.abs(a) - threshold, 0.0)
+    return a - np.clip(a, -threshold, threshold)
 
 
 def _shrink_psd(a: Matrix, threshold: float) -> Matrix:
-    """Prox of ``threshold * tr`` on the positive semi-definite cone."""
-    values, vectors = np.linalg.eigh(_symmetric(a))
-    kept = values > threshold
-    vectors = vectors[:, kept]
-    return (vectors * (values[kept] - threshold)) @ vectors.T
+    """Prox of ``threshold * tr`` on the positive semi-definite cone; reads the lower triangle."""
+    values, vectors, failed = dsyevd(a)
+    if failed:
+        raise FitError("structure: an eigenvalue computation did not converge; are the scores finite?")
+    first = int(np.searchsorted(values, threshold, side="right"))
+    root = vectors[:, first:] * np.sqrt(values[first:] - threshold)
+    return root @ root.T
 
 
 def _checked(sigma: Matrix) -> Matrix:

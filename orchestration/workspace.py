@@ -77,7 +77,7 @@ class MomentsSettings(BaseModel):
     dask_workers: int = Field(default=0, ge=0)
     dask_address: str | None = None
     threshold_rows: int = Field(default=5_000_000, ge=0)
-    rows_per_shard: int = Field(default=131_072, ge=1)
+    rows_per_shard: int = Field(default=524_288, ge=1)
 
 
 class Settings(BaseModel):

@@ -1,0 +1,202 @@
+"""Factors: each rule where it is right and where it is wrong, the laws, the posterior."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from care_ops import factors as f
+from care_ops.errors import FitError, InputError
+from care_ops.factors import Factors
+
+P, N = 12, 20_000
+
+
+class Planted:
+    """Scores of the joint Gaussian model with K_HH = I and given K_JH columns, quality first."""
+
+    def __init__(self, rng: np.random.Generator, quality: np.ndarray, confounder: np.ndarray) -> None:
+        loadings = -np.column_stack([quality, confounder])
+        inner = np.eye(P) * (1.0 + np.linalg.eigvalsh(loadings @ loadings.T)[-1])
+        precision = np.block([[inner, loadings], [loadings.T, np.eye(2)]])
+        draw = rng.standard_normal((N, P + 2)) @ np.linalg.cholesky(np.linalg.inv(precision)).T
+        self.quality, self.confounder = draw[:, P], draw[:, P + 1]
+        covariance = np.linalg.inv(inner - loadings @ loadings.T)
+        scale = np.sqrt(np.diag(covariance))
+        self.scores = draw[:, :P] / scale
+        self.correlation = covariance / np.outer(scale, scale)
+        self.low_rank = (loadings * scale[:, None]) @ (loadings * scale[:, None]).T
+        self.direction = quality * scale / np.linalg.norm(quality * scale)
+        self.factors = f.extract(self.low_rank, self.correlation)
+
+    def names_quality(self, factors: Factors) -> bool:
+        score = self.scores @ factors.weights
+        return abs(np.corrcoef(score, self.quality)[0, 1]) > abs(np.corrcoef(score, self.confounder)[0, 1])
+
+
+BROAD = np.ones(P)
+FEW = np.r_[np.zeros(9), np.ones(3)]
+HALF = np.r_[np.ones(6), np.zeros(6)]
+SIGNED = np.tile([1.0, -1.0], P // 2)
+
+
+def test_leading_is_right_where_quality_is_shared_most_and_wrong_where_a_confounder_is(rng):
+    right = Planted(rng, 1.0 * BROAD, 0.8 * SIGNED)
+    wrong = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
+    assert right.factors.rule == wrong.factors.rule == "leading"
+    assert right.names_quality(right.factors)
+    assert not wrong.names_quality(wrong.factors)
+
+
+def test_balance_is_right_where_the_confounder_is_narrow_and_wrong_where_quality_is(rng):
+    right = Planted(rng, 0.8 * BROAD, 1.6 * FEW)
+    wrong = Planted(rng, 1.6 * FEW, 0.8 * BROAD)
+    for planted, is_right in ((right, True), (wrong, False)):
+        chosen = f.choose_by_balance(planted.factors)
+        assert chosen.rule == "balance"
+        assert planted.names_quality(chosen) == is_right
+    assert not right.names_quality(right.factors)  # the leading factor is the narrow one
+
+
+def test_order_is_right_against_position_bias_and_wrong_against_a_steady_one(rng):
+    planted = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
+    quality, confounder = np.outer(planted.quality, SIGNED), np.outer(planted.confounder, BROAD)
+    noise = [rng.normal(size=(N, P)) for _ in range(2)]
+    # a bias towards what stands first turns over when the scores are swapped back, any other bias stays
+    for steady, is_right in ((False, True), (True, False)):
+        original = 0.3 * quality + confounder + noise[0]
+        swapped = 0.3 * quality + (confounder if steady else -confounder) + noise[1]
+        chosen = f.choose_by_order(planted.factors, original, swapped)
+        assert chosen.rule == "order"
+        assert planted.names_quality(chosen) == is_right
+    with pytest.raises(InputError, match="one shape"):
+        f.choose_by_order(planted.factors, original, swapped[1:])
+
+
+def test_style_is_right_against_length_and_wrong_where_good_answers_are_long(rng):
+    planted = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
+    for follows, is_right in ((planted.confounder, True), (planted.quality, False)):
+        length = np.exp(follows + 0.3 * rng.normal(size=N))
+        covariates = np.column_stack([length, np.full(N, 3.0), rng.normal(size=N)])
+        covariates[:50, 0] = np.nan
+        chosen = f.choose_by_style(planted.factors, planted.scores, covariates)
+        assert chosen.rule == "style"
+        assert planted.names_quality(chosen) == is_right
+
+
+def test_anchors_are_right_with_thirty_labels_and_wrong_with_unlucky_ones(rng):
+    planted = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
+    some = rng.choice(N, 30, replace=False)
+    chosen = f.choose_by_anchors(planted.factors, planted.scores[some], -planted.quality[some])
+    assert chosen.rule == "anchors"
+    assert planted.names_quality(chosen)
+    assert np.corrcoef(planted.scores @ chosen.weights, planted.quality)[0, 1] < 0  # the sign is the labels'
+    assert chosen.orientation == pytest.approx(-planted.factors.agreements[chosen.quality])
+    # two labels, drawn where confounder and quality happen to rise together
+    both = planted.quality + planted.confounder
+    unlucky = np.array([np.argmin(both), np.argmax(both)])
+    misled = f.choose_by_anchors(planted.factors, planted.scores[unlucky], planted.quality[unlucky])
+    assert misled.rule == "anchors"
+    assert misled.quality == int(np.argmax(np.abs(np.ones(2))))  # both follow two points perfectly: the first is taken
+    assert not planted.names_quality(misled)
+    for labels in (np.array([1.0]), np.ones(3)):
+        assert f.choose_by_anchors(planted.factors, planted.scores[: len(labels)], labels) is planted.factors
+
+
+def test_weak_factors_are_no_candidates(rng):
+    planted = Planted(rng, 1.0 * BROAD, 0.05 * SIGNED)
+    assert planted.factors.mass[1] < 0.1
+    assert f.choose_by_balance(planted.factors).quality == 0
+
+
+def recovered(planted: Planted, weights: np.ndarray) -> float:
+    """cos to K_JQ, the weights of E[Q | J]."""
+    return float(weights @ planted.direction)
+
+
+def test_subtraction_helps_overlapping_factors_harms_orthogonal_ones_and_spares_disjoint_ones(rng):
+    last = np.r_[np.zeros(8), np.ones(4)]
+    cases = {
+        "overlapping": Planted(rng, 1.0 * BROAD, 1.2 * last),
+        "orthogonal": Planted(rng, 1.0 * BROAD, 0.7 * np.r_[np.full(8, -0.5), np.ones(4)]),
+        "disjoint": Planted(rng, 1.0 * (1 - last), 1.2 * last),
+    }
+    gains = {}
+    for name, planted in cases.items():
+        subtracted = f.subtract_confounders(planted.factors)
+        gains[name] = recovered(planted, subtracted) - recovered(planted, planted.factors.weights)
+    print("\nsubtracting confounders, change of cos to K_JQ:", {name: f"{gain:+.4f}" for name, gain in gains.items()})
+    assert gains["overlapping"] > 0.01
+    assert gains["orthogonal"] < -0.01
+    assert gains["disjoint"] == pytest.approx(0.0, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_no_sign_and_no_order_of_judges_matters(seed):
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(size=(P, 3))
+    correlation = np.corrcoef(loadings @ rng.normal(size=(3, 400)) + rng.normal(size=(P, 400)))
+    low_rank = loadings @ loadings.T
+    found, order = f.extract(low_rank, correlation), rng.permutation(P)
+    flipped = Factors(found.strengths, found.directions * [1.0, -1.0, -1.0], found.agreements)
+    np.testing.assert_allclose(f.subtract_confounders(flipped), f.subtract_confounders(found), atol=1e-12)
+    there = np.ix_(order, order)
+    moved = f.extract(low_rank[there], correlation[there])
+    np.testing.assert_allclose(moved.directions, found.directions[order], atol=1e-8)
+    np.testing.assert_allclose(moved.agreements, found.agreements, atol=1e-8)
+    assert f.choose_by_balance(moved).quality == f.choose_by_balance(found).quality
+    np.testing.assert_allclose(f.subtract_confounders(moved), f.subtract_confounders(found)[order], atol=1e-8)
+    assert f.effective_judges(moved, correlation[there]) == pytest.approx(f.effective_judges(found, correlation))
+    assert (found.agreements >= 0).all()
+
+
+def test_latent_precision_gives_back_l(rng):
+    planted = Planted(rng, 1.0 * BROAD, 0.8 * SIGNED)
+    k = planted.factors.latent_precision
+    np.testing.assert_allclose(k @ k.T, planted.low_rank, atol=1e-10)
+    assert planted.factors.mass.sum() == pytest.approx(1.0)
+
+
+def test_effective_rank_counts_equal_factors():
+    directions = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 3)))[0]
+    low_rank = (directions * [2.0, 2.0 + 1e-6, 2.0 - 1e-6]) @ directions.T
+    assert f.extract(low_rank, np.eye(6)).effective_rank == pytest.approx(3.0, abs=1e-6)
+    one = f.extract(np.ones((6, 6)), np.eye(6))
+    assert one.effective_rank == pytest.approx(1.0)
+
+
+def test_effective_judges_of_independent_errors_and_of_copies(rng):
+    """p judges of one loading b and independent errors count p; m copies of each of them count p all the same."""
+    for p, copies in ((4, 1), (4, 3), (10, 2)):
+        b = 0.8
+        loading = np.full(p, b)
+        correlation = np.outer(loading, loading) + np.diag(np.full(p, 1 - b * b))
+        whole = np.kron(correlation, np.ones((copies, copies)))
+        # E[Q | J] of the p judges, spread over the copies, as a factor: Cov(z, Q) is b for everyone
+        direction = np.ones(p * copies) / np.sqrt(p * copies)
+        fisher = p * b * b / (1 - b * b)
+        strength = fisher / (direction @ whole @ direction)  # so that Q has variance one in units of the posterior's
+        found = f.effective_judges(Factors(np.array([strength]), direction[:, None], np.ones(1)), whole)
+        assert found == pytest.approx(p, rel=1e-9)
+
+
+def test_posterior_is_the_conditional_gaussian(rng):
+    planted = Planted(rng, 1.0 * BROAD, 0.8 * SIGNED)
+    factors = planted.factors
+    strength = float(factors.strengths[0])
+    mean, sd = f.posterior(planted.scores, factors.weights, strength, planted.correlation)
+    residual = planted.quality / planted.quality.std() - mean
+    assert residual.std() == pytest.approx(sd[0], rel=0.02)
+    assert np.cov(residual, mean)[0, 1] == pytest.approx(0.0, abs=0.01)
+    holes = np.where(rng.random((N, P)) < 0.3, np.nan, planted.scores)
+    mean, sd = f.posterior(holes, factors.weights, strength, planted.correlation)
+    standardised = (planted.quality / planted.quality.std() - mean) / sd
+    assert standardised.std() == pytest.approx(1.0, rel=0.02)  # the variance is right where scores are missing
+    empty = np.full((1, P), np.nan)
+    assert np.isnan(f.posterior(empty, factors.weights, strength, planted.correlation)).all()
+
+
+def test_an_empty_low_rank_part_is_told():
+    with pytest.raises(FitError, match="share nothing"):
+        f.extract(np.zeros((4, 4)), np.eye(4))

@@ -1,0 +1,111 @@
+"""Moments and EM over shards of a Parquet file: the same whatever the shards, the workers and their fate."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client, LocalCluster
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from care_ops import sharded
+from care_ops.errors import InputError
+from care_ops.missing import em_moments, expected_sums
+from care_ops.moments import Moments, accumulate
+from care_ops.sharded import Shard, em_of_shards, moments_of_shards, shards_of
+
+JUDGES = ("a", "b", "c", "d")
+FIELDS = ("n", "shift", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3")
+
+
+def scores(rng: np.random.Generator, n: int, missing: float = 0.1) -> np.ndarray:
+    x = 40 + rng.normal(size=(n, 1)) + rng.normal(size=(n, 4))
+    return np.where(rng.random(x.shape) < missing, np.nan, x)
+
+
+def write(path: Path, values: np.ndarray, rows: int = 400) -> Path:
+    columns = {judge: pa.array(values[:, k], from_pandas=True) for k, judge in enumerate(JUDGES)}
+    pq.write_table(pa.table({"item_id": [str(i) for i in range(len(values))], **columns}), path, row_group_size=rows)
+    return path
+
+
+def same(one: Moments, other: Moments, tolerance: float = 1e-12) -> None:
+    for name in FIELDS:
+        a, b = np.asarray(getattr(one, name)), np.asarray(getattr(other, name))
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(1.0, float(np.abs(b).max())), err_msg=name)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.integers(60, 3_000), groups=st.integers(40, 3_000), seed=st.integers(0, 10**6))
+def test_neither_shards_nor_row_groups_matter(tmp_path, rows, groups, seed):
+    values = scores(np.random.default_rng(seed), 1_500)
+    path = write(tmp_path / "scores.parquet", values, groups)
+    found = moments_of_shards(shards_of(path, rows), JUDGES)
+    same(found, accumulate(values, found.shift))
+
+
+def test_judges_come_in_the_order_asked_for_and_nulls_and_integers_are_read(tmp_path):
+    table = pa.table({"a": pa.array([1, 2, None, 4]), "b": pa.array([0.5, None, 2.5, 4.5])})
+    pq.write_table(table, tmp_path / "few.parquet")
+    found = moments_of_shards(shards_of(tmp_path / "few.parquet"), ("b", "a"))
+    np.testing.assert_array_equal(found.count1, [3, 3])
+    np.testing.assert_allclose(found.mean(), [2.5, 7 / 3])
+
+
+def test_no_shards_and_no_rows_a_shard_are_told(tmp_path, rng):
+    with pytest.raises(InputError, match="no rows"):
+        moments_of_shards([], JUDGES)
+    with pytest.raises(InputError, match="at least 1"):
+        shards_of(write(tmp_path / "s.parquet", scores(rng, 10)), 0)
+
+
+def test_em_over_shards_is_em(tmp_path, rng):
+    values = scores(rng, 1_200)
+    shards = shards_of(write(tmp_path / "scores.parquet", values), 170)
+    moments = moments_of_shards(shards, JUDGES)
+    state, fit = em_of_shards(shards, JUDGES, moments)
+    wanted, _ = em_moments(moments, lambda m, c: expected_sums(values, m, c))
+    assert fit is not None
+    assert fit.converged
+    same(state, wanted, 1e-9)
+
+
+def slowly(shard: Shard, judges: tuple[str, ...], shift: np.ndarray) -> Moments:
+    time.sleep(0.15)
+    return REAL(shard, judges, shift)
+
+
+REAL = sharded.shard_moments
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatch):
+    """On two processes: the same digits as undisturbed, and those of a loop but for the order of the sums."""
+    values = scores(rng, 4_000)
+    shards = shards_of(write(tmp_path / "scores.parquet", values), 100)
+    alone = moments_of_shards(shards, JUDGES)
+    with LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+        undisturbed = moments_of_shards(shards, JUDGES, client)
+        monkeypatch.setattr(sharded, "shard_moments", slowly)
+        before = client.run(os.getpid)
+        killed = []
+
+        def kill() -> None:
+            time.sleep(1.0)
+            victim = next(iter(client.run(os.getpid).values()))
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        disturbed = moments_of_shards(shards, JUDGES, client)
+        killer.join()
+        assert killed[0] in before.values()
+    same(disturbed, undisturbed, 0.0)
+    same(disturbed, alone)
