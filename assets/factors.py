@@ -31,7 +31,7 @@ _MOST_FACTORS = 4
     deps=[aggregates],
     group_name="results",
     code_version=source_hash("care_ops", __file__),
-    description="Rank correlation of each factor's score with length, formatting, readability and the like.",
+    description="What each factor looks like in the texts, and which of them each rule would call quality.",
 )
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""
@@ -41,7 +41,7 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     folder = workspace.fit_folder(context.partition_key)
     solved, document = read_structure(folder)
     if solved is None:
-        folder.write_json("factors", {"features": [], "correlations": []})
+        folder.write_json("factors", {"features": [], "correlations": [], "factors": [], "rules": {}})
         return dg.MaterializeResult(metadata={"no_factors": document["failures"]["structure"]})
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, context.partition_key)
@@ -57,6 +57,9 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     return dg.MaterializeResult(
         metadata={
             "spearman": table(rows),
+            "quality_by_rule": table([{"rule": r, "factor": k + 1} for r, k in found["rules"].items()]),
+            "effective_rank": found["effective_rank"],
+            "effective_judges": found["effective_judges"],
             "second_factor": bars(
                 "second factor against the text",
                 {f: c for f, c in zip(found["features"], second, strict=False) if c is not None},
@@ -67,7 +70,9 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
 
 
 def describe(scores: "ScoreMatrix", moments: "Moments", solved: "Structure", texts: list[str | None]) -> dict[str, Any]:
-    """Spearman correlations of the strongest factors with text features; null where undefined.
+    """What the strongest factors look like, and which of them each rule would call quality.
+
+    Spearman correlations with text features are null where undefined. Factors count from 0.
 
     Parameters
     ----------
@@ -78,7 +83,8 @@ def describe(scores: "ScoreMatrix", moments: "Moments", solved: "Structure", tex
     """
     import numpy as np
 
-    from care_ops.factors import extract
+    from care_ops.bounds import identifiability
+    from care_ops.factors import effective_judges, extract, opinions
     from care_ops.interpret import FEATURES, feature_correlations, text_features
     from care_ops.missing import condition
     from care_ops.moments import shrink
@@ -86,10 +92,22 @@ def describe(scores: "ScoreMatrix", moments: "Moments", solved: "Structure", tex
     names = tuple(sorted(scores.judges))
     ordered = scores.select_judges(names)
     correlation, _ = shrink(moments.correlation(), moments.n)
-    directions = extract(solved.low_rank, correlation).directions[:, :_MOST_FACTORS]
-    factor_scores = condition(moments.standardise(ordered.values), correlation)[0] @ directions
-    found = feature_correlations(factor_scores, text_features(texts))
+    factors = extract(solved.low_rank, correlation)
+    filled, _ = condition(moments.standardise(ordered.values), correlation)
+    features = text_features(texts)
+    shown = slice(0, _MOST_FACTORS)
+    found = feature_correlations(filled @ factors.directions[:, shown], features)
+    gaps = identifiability(solved.low_rank, len(factors.strengths)).gaps / factors.strengths
     return {
         "features": list(FEATURES),
         "correlations": [[None if np.isnan(c) else round(float(c), 4) for c in row] for row in found],
+        "factors": [
+            {"mass": float(m), "agreement": float(a), "breadth": float(b), "gap": float(g)}
+            for m, a, b, g in zip(
+                factors.mass[shown], factors.agreements[shown], factors.breadth[shown], gaps[shown], strict=True
+            )
+        ],
+        "rules": opinions(factors, filled, features),
+        "effective_rank": factors.effective_rank,
+        "effective_judges": effective_judges(factors, correlation),
     }

@@ -53,9 +53,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
             "ran_on": where,
             "missing_scores": float(1 - counted.count1.sum() / (state.n * state.p)),
             **({} if em is None else {"em_iterations": em.iterations, "em_converged": em.converged}),
-            "spread": bars(
-                "standard deviation by judge", dict(zip(judges, map(float, spread), strict=True))
-            ),
+            "spread": bars("standard deviation by judge", dict(zip(judges, map(float, spread), strict=True))),
         },
     )
 

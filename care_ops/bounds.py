@@ -107,7 +107,7 @@ def identifiability(low_rank: Array, factors: int) -> Identifiability:
     values = np.linalg.eigvalsh(low_rank)[::-1]
     if not 1 <= factors <= len(values):
         raise InputError(f"bounds: between 1 and {len(values)} factors can be asked for, got {factors}")
-    strengths = values[:factors]
+    strengths = values[:factors].astype(np.float64, copy=False)
     apart = np.abs(strengths[:, None] - strengths[None, :]) + np.diag(np.full(factors, np.inf))
     gaps = np.minimum(strengths, apart.min(axis=1))
     return Identifiability(strengths, gaps, float("nan"), bool((gaps > _DISTINCT * max(strengths[0], 1e-300)).all()))

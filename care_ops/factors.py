@@ -80,6 +80,11 @@ class Factors:
         """K_JH, shape (p, h), for latents of conditional precision one (K_HH = I): -sqrt(strength) u_r."""
         return -self.directions * np.sqrt(self.strengths)
 
+    @property
+    def breadth(self) -> Array:
+        """How many judges each factor rests on, shape (h,): exp of the evenness of its loadings, 1 to p."""
+        return np.exp(_evenness(self.directions))
+
     def candidates(self) -> NDArray[np.intp]:
         """Factors strong enough to be quality when no label speaks for them."""
         return np.flatnonzero(self.mass >= min(_LEAST_MASS, float(self.mass.max())))
@@ -219,6 +224,19 @@ def subtract_confounders(factors: Factors) -> Array:
         if abs(gain) >= _LEAST_GAIN:
             weights = weights - np.sign(gain) * confounder
     return weights / np.linalg.norm(weights)
+
+
+def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[QualityRule, int]:
+    """Which factor each label-free rule would call quality; ``style`` only where there are covariates.
+
+    Parameters
+    ----------
+    scores, covariates : as in ``choose_by_style``
+    """
+    found: dict[QualityRule, int] = {"leading": 0, "balance": choose_by_balance(factors).quality}
+    if not np.isnan(covariates).all():
+        found["style"] = choose_by_style(factors, scores, covariates).quality
+    return found
 
 
 def effective_judges(factors: Factors, correlation: Array) -> float:

@@ -72,7 +72,7 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
     if config.missing == "em":
-        moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c))
+        moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
     structure, details, failures = try_structure(moments, config.structure, canonical.judges)
     aggregates, more = run_aggregators(scores, moments, structure, config, anchors)
     if not aggregates:

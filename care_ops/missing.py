@@ -9,7 +9,7 @@ Belongs here: what is done about scores that are not there. Does not: the pairwi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -92,7 +92,7 @@ def expected_sums(values: Array, mean: Array, covariance: Array) -> ExpectedSums
     covariance : (p, p) array, positive definite
     """
     p = len(mean)
-    precision = np.linalg.inv(covariance)
+    precision = np.linalg.inv(covariance).astype(np.float64, copy=False)
     constant = p * np.log(2 * np.pi) + np.linalg.slogdet(covariance)[1]
     total = ExpectedSums(0, np.zeros(p), np.zeros((p, p)), 0.0)
     for start in range(0, len(values), _ROWS):
@@ -115,6 +115,7 @@ def expected_sums(values: Array, mean: Array, covariance: Array) -> ExpectedSums
 def gaussian_by_em(
     expect: Callable[[Array, Array], ExpectedSums],
     moments: Moments,
+    judges: Sequence[str] | None = None,
     *,
     tolerance: float = 1e-6,
     max_iterations: int = 500,
@@ -127,6 +128,8 @@ def gaussian_by_em(
         The expectation step over all items, wherever they lie.
     moments : Moments
         Of the same items.
+    judges : sequence of str, optional
+        The names that an error speaks of.
     tolerance : float
         On the change of means in standard deviations and of covariances in products of them.
     max_iterations : int
@@ -135,11 +138,15 @@ def gaussian_by_em(
     Raises
     ------
     FitError
-        Judges are copies or sums of one another, or there are fewer items than judges.
+        A judge never scored or never varied, two share no item, judges are copies or sums of one another, or
+        there are fewer items than judges.
     """
+    correlation, _ = shrink(moments.correlation(judges), moments.n)
     mean, scale = moments.mean(), np.sqrt(np.diag(moments.covariance()))
-    covariance = shrink(moments.correlation(), moments.n)[0] * np.outer(scale, scale)
-    for iteration in range(1, max_iterations + 1):
+    covariance = correlation * np.outer(scale, scale)
+    iteration, change, sums = 0, np.inf, ExpectedSums(0, mean, covariance, -np.inf)
+    while change > tolerance and iteration < max_iterations:
+        iteration += 1
         _must_be_regular(covariance, iteration)
         sums = expect(mean, covariance)
         step = sums.first / sums.n
@@ -150,19 +157,19 @@ def gaussian_by_em(
             float(np.abs(step / scale).max()), float(np.abs((following - covariance) / np.outer(scale, scale)).max())
         )
         mean, covariance = mean + step, following
-        if change <= tolerance:
-            return GaussianFit(mean, covariance, sums.log_likelihood, sums.n, iteration, True)
-    return GaussianFit(mean, covariance, sums.log_likelihood, sums.n, max_iterations, False)
+    return GaussianFit(mean, covariance, sums.log_likelihood, sums.n, iteration, change <= tolerance)
 
 
-def em_moments(moments: Moments, expect: Callable[[Array, Array], ExpectedSums]) -> tuple[Moments, GaussianFit | None]:
+def em_moments(
+    moments: Moments, expect: Callable[[Array, Array], ExpectedSums], judges: Sequence[str] | None = None
+) -> tuple[Moments, GaussianFit | None]:
     """The state with mean and covariance by EM, and that fit; as it is (None) where nothing is missing.
 
     Third moments stay as counted. For ``expect`` and errors see ``gaussian_by_em``.
     """
     if (moments.count1 == moments.n).all():
         return moments, None
-    fit = gaussian_by_em(expect, moments)
+    fit = gaussian_by_em(expect, moments, judges)
     p, n = moments.p, float(fit.n)
     first = n * (fit.mean - moments.shift)
     second = n * fit.covariance + np.outer(first, first) / n
@@ -194,7 +201,8 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
     variance : (n,) array
         Of ``filled @ direction`` given the scores present; 0 where nothing is missing.
     """
-    precision, absent = np.linalg.inv(correlation), np.isnan(standardised)
+    precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
+    absent = np.isnan(standardised)
     filled, variance = np.where(absent, 0.0, standardised), np.zeros(len(standardised))
     for rows, missing, inner in _fill(filled, absent, precision):
         if direction is not None and missing.shape[1]:

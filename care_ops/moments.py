@@ -139,8 +139,8 @@ class Moments:
         )
 
     def mean(self) -> Array:
-        """Mean of each judge over the items it scored, shape (p,)."""
-        return self.shift + self.sum1 / self.count1
+        """Mean of each judge over the items it scored, shape (p,); meaningless for a judge without a score."""
+        return self.shift + self.sum1 / np.maximum(self.count1, 1)
 
     def covariance(self, judges: Sequence[str] | None = None) -> Array:
         """Pairwise-complete covariance (divisor: the pair's count), shape (p, p).
@@ -150,8 +150,10 @@ class Moments:
         Raises
         ------
         FitError
-            Two judges have no item in common.
+            A judge has no score, or two judges have no item in common.
         """
+        if (self.count1 == 0).any():
+            raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score at all; drop it")
         if (self.count2 == 0).any():
             a, b = map(int, np.argwhere(self.count2 == 0)[0])
             raise FitError(

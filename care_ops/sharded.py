@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial, reduce
-from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -140,7 +139,7 @@ def em_of_shards(
     def expect(mean: Array, covariance: Array) -> ExpectedSums:
         return _sum_over(shards, partial(_shard_expectation, judges=judges, mean=mean, covariance=covariance), client)
 
-    return em_moments(moments, expect)
+    return em_moments(moments, expect, judges)
 
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments:
@@ -168,7 +167,7 @@ def _sum_over(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client
 
 
 def _added(states: Iterable[_Sum]) -> _Sum:
-    return reduce(add, states)
+    return reduce(lambda a, b: a + b, states)
 
 
 @cache

@@ -23,7 +23,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dsyevd
+from scipy.linalg.lapack import dsyevd  # type: ignore[attr-defined]  # compiled
 from threadpoolctl import threadpool_limits
 
 from care_ops.config import Program
@@ -386,6 +386,7 @@ def _checked(sigma: Matrix) -> Matrix:
     if values[0] <= 1e-12 * max(float(values[-1]), 1.0):
         raise FitError(
             f"structure: sigma is singular (smallest eigenvalue {values[0]:.2e}): two judges may be "
-            "copies of each other, or there are fewer items than judges; drop one, or shrink the matrix (moments.shrink)"
+            "copies of each other, or there are fewer items than judges; drop one, or shrink the matrix "
+            "(moments.shrink)"
         )
     return _symmetric(sigma)

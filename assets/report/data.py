@@ -46,7 +46,7 @@ class ReportData:
         NaN where unknown or held out.
     responses : list of str or None
     factor_features : dict
-        From ``assets.factors.describe``; empty where there are no texts.
+        From ``assets.factors.describe``; empty where there is no structure.
     provenance : dict
         n, seeds, labels used, fingerprints, code version, settings.
     """
@@ -80,6 +80,33 @@ class ReportData:
             for check in self.checks
         ]
 
+    def factor_rows(self) -> list[dict[str, Any]]:
+        """One row a factor: its strength, what it resembles, and who would call it quality."""
+        lead = self.aggregates.get("care_svd")
+        chosen = int(lead.details["quality_factor"]) if lead is not None else -1
+        rules: Mapping[str, int] = self.factor_features.get("rules", {})
+        rows: list[dict[str, Any]] = []
+        for k, factor in enumerate(self.factor_features.get("factors", [])):
+            feature, correlation = self._nearest_feature(k)
+            named = [rule for rule, which in rules.items() if which == k]
+            if k == chosen and lead is not None and lead.details["rule"] == "anchors":
+                named.append("anchors")
+            rows.append(
+                {**factor, "k": k, "taken": k == chosen, "named": named, "feature": feature, "follows": correlation}
+            )
+        return rows
+
+    def _nearest_feature(self, factor: int) -> tuple[str | None, float | None]:
+        """The text feature that a factor's score follows most closely, and how closely (Spearman)."""
+        rows = self.factor_features.get("correlations") or []
+        if factor >= len(rows):
+            return None, None
+        pairs = [(abs(c), c, f) for c, f in zip(rows[factor], self.factor_features["features"], strict=True) if c]
+        if not pairs:
+            return None, None
+        _, correlation, feature = max(pairs)
+        return feature.replace("_", " "), correlation
+
     def warnings(self) -> list[str]:
         """What a reader must know before trusting the page: evidence, not proof."""
         found: list[str] = []
@@ -110,13 +137,9 @@ class ReportData:
             f"{agreement:+.2f}). The factor that care_svd takes for quality is named by the rule "
             f"'{lead.details['rule']}', and may be a confounder that many judges share."
         )
-        rows = self.factor_features.get("correlations") or []
-        chosen = int(lead.details["quality_factor"])
-        if chosen < len(rows):
-            pairs = [(abs(c), c, f) for c, f in zip(rows[chosen], self.factor_features["features"], strict=True) if c]
-            if pairs:
-                _, correlation, feature = max(pairs)
-                text += f" It follows {feature.replace('_', ' ')} (Spearman {correlation:+.2f})."
+        feature, correlation = self._nearest_feature(int(lead.details["quality_factor"]))
+        if feature is not None:
+            text += f" It follows {feature} (Spearman {correlation:+.2f})."
         return text + (
             " Label ten to twenty items, those listed below first, to learn which is right; given to the fit as "
             "anchors, they choose its factor."

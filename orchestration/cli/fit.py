@@ -141,7 +141,7 @@ def _report_data(
     texts = [records[i].response if i in records else None for i in ids]
     range_ = scale or (float(np.nanmin(found.scores.values)), float(np.nanmax(found.scores.values)))
     features: dict[str, Any] = {}
-    if found.structure is not None and any(texts):
+    if found.structure is not None:
         features = describe(found.scores, found.moments, found.structure, texts)
     return ReportData(
         title=path.name,

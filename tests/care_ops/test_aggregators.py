@@ -12,7 +12,7 @@ from care_ops.aggregators import REGISTRY
 from care_ops.aggregators.votes import modal_grade
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
-from care_ops.errors import FitError, InputError
+from care_ops.errors import InputError
 from care_ops.fit import fit_panel
 from care_ops.scores import ScoreMatrix
 from tests.conftest import matrix
@@ -134,38 +134,6 @@ def test_anchors_name_the_factor_and_are_counted(rng):
 def test_anchors_outside_the_scores_are_told(rng):
     with pytest.raises(InputError, match="'nobody'"):
         fit_panel(matrix(confounded(rng)), FitConfig(), Anchors({"nobody": 1.0}))
-
-
-def test_few_judges_are_told_or_answered(rng):
-    x = confounded(rng)
-    with pytest.raises(FitError, match="at least two judges"):
-        fit_panel(matrix(x[:, :1]), FitConfig())
-    two = fit_panel(matrix(x[:, :2]), FitConfig())
-    assert sorted(two.aggregates) == ["avg", "mv"]
-    assert set(two.failures) == {"structure", "uws", "care_svd", "care_tensor"}
-    three = fit_panel(matrix(x[:, :3]), FitConfig())
-    assert set(three.aggregates) == set(REGISTRY)
-
-
-@pytest.mark.parametrize(
-    ("n", "p"), [(50, 300), (12, 40), (10, 3)], ids=["300 judges on 50 items", "n < p", "the fewest items"]
-)
-def test_few_items_are_answered(rng, n, p):
-    x = rng.normal(size=(n, 1)) + rng.normal(size=(n, p))
-    found = fit_panel(matrix(x), FitConfig())
-    assert {"mv", "avg", "uws"} <= set(found.aggregates)
-    assert not np.isnan(found.aggregates["avg"].estimate).any()
-    for name in ("care_svd", "care_tensor"):
-        assert name in found.aggregates or found.failures[name]
-
-
-def test_copies_and_sums_of_judges_are_answered(rng):
-    x = confounded(rng)
-    for extra in (x[:, :2], x[:, [0]] + x[:, [1]], 3 * x[:, [0]] - 7):
-        found = fit_panel(matrix(np.column_stack([x, extra])), FitConfig())
-        assert set(found.aggregates) == set(REGISTRY)
-        assert found.structure is not None
-        assert found.structure.certificate.converged
 
 
 def test_independent_judges_share_nothing(rng):

@@ -145,5 +145,7 @@ def test_neither_order_nor_scale_matters_to_the_correlation(seed, factor, offset
     stretched = x.copy()
     stretched[:, 2] = factor * x[:, 2] + offset
     one = accumulate(x).correlation()
-    np.testing.assert_allclose(accumulate(x[np.ix_(rows, columns)]).correlation(), one[np.ix_(columns, columns)], atol=1e-8)
+    np.testing.assert_allclose(
+        accumulate(x[np.ix_(rows, columns)]).correlation(), one[np.ix_(columns, columns)], atol=1e-8
+    )
     np.testing.assert_allclose(accumulate(stretched).correlation(), one, atol=1e-8)
