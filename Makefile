@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test lint format bench pictures lock clean
+.PHONY: run test lint format bench bench-panels pictures lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -37,6 +37,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev ## ours against rivals; figures go to docs/performance.md
 	$(BIN)/python -m benchmarks
+
+bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_DATA_DIR
+	$(BIN)/python -m benchmarks.study_care_svd
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 	$(BIN)/python docs/pictures.py $(DEMO)

@@ -195,6 +195,13 @@ def main() -> None:
     for program in PROGRAMS:
         line(f"{program}, gamma by 15 % of labels", with_labels(panels, program, released=False))
     line("dtrace, released penalties, gamma by 15 % of labels", with_labels(panels, "dtrace", released=True))
+    differences = {v.family: [] for v in panels}
+    for view in panels:
+        differences[view.family].append(results[Variant("dtrace")][view.name] - default[view.name])
+    by_family = np.array([np.mean(d) for d in differences.values()])
+    error = by_family.std(ddof=1) / np.sqrt(len(by_family))
+    print(f"\ndtrace less frobenius by family: mean {by_family.mean():+.4f} (standard error {error:.4f}), ", end="")
+    print(f"median {np.median(by_family):+.4f}; {dict(zip(differences, by_family.round(4).tolist(), strict=True))}")
     print("\nby view\n\n| view | avg | mv | frobenius | dtrace | ridge, cross-fitted |\n|---|---|---|---|---|---|")
     trace = results[Variant("dtrace")]
     for view in panels:

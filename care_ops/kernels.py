@@ -325,24 +325,48 @@ def _extend(
                     for k in range(_WORDS):
                         total += _popcount(words[p, k] & words[b, k] & words[c, k])  # type: ignore[call-arg]
                     counts[b, c] += total
+            _shared_sums(y, present, p, rows, second, partial, square)
         else:
-            present[:, :] = 1.0
             counts += np.uint64(rows)
+            _complete_sums(y, p, rows, second, partial, square)
         _tiles(y, _ROWS, p, 0, q, out)
-        for b in range(p + 1):
-            f0 = f1 = s0 = s1 = product = 0.0
-            for r in range(rows):
-                own, other = y[p, r] * present[b, r], y[b, r] * present[p, r]
-                f0 += own
-                f1 += other
-                s0 += own * y[p, r]
-                s1 += other * y[b, r]
-                product += y[p, r] * y[b, r]
-            second[b] += product
-            partial[0, b] += f0
-            partial[1, b] += f1
-            square[0, b] += s0
-            square[1, b] += s1
+
+
+@nb.njit(fastmath=_FASTMATH, cache=True)
+def _shared_sums(y: Any, present: Any, p: int, rows: int, second: Any, partial: Any, square: Any) -> None:
+    """Products with judge p, and sums of it and of the others over the rows where both are present."""
+    for b in range(p + 1):
+        f0 = f1 = s0 = s1 = product = 0.0
+        for r in range(rows):
+            own, other = y[p, r] * present[b, r], y[b, r] * present[p, r]
+            f0 += own
+            f1 += other
+            s0 += own * y[p, r]
+            s1 += other * y[b, r]
+            product += y[p, r] * y[b, r]
+        second[b] += product
+        partial[0, b] += f0
+        partial[1, b] += f1
+        square[0, b] += s0
+        square[1, b] += s1
+
+
+@nb.njit(fastmath=_FASTMATH, cache=True)
+def _complete_sums(y: Any, p: int, rows: int, second: Any, partial: Any, square: Any) -> None:
+    """The same where every judge is present."""
+    own = own_square = 0.0
+    for b in range(p + 1):
+        first = squares = product = 0.0
+        for r in range(rows):
+            first += y[b, r]
+            squares += y[b, r] * y[b, r]
+            product += y[p, r] * y[b, r]
+        second[b] += product
+        partial[1, b] += first
+        square[1, b] += squares
+        own, own_square = first, squares  # judge p is the last
+    partial[0, : p + 1] += own
+    square[0, : p + 1] += own_square
 
 
 class JudgeSums(NamedTuple):
