@@ -54,7 +54,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     folder.write_json("fit", {"fit_ids": fits, "failures": {**document["failures"], **failures}})
     version = hashlib.sha256("".join(sorted(fit_ids.values())).encode()).hexdigest()[:32]
     weights = {name: a.weights for name, a in found.items() if a.weights is not None}
-    shown = weights.get("care_svd", weights.get("uws"))
+    name, shown = next(iter(weights.items()), ("no aggregator", None))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version),
         metadata={
@@ -65,7 +65,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
                 else {}
             ),
             "weights": bars(
-                "weights of care_svd" if "care_svd" in weights else "weights of uws",
+                f"weights of {name}",
                 {} if shown is None else dict(zip(scores.judges, map(float, shown), strict=True)),
             ),
         },

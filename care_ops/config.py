@@ -18,7 +18,10 @@ Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
 QualityRule = Literal["leading", "balance", "order", "style", "anchors"]
 
-AGGREGATORS = ("mv", "avg", "uws", "care_svd", "care_tensor")
+DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
+"""What every command runs unless told otherwise; the first is the recommended answer."""
+
+AGGREGATORS = (*DEFAULT_AGGREGATORS, "median", "families", "factor_analysis", "latent_classes")
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 
 
@@ -96,7 +99,7 @@ class FitConfig:
         Mixed with the content of the scores into the seed of random starts.
     """
 
-    aggregators: tuple[str, ...] = AGGREGATORS
+    aggregators: tuple[str, ...] = DEFAULT_AGGREGATORS
     cut: float | None = None
     structure: StructureConfig = field(default_factory=StructureConfig)
     quality: Literal["leading", "balance"] = "leading"

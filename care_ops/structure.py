@@ -272,8 +272,12 @@ class _Consensus:
             if iteration % _CHECK_EVERY:
                 continue
             candidate = self._certify()
-            if best is None or candidate[0] - candidate[1] < best[0] - best[1]:
+            if best is None:
                 best = candidate
+            # every feasible point bounds the optimum from above, every dual value from below
+            dual = max(best[1], candidate[1])
+            best = min(best, candidate, key=lambda c: c[0])
+            best = (best[0], dual, best[2], best[3])
             if _relative(best[0], best[1]) <= tolerance:
                 break
             if self.outside >= _OUTSIDE and not self.with_cone:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assets.workspace import MomentsConfig, Workspace
 from care_ops.anchors import Anchors
-from care_ops.config import AGGREGATORS, AdmissionRule, FitConfig, StructureConfig
+from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
@@ -42,7 +42,7 @@ class FitSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    aggregators: tuple[str, ...] = AGGREGATORS
+    aggregators: tuple[str, ...] = DEFAULT_AGGREGATORS
     program: Literal["frobenius", "dtrace"] = "frobenius"
     gamma: float = Field(default=1.0, gt=0)
     tau: float = Field(default=0.5, gt=0)

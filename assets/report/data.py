@@ -19,11 +19,6 @@ from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
 
-AMBIGUOUS_BELOW = 0.5
-"""Spearman correlation of avg and care_svd below which the page warns. On twelve real panels it is .80
-and more, two that mislead every label-free rule among them; on a thirteenth (.19) it is right to warn. It catches
-the gross case only."""
-
 
 @dataclass(frozen=True)
 class ReportData:
@@ -124,52 +119,52 @@ class ReportData:
         return found
 
     def _ambiguity(self) -> str | None:
-        """Whether the plain mean and care_svd are two different answers, and what care_svd's looks like."""
-        lead, mean = self.aggregates.get("care_svd"), self.aggregates.get("avg")
-        if lead is None or mean is None:
+        """Whether the panel allows more than one answer, the evidence, and what to do."""
+        care = self.aggregates.get("care")
+        if care is None or not care.details["ambiguous"]:
             return None
-        known = ~np.isnan(lead.estimate) & ~np.isnan(mean.estimate)
-        agreement = float(np.corrcoef(_percentile(lead.estimate[known]), _percentile(mean.estimate[known]))[0, 1])
-        if not agreement < AMBIGUOUS_BELOW:
-            return None
+        details = care.details
         text = (
-            f"Quality is ambiguous on this panel: avg and care_svd order the items differently (Spearman "
-            f"{agreement:+.2f}). The factor that care_svd takes for quality is named by the rule "
-            f"'{lead.details['rule']}', and may be a confounder that many judges share."
+            "Quality is ambiguous on this panel. Two defensible answers, the mean of the declared families and one "
+            f"common factor of all judges, correlate at {details['agreement']:+.2f}"
         )
-        feature, correlation = self._nearest_feature(int(lead.details["quality_factor"]))
-        if feature is not None:
-            text += f" It follows {feature} (Spearman {correlation:+.2f})."
+        if details["rival"] is not None:
+            text += (
+                f"; the judges follow {details['factors']} factors, and one that at least three of them follow "
+                f"correlates at {details['rival']:+.2f} with the answer"
+            )
+        text += ". "
+        if "hypotheses" in details:
+            best, weight = max(details["hypotheses"].items(), key=lambda pair: pair[1])
+            return text + (
+                f"care has settled it by {care.labels_used} labels: quality follows '{best}' with probability "
+                f"{weight:.2f}. The other aggregates do not know that."
+            )
+        lead = self.aggregates.get("care_svd")
+        feature, correlation = (None, None)
+        if lead is not None:
+            feature, correlation = self._nearest_feature(int(lead.details["quality_factor"]))
+        if feature is not None and abs(correlation or 0.0) >= 0.5:
+            text += f"The factor that care_svd takes for quality follows {feature} (Spearman {correlation:+.2f}). "
         return text + (
-            " Label ten to twenty items, those listed below first, to learn which is right; given to the fit as "
-            "anchors, they choose its factor."
+            "Label ten to twenty items, at random and those listed below, and give them to the fit as anchors: care "
+            "weighs the answers by them."
         )
 
     def disagreements(self, most: int = 8) -> list[dict[str, Any]]:
-        """Items on which the plain mean and care_svd (else care_tensor) differ most in rank."""
-        other = next((n for n in ("care_svd", "care_tensor", "uws") if n in self.aggregates), None)
-        if other is None or "avg" not in self.aggregates:
+        """The items that are most worth a label: where two defensible answers differ most in rank."""
+        care, mean = self.aggregates.get("care"), self.aggregates.get("avg")
+        if care is None or mean is None:
             return []
-        a, b = self.aggregates["avg"].estimate, self.aggregates[other].estimate
-        known = np.flatnonzero(~np.isnan(a) & ~np.isnan(b))
-        if not len(known):
-            return []
-        rank_a, rank_b = _percentile(a[known]), _percentile(b[known])
-        largest = np.argsort(-np.abs(rank_a - rank_b), kind="stable")[:most]
+        index = {item: k for k, item in enumerate(self.scores.item_ids)}
+        rows = [index[item] for item in care.details["label_first"][:most]]
         return [
             {
-                "item_id": self.scores.item_ids[int(known[k])],
-                "avg": float(a[known[k]]),
-                "other": float(b[known[k]]),
-                "other_name": other,
-                "gold": None if np.isnan(self.gold[known[k]]) else float(self.gold[known[k]]),
-                "response": self.responses[int(known[k])],
+                "item_id": self.scores.item_ids[k],
+                "avg": float(mean.estimate[k]),
+                "care": float(care.estimate[k]),
+                "gold": None if np.isnan(self.gold[k]) else float(self.gold[k]),
+                "response": self.responses[k],
             }
-            for k in largest
+            for k in rows
         ]
-
-
-def _percentile(values: Array) -> Array:
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(values), dtype=np.float64) / len(values)

@@ -18,11 +18,16 @@ from care_ops.metrics import is_binary
 Array = NDArray[np.float64]
 
 COLOURS = {
+    "care": "#d1495b",
     "mv": "#9a6fb0",
     "avg": "#8a8f98",
     "uws": "#c98a2b",
     "care_svd": "#2f7de1",
     "care_tensor": "#1f9e77",
+    "median": "#b7a7d6",
+    "families": "#e39aa4",
+    "factor_analysis": "#7fb2f0",
+    "latent_classes": "#7cc7ae",
 }
 _DIVERGING = [[0.0, "#c2553d"], [0.5, "rgba(128,128,128,0.12)"], [1.0, "#2f7de1"]]
 
@@ -121,7 +126,7 @@ def _weights(data: ReportData) -> dict[str, str] | None:
     weighted = {n: a.weights for n, a in data.aggregates.items() if a.weights is not None}
     if not weighted:
         return None
-    lead = weighted.get("care_svd", next(iter(weighted.values())))
+    lead = next(iter(weighted.values()))
     order = np.argsort(lead, kind="stable")
     names = [_short(data.scores.judges[j]) for j in order]
     traces = [
@@ -139,7 +144,7 @@ def _weights(data: ReportData) -> dict[str, str] | None:
         "weights",
         "How much each judge counts",
         "Weights sum to one in absolute value; a negative weight means that the judge counts against. "
-        "avg and uws weigh raw scores, care_svd standardised ones.",
+        "avg and uws weigh raw scores, the others standardised ones; care's are the weights that come nearest to it.",
         traces,
         height=max(320, 60 + 26 * len(names)),
         margin={"l": 190, "r": 20, "t": 10, "b": 40},

@@ -4,14 +4,27 @@ Every aggregator is a ``base.Aggregator`` in ``REGISTRY`` under the name that pe
 """
 
 from care_ops.aggregators.base import Aggregate, Aggregator, Problem
+from care_ops.aggregators.care import Care
 from care_ops.aggregators.care_svd import CareSVD
 from care_ops.aggregators.care_tensor import CareTensor
-from care_ops.aggregators.votes import Average, MajorityVote
+from care_ops.aggregators.latent import FactorAnalysis, Families, LatentClassAnalysis
+from care_ops.aggregators.votes import Average, MajorityVote, Median
 from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
 
 REGISTRY: dict[str, Aggregator] = {
     aggregator.name: aggregator
-    for aggregator in (MajorityVote(), Average(), UniversalWeakSupervision(), CareSVD(), CareTensor())
+    for aggregator in (
+        Care(),
+        MajorityVote(),
+        Average(),
+        UniversalWeakSupervision(),
+        CareSVD(),
+        CareTensor(),
+        Median(),
+        Families(),
+        FactorAnalysis(),
+        LatentClassAnalysis(),
+    )
 }
 
 __all__ = ["REGISTRY", "Aggregate", "Aggregator", "Problem"]

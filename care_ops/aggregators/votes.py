@@ -44,6 +44,22 @@ class Average:
         return Aggregate(self.name, problem.panel_mean, threshold=problem.cut, weights=np.full(p, 1.0 / p))
 
 
+class Median:
+    """``median``: the median of the scores present."""
+
+    name = "median"
+    scale_free = False
+    uses_labels = False
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Take the middle by item."""
+        values = problem.scores.values
+        ordered, count = np.sort(values, axis=1), (~np.isnan(values)).sum(axis=1)  # NaN go last
+        rows, last = np.arange(len(values)), np.maximum(count - 1, 0)
+        middle = 0.5 * (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2])
+        return Aggregate(self.name, np.where(count > 0, middle, np.nan), threshold=problem.cut)
+
+
 def modal_grade(values: Array) -> Array:
     """Most frequent value of each row, ties to the smaller, NaN for an empty row; shape (n,).
 

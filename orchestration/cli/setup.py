@@ -26,7 +26,7 @@ panel:
   min_entropy: 0.20   # bits
 
 fit:
-  aggregators: [mv, avg, uws, care_svd, care_tensor]
+  aggregators: [care, mv, avg, uws, care_svd, care_tensor]  # care is the recommended answer
   program: frobenius  # or dtrace
   gamma: 1.0
   tau: 0.5

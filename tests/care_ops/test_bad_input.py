@@ -11,7 +11,7 @@ from care_ops.errors import CareError
 from care_ops.fit import fit_panel
 from tests.conftest import matrix
 
-EVERY = ("mv", "avg", "uws", "care_svd", "care_tensor")
+EVERY = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
 SIMPLE = ("mv", "avg", "uws")
 
 
@@ -35,7 +35,7 @@ CASES = {
     "a judge twice": (np.column_stack([X, X[:, :2]]), EVERY, None),
     "fewer items than judges": (panel(12, 40), EVERY, None),
     "fewer than ten items": (X[:6], SIMPLE, "at least ten items"),
-    "ten items": (panel(10, 3), SIMPLE, "no shared factor"),
+    "ten items": (panel(10, 3), ("care", *SIMPLE), "no shared factor"),
     "no items": (X[:0], SIMPLE, "at least ten items"),
     "a judge without a score": (np.column_stack([X, np.full(400, np.nan)]), SIMPLE, "'j009' has no score at all"),
     "no score at all": (np.full((50, 4), np.nan), SIMPLE, "'j000' has no score at all"),

@@ -1,0 +1,203 @@
+"""``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, settled by anchors.
+
+Belongs here: how the defensible answers are combined. Does not: the models behind them
+(``factor_analysis``, ``hypotheses``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from threadpoolctl import threadpool_limits
+
+from care_ops import factor_analysis
+from care_ops.aggregators.base import Aggregate, Problem, unit_weights
+from care_ops.aggregators.latent import family_mean, normal_correlation, one_factor, row_mean
+from care_ops.calibration import to_panel_scale
+from care_ops.hypotheses import Hypothesis, settle
+
+Array = NDArray[np.float64]
+
+AMBIGUOUS_BELOW = 0.9
+"""Correlation of the two defensible answers at and below which the one that families give is taken alone."""
+
+_RIVAL_BELOW = 0.5
+"""Correlation with the answer below which a factor that several judges follow is another answer."""
+
+_LOADS, _FOLLOWERS = 0.4, 3
+
+_PRIORS = {"mean": 0.25, "care": 0.30, "families": 0.25, "factors": 0.20}
+
+
+@dataclass(frozen=True)
+class Defensible:
+    """The answers that a panel allows without a label, each of mean 0 and variance 1; 0 where no score is.
+
+    Attributes
+    ----------
+    mean, families, factor : (n,) arrays
+        Of all judges; of the declared families' means; one common factor of the normal scores.
+    latent : (n,) array
+        ``care``'s own, between ``families`` and ``factor``.
+    agreement : float
+        Correlation of these two.
+    share : float
+        Of ``factor`` in ``latent``.
+    known : (n,) array of bool
+        Items with a score.
+    """
+
+    mean: Array
+    families: Array
+    factor: Array
+    latent: Array
+    agreement: float
+    share: float
+    known: NDArray[np.bool_]
+
+
+class Care:
+    """Two defensible answers, and how far they agree.
+
+    The safe one is the mean of the declared families' means (of the judges, where no two share a family): a
+    family that fills half of the panel speaks once. The sharp one is a single common factor of the normal
+    scores, which weighs judges by how well they fit in. Where the two agree perfectly the factor is taken,
+    where their correlation is at most ``AMBIGUOUS_BELOW`` the safe one, between them a mixture in proportion:
+    a factor that reorders the items may be a bias that many judges share. Anchors turn it into a mixture of
+    hypotheses (``hypotheses.settle``), with the plain mean and each oblique factor among them.
+    """
+
+    name = "care"
+    scale_free = True
+    uses_labels = True
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Combine; raises ``FitError`` below three judges or ten items."""
+        with threadpool_limits(limits=1, user_api="blas"):
+            return self._fit(problem)
+
+    def _fit(self, problem: Problem) -> Aggregate:
+        answers = defensible(problem)
+        candidates = candidates_of(problem, answers)
+        latent = answers.latent
+        details: dict[str, Any] = {
+            "agreement": answers.agreement,
+            "factors": candidates.factors.shape[1],
+            "rival": candidates.alike,
+            "ambiguous": answers.agreement < AMBIGUOUS_BELOW or candidates.rivalled,
+            "share_of_factor": answers.share,
+            "families": len({problem.scores.families.get(j) or f"\0{j}" for j in problem.scores.judges}),
+            "label_first": label_first(problem.scores.item_ids, answers, candidates),
+            "scale": "location and spread of the panel mean",
+        }
+        rows, labels = problem.anchors.rows(problem.scores.item_ids)
+        if len(rows):
+            z = np.nan_to_num(problem.standardised)
+            settled = settle(candidates.hypotheses, candidates.factors, z, rows, labels)
+            if settled is not None:
+                latent = settled.latent - settled.latent[answers.known].mean()
+                details["hypotheses"] = settled.weights
+        latent = np.where(answers.known, latent, np.nan)
+        estimate, _, _ = to_panel_scale(latent, problem.panel_mean)
+        z = np.nan_to_num(problem.standardised[answers.known])
+        weights = np.linalg.lstsq(z, latent[answers.known], rcond=None)[0].astype(np.float64)
+        return Aggregate(
+            self.name,
+            estimate,
+            threshold=problem.cut,
+            weights=unit_weights(weights),
+            latent=latent,
+            labels_used=len(rows),
+            details=details,
+        )
+
+
+def defensible(problem: Problem, ambiguous_below: float = AMBIGUOUS_BELOW) -> Defensible:
+    """What can be said without a label.
+
+    Raises
+    ------
+    FitError
+        Fewer than three judges or ten items, or a judge that does not vary.
+    """
+    factor, _ = one_factor(problem)
+    average = row_mean(problem.standardised)
+    known = ~np.isnan(average)
+    mean, factor = _unit(average, known), _unit(factor, known)
+    families = _unit(family_mean(problem.standardised, problem.scores.judges, problem.scores.families), known)
+    agreement = float(families[known] @ factor[known]) / int(known.sum())
+    share = float(np.clip((agreement - ambiguous_below) / (1.0 - ambiguous_below), 0.0, 1.0))
+    latent = _unit(share * factor + (1.0 - share) * families, known)
+    return Defensible(mean, families, factor, latent, agreement, share, known)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What labels choose among.
+
+    Attributes
+    ----------
+    hypotheses : list of Hypothesis
+    factors : (n, k) array
+        Scores of the oblique factors, each of mean 0 and variance 1.
+    rival : (n,) array or None
+        Of the factors that at least three judges load on by .4 or more, the one least like the answer; None
+        where there is one factor only.
+    alike : float or None
+        Its correlation with the answer.
+    """
+
+    hypotheses: list[Hypothesis]
+    factors: Array
+    rival: Array | None
+    alike: float | None
+
+    @property
+    def rivalled(self) -> bool:
+        """Whether the rival is another answer altogether."""
+        return self.alike is not None and self.alike < _RIVAL_BELOW
+
+
+def candidates_of(problem: Problem, answers: Defensible) -> Candidates:
+    """Hypotheses and oblique factors of a panel."""
+    normal, correlation = normal_correlation(problem)
+    count = factor_analysis.number_of_factors(correlation, len(normal))
+    rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
+    several = factor_analysis.factor_scores(rotated, normal)
+    factors = np.column_stack([_towards(_unit(f, answers.known), answers.mean) for f in several.T])
+    hypotheses = [
+        Hypothesis("mean", answers.mean, _PRIORS["mean"]),
+        Hypothesis("care", answers.latent, _PRIORS["care"]),
+        Hypothesis("families", answers.families, _PRIORS["families"]),
+        *(Hypothesis(f"factor {k + 1}", f, _PRIORS["factors"] / count) for k, f in enumerate(factors.T)),
+    ]
+    followed = np.flatnonzero(np.sum(np.abs(rotated.loadings) >= _LOADS, axis=0) >= _FOLLOWERS)
+    if count == 1 or not len(followed):
+        return Candidates(hypotheses, factors, None, None)
+    alike = np.abs(answers.latent @ factors[:, followed]) / int(answers.known.sum())
+    least = int(np.argmin(alike))
+    return Candidates(hypotheses, factors, factors[:, followed[least]], float(alike[least]))
+
+
+def label_first(item_ids: Sequence[str], answers: Defensible, candidates: Candidates, most: int = 10) -> list[str]:
+    """The items on which two defensible answers differ most in rank: a label there tells the most."""
+    pair = (answers.families, answers.factor)
+    if candidates.rivalled and candidates.rival is not None:
+        pair = (answers.latent, candidates.rival)
+    apart = np.abs(rankdata(pair[0]) - rankdata(pair[1])) * answers.known
+    return [item_ids[int(i)] for i in np.argsort(-apart, kind="stable")[:most] if apart[int(i)] > 0]
+
+
+def _unit(score: Array, known: NDArray[np.bool_]) -> Array:
+    """Mean 0 and variance 1 over the items with a score; 0 elsewhere."""
+    centred = np.where(known, score - score[known].mean(), 0.0)
+    return centred / max(float(centred[known].std()), 1e-12)
+
+
+def _towards(score: Array, mean: Array) -> Array:
+    return score if float(score @ mean) >= 0 else -score

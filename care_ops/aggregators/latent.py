@@ -1,0 +1,144 @@
+"""One latent variable behind all judges: a common factor, latent classes, the mean of declared families.
+
+Belongs here: aggregators that take judges as independent given quality. Does not: the models themselves
+(``factor_analysis``, ``latent_classes``), confounders (``care_svd``, ``care_tensor``, ``care``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from care_ops import factor_analysis, latent_classes
+from care_ops.aggregators.base import Aggregate, Problem, unit_weights
+from care_ops.calibration import to_panel_scale
+from care_ops.errors import FitError
+from care_ops.moments import accumulate, shrink
+
+Array = NDArray[np.float64]
+
+_CLASSES = 3
+
+
+class FactorAnalysis:
+    """``factor_analysis``: E[f | scores present] of one common factor of the normal scores."""
+
+    name = "factor_analysis"
+    scale_free = True
+    uses_labels = False
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Fit; raises ``FitError`` below three judges or ten items."""
+        with threadpool_limits(limits=1, user_api="blas"):
+            latent, weights = one_factor(problem)
+        estimate, _, _ = to_panel_scale(latent, problem.panel_mean)
+        details = {"scale": "location and spread of the panel mean"}
+        return Aggregate(
+            self.name,
+            estimate,
+            threshold=problem.cut,
+            weights=unit_weights(weights),
+            latent=latent,
+            details=details,
+        )
+
+
+class Families:
+    """``families``: the mean of the declared families' means of standardised scores."""
+
+    name = "families"
+    scale_free = True
+    uses_labels = False
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Average; raises ``FitError`` where a judge does not vary."""
+        problem.moments.correlation(problem.scores.judges)
+        latent = family_mean(problem.standardised, problem.scores.judges, problem.scores.families)
+        estimate, _, _ = to_panel_scale(latent, problem.panel_mean)
+        details = {"scale": "location and spread of the panel mean"}
+        return Aggregate(self.name, estimate, threshold=problem.cut, latent=latent, details=details)
+
+
+class LatentClassAnalysis:
+    """``latent_classes``: three classes of items in which judges answer independently, in the order of a factor.
+
+    The estimate is the expected place of an item's class. Its posterior is not printed as a probability: judges
+    are not independent, and it is far too sure of itself.
+    """
+
+    name = "latent_classes"
+    scale_free = True
+    uses_labels = False
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Fit from classes of equal size along one common factor."""
+        with threadpool_limits(limits=1, user_api="blas"):
+            factor, _ = one_factor(problem)
+            known = ~np.isnan(factor)
+            score = np.where(known, factor, 0.0)
+            start = latent_classes.by_rank(score, _CLASSES)
+            model = latent_classes.fit(latent_classes.grades(problem.scores.values), start)
+        place = model.posterior.T @ score / model.posterior.sum(axis=0)
+        latent = np.where(known, model.posterior @ place, np.nan)
+        estimate, _, _ = to_panel_scale(latent, problem.panel_mean)
+        details = {
+            "classes": model.weights.tolist(),
+            "converged": model.converged,
+            "scale": "location and spread of the panel mean",
+        }
+        return Aggregate(self.name, estimate, threshold=problem.cut, latent=latent, details=details)
+
+
+def one_factor(problem: Problem) -> tuple[Array, Array]:
+    """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,)."""
+    normal, correlation = normal_correlation(problem)
+    model = factor_analysis.fit(correlation, 1)
+    score = factor_analysis.factor_scores(model, normal)[:, 0]
+    weights = model.loadings[:, 0] / model.uniqueness
+    mean = row_mean(problem.standardised)
+    known = ~np.isnan(mean)
+    sign = 1.0 if float(score[known] @ mean[known]) >= 0 else -1.0
+    return np.where(known, sign * score, np.nan), sign * weights
+
+
+def normal_correlation(problem: Problem) -> tuple[Array, Array]:
+    """Normal scores, (n, p), and their shrunk correlation, (p, p).
+
+    Raises
+    ------
+    FitError
+        Fewer than three judges or ten items, or a judge that does not vary.
+    """
+    n, p = problem.scores.shape
+    if p < 3 or n < 10:
+        raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
+    problem.moments.correlation(problem.scores.judges)
+    normal = factor_analysis.normal_scores(problem.scores.values)
+    return normal, shrink(accumulate(normal).correlation(problem.scores.judges), n)[0]
+
+
+def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:
+    """Mean over the families of the mean of their judges, over the scores present, shape (n,); NaN where none is.
+
+    Parameters
+    ----------
+    standardised : (n, p) array
+        NaN is missing.
+    judges : sequence of p str
+    families : mapping judge -> family
+        A judge without one is a family of its own.
+    """
+    members: dict[str, list[int]] = {}
+    for j, judge in enumerate(judges):
+        members.setdefault(families.get(judge) or f"\0{judge}", []).append(j)
+    return row_mean(np.column_stack([row_mean(standardised[:, m]) for m in members.values()]))
+
+
+def row_mean(values: Array) -> Array:
+    """Mean by row over what is present, NaN where nothing is."""
+    present = ~np.isnan(values)
+    count = present.sum(axis=1)
+    return np.where(count > 0, np.where(present, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)

@@ -1,0 +1,151 @@
+"""Common factors of normal scores: the classical model of judges that share something.
+
+Belongs here: maximum-likelihood factor analysis of a correlation matrix, the number of factors, oblique
+rotation, factor scores of items with missing scores. Does not: sparse + low-rank structure (``structure``,
+``factors``), in which judges may also depend on one another directly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+Array = NDArray[np.float64]
+
+LEAST_UNIQUENESS = 0.02
+"""Of a judge's variance of one: keeps a judge from becoming the factor (a Heywood case)."""
+
+
+@dataclass(frozen=True)
+class FactorModel:
+    """z = loadings f + e, with Var f = factor_correlation and Var e = diag(uniqueness).
+
+    Attributes
+    ----------
+    loadings : (p, k) array
+        Pattern coefficients.
+    uniqueness : (p,) array
+    factor_correlation : (k, k) array
+        The identity before rotation.
+    converged : bool
+    """
+
+    loadings: Array
+    uniqueness: Array
+    factor_correlation: Array
+    converged: bool
+
+
+def normal_scores(values: Array) -> Array:
+    """Each judge's scores by rank as quantiles of the standard normal, ties averaged; NaN stays (van der Waerden).
+
+    Parameters
+    ----------
+    values : (n, p) array
+    """
+    out = np.full(values.shape, np.nan)
+    for j, column in enumerate(values.T):
+        known = ~np.isnan(column)
+        out[known, j] = ndtri((rankdata(column[known]) - 0.5) / max(int(known.sum()), 1))
+    sd = np.sqrt(np.nanmean((out - np.nanmean(out, axis=0)) ** 2, axis=0))
+    return out / np.where(sd > 0, sd, 1.0)
+
+
+def fit(correlation: Array, factors: int, *, tolerance: float = 1e-8, max_iterations: int = 5_000) -> FactorModel:
+    """Maximum likelihood by EM (Rubin and Thayer, Psychometrika 1982), from principal axes.
+
+    Parameters
+    ----------
+    correlation : (p, p) array, positive definite
+    factors : int
+        k, less than p.
+    """
+    values, vectors = np.linalg.eigh(correlation)
+    top = np.maximum(values[::-1][:factors], 1e-6)
+    loadings = vectors[:, ::-1][:, :factors] * np.sqrt(top) * 0.9
+    uniqueness = np.clip(1.0 - np.sum(loadings**2, axis=1), LEAST_UNIQUENESS, 1.0)
+    identity, change, iteration = np.eye(factors), np.inf, 0
+    while change > tolerance and iteration < max_iterations:
+        iteration += 1
+        weighted = loadings / uniqueness[:, None]
+        posterior = np.linalg.inv(identity + loadings.T @ weighted)
+        beta = posterior @ weighted.T
+        shared = correlation @ beta.T
+        following = shared @ np.linalg.inv(posterior + beta @ shared)
+        residual = np.clip(1.0 - np.sum(following * shared, axis=1), LEAST_UNIQUENESS, 1.0)
+        change = float(max(np.abs(following - loadings).max(), np.abs(residual - uniqueness).max()))
+        loadings, uniqueness = following, residual
+    return FactorModel(loadings, uniqueness, identity, change <= tolerance)
+
+
+def factor_scores(model: FactorModel, standardised: Array) -> Array:
+    """E[f | scores present] (Thomson's regression scores), shape (n, k); 0, the mean, where none is present.
+
+    Parameters
+    ----------
+    standardised : (n, p) array
+        NaN is missing.
+    """
+    present = ~np.isnan(standardised)
+    weighted = model.loadings / model.uniqueness[:, None]
+    information = np.einsum("np,pa,pb->nab", present.astype(float), model.loadings, weighted, optimize=True)
+    right = np.where(present, standardised, 0.0) @ weighted
+    prior = np.linalg.inv(model.factor_correlation)
+    return np.linalg.solve(prior + information, right[:, :, None])[:, :, 0]
+
+
+def number_of_factors(correlation: Array, n: int) -> int:
+    """Eigenvalues that judges without anything in common would not reach; at least one, less than half of p.
+
+    The limit is the upper edge of the Marchenko-Pastur law, (1 + sqrt(p / n))^2: parallel analysis for many
+    judges, without drawing (Dobriban, "Permutation methods for factor analysis and PCA", 2020).
+
+    Parameters
+    ----------
+    correlation : (p, p) array
+    n : int
+        Items behind it.
+    """
+    p = len(correlation)
+    above = int((np.linalg.eigvalsh(correlation) > (1.0 + np.sqrt(p / n)) ** 2).sum())
+    return max(1, min(above, (p - 1) // 2))
+
+
+def oblimin(model: FactorModel, *, tolerance: float = 1e-6, max_iterations: int = 2_000) -> FactorModel:
+    """Direct quartimin rotation by gradient projection (Bernaards and Jennrich, 2005); factors may correlate."""
+    a, k = model.loadings, model.loadings.shape[1]
+    if k == 1:
+        return model
+    turn, step = np.eye(k), 1.0
+    others = np.ones((k, k)) - np.eye(k)
+
+    def pattern(t: Array) -> Array:
+        return a @ np.linalg.inv(t).T
+
+    def value(t: Array) -> tuple[float, Array]:
+        squares = pattern(t) ** 2
+        return 0.25 * float(np.sum(squares * (squares @ others))), squares
+
+    current, squares = value(turn)
+    projected, iteration = np.full((k, k), np.inf), 0
+    while float(np.linalg.norm(projected)) > tolerance and iteration < max_iterations:
+        iteration += 1
+        loadings = pattern(turn)
+        gradient = -(loadings.T @ (loadings * (squares @ others)) @ np.linalg.inv(turn)).T
+        projected = gradient - turn * np.sum(turn * gradient, axis=0)
+        size = float(np.sum(projected**2))
+        step *= 2.0
+        while True:
+            trial = turn - step * projected
+            trial = trial / np.linalg.norm(trial, axis=0)
+            following, moved = value(trial)
+            if following < current - 0.5 * size * step or step < 1e-12:
+                break
+            step /= 2.0
+        turn, current, squares = trial, following, moved
+    rotated = FactorModel(pattern(turn), model.uniqueness, turn.T @ turn, iteration < max_iterations)
+    return rotated if np.isfinite(rotated.loadings).all() else model

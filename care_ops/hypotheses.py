@@ -1,0 +1,118 @@
+"""A few labels among several defensible answers: a mixture of hypotheses, weighed by evidence.
+
+Each hypothesis says that quality follows one score. Given it, labels are a Gaussian process: a slope on that
+score, a departure along the judges' common factors, a small one along single judges, and noise. The answer is
+the posterior mean over hypotheses and over a grid of scales, so that nothing is chosen and little is risked.
+
+Belongs here: the mixture. Does not: which hypotheses there are (``aggregators.care``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+SLOPE, SLOPE_SD = 0.6, 0.2
+"""Prior of the correlation between a defensible answer and a label."""
+
+DEPARTURES = (0.0, 0.2, 0.4)
+"""Standard deviations, in those of the label, of the departure along factors and along judges."""
+
+NOISES = (0.4, 0.6, 0.9)
+
+_FLAT = 10.0
+"""Variance of the intercept: no opinion about where the labels lie."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """Quality follows ``score``.
+
+    Attributes
+    ----------
+    name : str
+    score : (n,) array
+        Mean 0 and variance 1 over the items.
+    prior : float
+    """
+
+    name: str
+    score: Array
+    prior: float
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What the labels say.
+
+    Attributes
+    ----------
+    latent : (n,) array
+        Posterior mean of quality in standard deviations of the labels, around theirs.
+    weights : dict name -> float
+        Posterior probability of each hypothesis; they add to one.
+    """
+
+    latent: Array
+    weights: dict[str, float]
+
+
+def settle(
+    hypotheses: list[Hypothesis],
+    factors: Array,
+    judges: Array,
+    rows: NDArray[np.intp],
+    labels: Array,
+    *,
+    slope: float = SLOPE,
+    departures: tuple[float, ...] = DEPARTURES,
+) -> Settled | None:
+    """Posterior mean of quality given some labels; None where the labels do not differ.
+
+    Parameters
+    ----------
+    hypotheses : list of Hypothesis
+    factors : (n, k) array
+        Factor scores, columns of variance one.
+    judges : (n, p) array
+        Standardised scores, missing ones as 0.
+    rows : (m,) array of int
+        Labelled items.
+    labels : (m,) array
+    slope, departures
+        Priors; see ``SLOPE`` and ``DEPARTURES``.
+    """
+    if len(labels) < 2 or np.ptp(labels) == 0:
+        return None
+    y = (labels - labels.mean()) / labels.std(ddof=1)
+    factors, judges = factors / np.sqrt(factors.shape[1]), judges / np.sqrt(judges.shape[1])
+    at_factors, at_judges = factors[rows], judges[rows]
+    kernel_factors, kernel_judges = at_factors @ at_factors.T, at_judges @ at_judges.T
+    logs: list[float] = []
+    slopes: list[float] = []
+    along_factors: list[Array] = []
+    along_judges: list[Array] = []
+    for of_factors, of_judges, noise in itertools.product(departures, departures, NOISES):
+        shared = of_factors**2 * kernel_factors + of_judges**2 * kernel_judges + noise**2 * np.eye(len(y)) + _FLAT
+        for hypothesis in hypotheses:
+            s = hypothesis.score[rows]
+            lower = np.linalg.cholesky(shared + SLOPE_SD**2 * np.outer(s, s))
+            whitened = np.linalg.solve(lower, y - slope * s)
+            dual = np.linalg.solve(lower.T, whitened)
+            evidence = -0.5 * float(whitened @ whitened) - float(np.log(np.diag(lower)).sum())
+            logs.append(float(np.log(hypothesis.prior)) + evidence)
+            slopes.append(slope + SLOPE_SD**2 * float(s @ dual))
+            along_factors.append(of_factors**2 * (at_factors.T @ dual))
+            along_judges.append(of_judges**2 * (at_judges.T @ dual))
+    weight = np.exp(np.array(logs) - max(logs))
+    weight = weight / weight.sum()
+    latent = factors @ (weight @ np.array(along_factors)) + judges @ (weight @ np.array(along_judges))
+    weight, by_grid = weight.reshape(-1, len(hypotheses)), np.array(slopes).reshape(-1, len(hypotheses))
+    for k, hypothesis in enumerate(hypotheses):
+        latent = latent + float(weight[:, k] @ by_grid[:, k]) * hypothesis.score
+    return Settled(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)})

@@ -1,0 +1,205 @@
+"""``care``: safe where a panel is ambiguous, sharper where it is clear, settled by anchors."""
+
+import numpy as np
+import pytest
+
+from care_ops import factor_analysis, latent_classes
+from care_ops.aggregators.care import family_mean
+from care_ops.anchors import Anchors
+from care_ops.config import AGGREGATORS, FitConfig
+from care_ops.fit import fit_panel
+from care_ops.hypotheses import DEPARTURES, NOISES, SLOPE, SLOPE_SD, Hypothesis, settle
+from care_ops.scores import ScoreMatrix
+from tests.conftest import matrix
+
+
+def care(scores: ScoreMatrix, anchors: Anchors | None = None, **options):
+    config = FitConfig(aggregators=("care",), **options)
+    return fit_panel(scores, config, anchors or Anchors({})).aggregates["care"]
+
+
+def clear_panel(rng: np.random.Generator, n: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
+    """Judges of very different accuracy."""
+    quality = rng.normal(size=n)
+    noise = np.linspace(0.3, 3.0, 10)
+    return quality, quality[:, None] + noise * rng.normal(size=(n, 10))
+
+
+def test_on_a_clear_panel_it_weighs_judges_and_gains_over_the_mean(rng):
+    quality, x = clear_panel(rng)
+    found = fit_panel(matrix(x), FitConfig(aggregators=("care", "avg"))).aggregates
+    gain = np.corrcoef(found["care"].estimate, quality)[0, 1] - np.corrcoef(found["avg"].estimate, quality)[0, 1]
+    assert found["care"].details["share_of_factor"] > 0.3
+    assert gain > 0.02
+
+
+def test_a_declared_family_that_repeats_itself_speaks_once(rng):
+    """Eight copies of one judge with its own error, four judges of independent ones."""
+    n = 3_000
+    quality, echo = rng.normal(size=(2, n))
+    repeated = quality[:, None] * 0.5 + echo[:, None] + 0.2 * rng.normal(size=(n, 8))
+    others = quality[:, None] + rng.normal(size=(n, 4))
+    x = np.column_stack([repeated, others])
+    families = {f"j{k:03d}": "echo" for k in range(8)}
+    declared, undeclared = care(matrix(x, **families)), care(matrix(x))
+    assert np.corrcoef(declared.estimate, quality)[0, 1] > np.corrcoef(undeclared.estimate, quality)[0, 1] + 0.15
+    assert declared.details["families"] == 5
+    assert declared.details["ambiguous"]
+
+
+def test_family_mean_is_a_mean_of_means_over_what_is_present():
+    z = np.array([[1.0, 3.0, 10.0], [np.nan, 4.0, np.nan], [np.nan, np.nan, np.nan]])
+    found = family_mean(z, ("a", "b", "c"), {"a": "f", "b": "f"})
+    np.testing.assert_array_equal(found, [6.0, 4.0, np.nan])
+
+
+def led_by_a_confounder(rng: np.random.Generator, n: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
+    """Four judges right about Q at 75 %, eight that follow C at 85 %."""
+    quality, confounder = rng.random((2, n)) < 0.5
+    right = np.where(rng.random((n, 4)) < 0.75, quality[:, None], ~quality[:, None])
+    driven = np.where(rng.random((n, 8)) < 0.85, confounder[:, None], ~confounder[:, None])
+    return quality.astype(float), np.column_stack([right, driven]).astype(float)
+
+
+def test_a_panel_led_by_a_confounder_is_settled_by_ten_anchors(rng):
+    """AUC for Q: without labels nobody knows; with ten random labels, the median of forty draws."""
+    quality, x = led_by_a_confounder(rng)
+    scores = matrix(x)
+    config = FitConfig(aggregators=AGGREGATORS, cut=0.5)
+    blind = fit_panel(scores, config).aggregates
+    order = {name: auc(a.estimate, quality) for name, a in blind.items()}
+    decided = {name: np.mean((a.estimate > a.threshold) == (quality > 0.5)) for name, a in blind.items()}
+    settled, right = [], []
+    for _ in range(40):
+        chosen = rng.choice(len(quality), 10, replace=False)
+        anchors = Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen})
+        estimate = care(scores, anchors, cut=0.5).estimate
+        settled.append(auc(estimate, quality))
+        right.append(np.mean((estimate > 0.5) == (quality > 0.5)))
+    print(f"\nled by a confounder, AUC {shown(order)}, accuracy {shown(decided)}")
+    print(f"care with 10 anchors: AUC {np.median(settled):.3f}, accuracy {np.median(right):.3f} (medians of 40 draws)")
+    assert max(decided.values()) < 0.65
+    assert blind["care"].details["factors"] == 2
+    assert blind["care"].details["ambiguous"]
+    assert np.median(settled) >= 0.70
+    assert np.median(right) >= 0.70
+
+
+def shown(figures: dict) -> dict:
+    return {name: round(float(figure), 3) for name, figure in figures.items()}
+
+
+def auc(estimate: np.ndarray, truth: np.ndarray) -> float:
+    from scipy.stats import rankdata
+
+    ranks, positive = rankdata(estimate), truth > 0.5
+    p, n = positive.sum(), (~positive).sum()
+    return float((ranks[positive].sum() - p * (p + 1) / 2) / (p * n))
+
+
+def test_labels_that_do_not_differ_change_nothing(rng):
+    _, x = clear_panel(rng, 300)
+    scores = matrix(x)
+    anchors = Anchors({scores.item_ids[i]: 1.0 for i in range(5)})
+    np.testing.assert_array_equal(care(scores, anchors).estimate, care(scores).estimate)
+
+
+def test_the_scale_of_the_labels_does_not_matter(rng):
+    quality, x = clear_panel(rng, 300)
+    scores = matrix(x)
+    one = care(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in range(12)})).latent
+    other = care(scores, Anchors({scores.item_ids[i]: float(3 * quality[i] + 50) for i in range(12)})).latent
+    np.testing.assert_allclose(other, one, atol=1e-9)
+
+
+def test_settling_is_the_posterior_of_the_joint_gaussian(rng):
+    """One hypothesis, one scale: the posterior mean by conditioning the joint covariance of all items."""
+    n, rows = 30, np.array([1, 4, 9, 16, 25])
+    score, factors, judges = rng.normal(size=n), rng.normal(size=(n, 2)), rng.normal(size=(n, 3))
+    labels = rng.normal(size=5)
+    total, evidence = np.zeros(n), []
+    answers = []
+    y = (labels - labels.mean()) / labels.std(ddof=1)
+    for a in DEPARTURES:
+        for b in DEPARTURES:
+            for noise in NOISES:
+                k = a**2 * factors @ factors.T / 2 + b**2 * judges @ judges.T / 3 + SLOPE_SD**2 * np.outer(score, score)
+                here = k[np.ix_(rows, rows)] + noise**2 * np.eye(5) + 10.0
+                residual = y - SLOPE * score[rows]
+                inverse = np.linalg.inv(here)
+                answers.append(SLOPE * score + k[:, rows] @ inverse @ residual)
+                evidence.append(-0.5 * residual @ inverse @ residual - 0.5 * np.linalg.slogdet(here)[1])
+    weight = np.exp(np.array(evidence) - max(evidence))
+    total = (weight / weight.sum()) @ np.array(answers)
+    found = settle([Hypothesis("only", score, 1.0)], factors, judges, rows, labels)
+    assert found is not None
+    np.testing.assert_allclose(found.latent, total, atol=1e-9)
+    assert found.weights == {"only": pytest.approx(1.0)}
+
+
+def test_one_factor_of_an_exact_model_is_found():
+    loadings = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
+    correlation = np.outer(loadings, loadings) + np.diag(1 - loadings**2)
+    found = factor_analysis.fit(correlation, 1, tolerance=1e-12, max_iterations=50_000)
+    np.testing.assert_allclose(np.abs(found.loadings[:, 0]), loadings, atol=1e-6)
+    np.testing.assert_allclose(found.uniqueness, 1 - loadings**2, atol=1e-6)
+
+
+def test_factor_scores_are_the_conditional_mean_also_with_holes(rng):
+    loadings = rng.uniform(0.3, 0.8, (6, 2)) * [[1, 1]] * 3 + 0.0
+    model = factor_analysis.FactorModel(loadings[:6] * 0.5, np.full(6, 0.5), np.array([[1.0, 0.3], [0.3, 1.0]]), True)
+    z = np.where(rng.random((20, 6)) < 0.3, np.nan, rng.normal(size=(20, 6)))
+    found = factor_analysis.factor_scores(model, z)
+    for row, got in zip(z, found, strict=True):
+        seen = ~np.isnan(row)
+        a = model.loadings[seen]
+        covariance = a @ model.factor_correlation @ a.T + np.diag(model.uniqueness[seen])
+        np.testing.assert_allclose(
+            got, model.factor_correlation @ a.T @ np.linalg.solve(covariance, row[seen]), atol=1e-9
+        )
+
+
+def test_oblimin_finds_simple_structure_and_the_number_of_factors(rng):
+    simple = np.zeros((12, 3))
+    for k in range(3):
+        simple[4 * k : 4 * k + 4, k] = rng.uniform(0.6, 0.9, 4)
+    phi = np.array([[1.0, 0.3, 0.2], [0.3, 1.0, 0.1], [0.2, 0.1, 1.0]])
+    correlation = simple @ phi @ simple.T
+    correlation += np.diag(1 - np.diag(correlation))
+    assert factor_analysis.number_of_factors(correlation, 10_000) == 3
+    assert factor_analysis.number_of_factors(np.corrcoef(rng.normal(size=(12, 500))), 500) == 1
+    found = factor_analysis.oblimin(factor_analysis.fit(correlation, 3, tolerance=1e-12, max_iterations=50_000))
+    order = np.argmax(np.abs(found.loadings.T @ simple), axis=0)
+    aligned = found.loadings[:, order] * np.sign(np.sum(found.loadings[:, order] * simple, axis=0))
+    np.testing.assert_allclose(aligned, simple, atol=1e-3)
+
+
+def test_latent_classes_climb_and_find_planted_ones(rng):
+    classes = rng.integers(0, 3, 3_000)
+    answers = np.clip(classes[:, None] * 2 + rng.integers(-1, 2, (3_000, 8)), 0, 5)
+    answers[rng.random(answers.shape) < 0.1] = -1
+    noisy = classes + rng.normal(scale=1.0, size=3_000)
+    start = latent_classes.by_rank(noisy, 3)
+    steps = [
+        latent_classes.fit(answers, start, tolerance=-np.inf, max_iterations=k).log_likelihood for k in range(1, 8)
+    ]
+    assert (np.diff(steps) > -1e-9).all()
+    found = latent_classes.fit(answers, start)
+    assert found.converged
+    assert np.mean(found.posterior.argmax(axis=1) == classes) > 0.99
+
+
+def test_grades_keep_few_levels_and_bin_many(rng):
+    few = latent_classes.grades(np.array([[2.0], [5.0], [np.nan], [2.0]]))
+    assert few[:, 0].tolist() == [0, 1, -1, 0]
+    many = latent_classes.grades(rng.normal(size=(1_000, 1)))
+    assert np.bincount(many[:, 0]).tolist() == [100] * 10
+
+
+def test_the_median_is_the_median_of_what_is_present(rng):
+    x = np.where(rng.random((200, 7)) < 0.3, np.nan, rng.integers(0, 5, (200, 7)).astype(float))
+    x[3] = np.nan
+    found = fit_panel(matrix(x), FitConfig(aggregators=("median",))).aggregates["median"].estimate
+    known = ~np.isnan(x).all(axis=1)
+    np.testing.assert_array_equal(found[known], np.nanmedian(x[known], axis=1))
+    assert np.isnan(found[3])
