@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test lint format bench bench-panels pictures lock clean
+.PHONY: run test lint format bench bench-panels bench-truth pictures lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -40,6 +40,9 @@ bench: $(VENV)/.dev ## ours against rivals; figures go to docs/performance.md
 
 bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_DATA_DIR
 	$(BIN)/python -m benchmarks.study_care_svd
+
+bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without labels; needs CARE_DATA_DIR
+	$(BIN)/python -m benchmarks.study_truth
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 	$(BIN)/python docs/pictures.py $(DEMO)

@@ -124,8 +124,9 @@ class Workspace:
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
     def fit_config(self, testset: str) -> FitConfig:
-        """The fit settings with the test set's own cut."""
-        return replace(self.fit, cut=self.testset(testset).cut)
+        """The fit settings with the test set's own cut and scale."""
+        spec = self.testset(testset)
+        return replace(self.fit, cut=spec.cut, scale=spec.scale)
 
     def anchors_of(self, testset: str) -> Anchors:
         """Labels that a fit of this test set may see."""

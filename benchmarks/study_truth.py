@@ -27,13 +27,15 @@ from care_ops.hypotheses import DEPARTURES, SLOPE, settle
 from care_ops.metrics import evaluate
 from care_ops.moments import accumulate
 from care_ops.quality import check_panel
+from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
 
 ANCHORS = (5, 10, 20, 50)
 DRAWS = 100
 CUTS = {"care_civilcomments": 4.5}
-GATES = (0.8, 0.85, 0.9, 0.925, 0.95, 0.975)
+SCALES = {"care_asset": (0.0, 100.0), "care_civilcomments": (0.0, 9.0), "hanna": (1.0, 5.0), "frank": None}
+GATES = (0.85, 0.9, 0.925, 0.95, 0.975)
 SETTINGS = tuple((slope, wide) for slope in (0.4, 0.6) for wide in ((0.0, 0.2, 0.4), (0.0, 0.3, 0.6), (0.0, 0.1, 0.2)))
 
 
@@ -57,7 +59,11 @@ def prepare(view: View) -> Panel:
     scores = scores.canonical()
     view = View(view.family, view.name, scores, view.gold[order], view.units[order], view.binary)
     moments = accumulate(scores.values)
-    config = FitConfig(aggregators=AGGREGATORS, cut=CUTS.get(view.family, 0.5 if view.binary else None))
+    config = FitConfig(
+        aggregators=AGGREGATORS,
+        cut=CUTS.get(view.family, 0.5 if view.binary else None),
+        scale=SCALES.get(view.family, (0.0, 1.0)),
+    )
     structure, _, _ = try_structure(moments, config.structure, scores.judges)
     rng = np.random.default_rng(int(scores.fingerprint()[:16], 16))
     return Panel(view, Problem(scores, moments, structure, rng, config))
@@ -130,6 +136,20 @@ def interval(panel: Panel, estimate: Array, resamples: int = 500) -> tuple[float
     return float(low), float(high)
 
 
+def redeclared(view: View, how: str) -> View:
+    """The view with LLMBar's families declared another way: by model, base model or vendor; or none at all."""
+
+    def family(judge: str) -> str:
+        model = judge.split("/")[0]
+        if view.family != "llmbar" or how == "base model":
+            return view.scores.families[judge]
+        return "openai" if how == "vendor" and "GPT" in model else model
+
+    families = {} if how == "none" else {j: family(j) for j in view.scores.judges}
+    scores = ScoreMatrix(view.scores.values, view.scores.item_ids, view.scores.judges, families)
+    return View(view.family, view.name, scores, view.gold, view.units, view.binary)
+
+
 def left_out(
     panels: Sequence[Panel], results: Mapping[object, Mapping[str, float]], score: Mapping[str, object]
 ) -> dict[str, float]:
@@ -172,6 +192,9 @@ def _main() -> None:
     line("`care`, its constant left out", left_out(panels, gates, score))
     for gate, found in gates.items():
         line(f"`care`, constant {gate:g}", found)
+    for how in ("model", "vendor", "none"):
+        other = [prepare(redeclared(p.view, how)) for p in panels]
+        line(f"`care`, families declared: {how}", {p.name: p.view.measure(defensible(p.problem).latent) for p in other})
     print("\n## By view, without labels: order\n")
     print("| view | judges | " + " | ".join(f"`{a}`" for a in AGGREGATORS) + " | ridge | care − avg, 90 % |")
     print("|---" * (len(AGGREGATORS) + 4) + "|")
@@ -187,9 +210,7 @@ def _main() -> None:
     print("| view | " + " | ".join(f"`{a}`" for a in AGGREGATORS) + " |\n" + "|---" * (len(AGGREGATORS) + 1) + "|")
     for p in panels:
         gold = p.view.gold
-        scale = (float(np.nanmin(gold)), float(np.nanmax(gold))) if not p.view.binary else None
-        if p.view.family in ("care_asset", "hanna"):
-            scale = (0.0, 100.0) if p.view.family == "care_asset" else (1.0, 5.0)
+        scale = p.problem.config.scale or (float(gold.min()), float(gold.max()))
         cells: list[str] = []
         for name in AGGREGATORS:
             estimate = estimates[p.name][name]

@@ -86,6 +86,9 @@ class FitConfig:
         Some of ``AGGREGATORS``.
     cut : float, optional
         Scores above it are votes for Q = 1.
+    scale : (low, high), optional
+        The scale that all judges share, where one is declared: then ``care`` averages scores as they are, else
+        standardised ones.
     structure : StructureConfig
     quality : {"leading", "balance"}
         How ``care_svd`` names the quality factor without anchors; see ``factors``.
@@ -101,6 +104,7 @@ class FitConfig:
 
     aggregators: tuple[str, ...] = DEFAULT_AGGREGATORS
     cut: float | None = None
+    scale: tuple[float, float] | None = None
     structure: StructureConfig = field(default_factory=StructureConfig)
     quality: Literal["leading", "balance"] = "leading"
     subtract_confounders: bool = False

@@ -23,8 +23,11 @@ from care_ops.hypotheses import Hypothesis, settle
 
 Array = NDArray[np.float64]
 
-AMBIGUOUS_BELOW = 0.9
+SAFE_BELOW = 0.95
 """Correlation of the two defensible answers at and below which the one that families give is taken alone."""
+
+_AMBIGUOUS_BELOW = 0.9
+"""And below which the panel is called ambiguous."""
 
 _RIVAL_BELOW = 0.5
 """Correlation with the answer below which a factor that several judges follow is another answer."""
@@ -65,9 +68,10 @@ class Care:
     """Two defensible answers, and how far they agree.
 
     The safe one is the mean of the declared families' means (of the judges, where no two share a family): a
-    family that fills half of the panel speaks once. The sharp one is a single common factor of the normal
+    family that fills half of the panel speaks once. Scores are averaged as they are where the judges share a
+    declared scale, else standardised. The sharp one is a single common factor of the normal
     scores, which weighs judges by how well they fit in. Where the two agree perfectly the factor is taken,
-    where their correlation is at most ``AMBIGUOUS_BELOW`` the safe one, between them a mixture in proportion:
+    where their correlation is at most ``SAFE_BELOW`` the safe one, between them a mixture in proportion:
     a factor that reorders the items may be a bias that many judges share. Anchors turn it into a mixture of
     hypotheses (``hypotheses.settle``), with the plain mean and each oblique factor among them.
     """
@@ -89,7 +93,7 @@ class Care:
             "agreement": answers.agreement,
             "factors": candidates.factors.shape[1],
             "rival": candidates.alike,
-            "ambiguous": answers.agreement < AMBIGUOUS_BELOW or candidates.rivalled,
+            "ambiguous": answers.agreement < _AMBIGUOUS_BELOW or candidates.rivalled,
             "share_of_factor": answers.share,
             "families": len({problem.scores.families.get(j) or f"\0{j}" for j in problem.scores.judges}),
             "label_first": label_first(problem.scores.item_ids, answers, candidates),
@@ -117,7 +121,7 @@ class Care:
         )
 
 
-def defensible(problem: Problem, ambiguous_below: float = AMBIGUOUS_BELOW) -> Defensible:
+def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     """What can be said without a label.
 
     Raises
@@ -126,12 +130,13 @@ def defensible(problem: Problem, ambiguous_below: float = AMBIGUOUS_BELOW) -> De
         Fewer than three judges or ten items, or a judge that does not vary.
     """
     factor, _ = one_factor(problem)
-    average = row_mean(problem.standardised)
+    comparable = problem.standardised if problem.config.scale is None else problem.scores.values
+    average = row_mean(comparable)
     known = ~np.isnan(average)
     mean, factor = _unit(average, known), _unit(factor, known)
-    families = _unit(family_mean(problem.standardised, problem.scores.judges, problem.scores.families), known)
+    families = _unit(family_mean(comparable, problem.scores.judges, problem.scores.families), known)
     agreement = float(families[known] @ factor[known]) / int(known.sum())
-    share = float(np.clip((agreement - ambiguous_below) / (1.0 - ambiguous_below), 0.0, 1.0))
+    share = float(np.clip((agreement - safe_below) / (1.0 - safe_below), 0.0, 1.0))
     latent = _unit(share * factor + (1.0 - share) * families, known)
     return Defensible(mean, families, factor, latent, agreement, share, known)
 

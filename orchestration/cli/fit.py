@@ -55,7 +55,7 @@ def fit(
     records = _read_items(items, matrix) if items else {}
     seen = Anchors(read_labels(anchors)) if anchors else NO_ANCHORS
     seen.rows(matrix.item_ids)
-    config = FitConfig(cut=cut, seed=seed)
+    config = FitConfig(cut=cut, scale=scale, seed=seed)
     checks = check_panel(matrix, AdmissionRule(admit="all" if admit == "all" else "rule"), out_of_range=out_of_range)
     admitted = [check.judge for check in checks if check.admitted]
     if len(admitted) < 2:

@@ -47,8 +47,8 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     assert {p.name for p in out.iterdir()} == names
     aggregates = pq.read_table(out / "aggregates.parquet")
     assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality"]
-    assert aggregates.num_rows == 60 * 5
-    assert aggregates.column("p_quality").null_count == 300, "no method here gives a calibrated probability"
+    assert aggregates.num_rows == 60 * 6
+    assert aggregates.column("p_quality").null_count == 360, "no method here gives a calibrated probability"
     judges = pq.read_table(out / "judges.parquet")
     assert judges.column_names == ["judge", "aggregator", "weight", "lo", "hi", "loadings", "flags"]
     assert judges.column("lo").null_count == judges.num_rows
@@ -60,7 +60,7 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     # two items share a split unit: three labels leave out four items
     assert {e["n"] for e in fit["evaluation"].values()} == {56}
     table = json.loads(result.stdout)
-    assert [row["labels"] for row in table] == [0, 0, 0, 3, 3]
+    assert [row["labels"] for row in table] == [3, 0, 0, 0, 3, 3]
 
 
 def test_fit_votes_by_the_cut(tmp_path, scores):

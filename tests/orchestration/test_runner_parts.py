@@ -91,5 +91,5 @@ def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path)
         "SELECT f.aggregator, f.labels_used, e.n FROM latest_fits f JOIN evaluations e USING (fit_id) ORDER BY ALL",
     )
     used = {name: labels for name, labels, _ in rows}
-    assert used == {"avg": 0, "mv": 0, "uws": 0, "care_svd": 4, "care_tensor": 4}
+    assert used == {"care": 4, "avg": 0, "mv": 0, "uws": 0, "care_svd": 4, "care_tensor": 4}
     assert {n for *_, n in rows} == {36}, "the same items for everybody"
