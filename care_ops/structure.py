@@ -9,7 +9,7 @@ observable precision Theta = K_JJ - K_JH K_HH^{-1} K_HJ:
 
 each plus ``lambda_s ||S||_1 + lambda_l tr L`` subject to L >= 0 and, where asked, R >= 0. The solver is
 consensus ADMM, whose blocks all have closed forms (Ma, Xue and Zou, Neural Computation 2013), stopped by
-the duality gap rather than by how little it moved.
+the duality gap, once the objective has settled, rather than by how little the iterates moved.
 
 Belongs here: the losses, their conjugates, the solver, the certificate. Does not: what the factors of
 L mean (``factors``), or which penalty to choose for a panel (``aggregators.care_svd``).
@@ -36,6 +36,10 @@ _START_RHO = 0.01
 _CHECK_EVERY = 10
 _PATIENCE = 1.3
 _OUTSIDE = 3
+_SETTLED = 3e-3
+"""Of the tolerance: how little the objective may still move between checks. The gap alone is met while the
+objective still falls where the dual is ahead of it."""
+
 _TINY = 1e-300
 _TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
 
@@ -263,7 +267,7 @@ class _Consensus:
         self.penalty, self.lambda_l = penalty, lambda_l
 
     def run(self, tolerance: float, limit: int) -> tuple[Matrix, Matrix, Certificate]:
-        iteration, best = 0, None
+        iteration, best, last = 0, None, np.inf
         pause, next_balance = float(_CHECK_EVERY), float(_CHECK_EVERY)
         while iteration < limit:
             iteration += 1
@@ -278,7 +282,9 @@ class _Consensus:
             dual = max(best[1], candidate[1])
             best = min(best, candidate, key=lambda c: c[0])
             best = (best[0], dual, best[2], best[3])
-            if _relative(best[0], best[1]) <= tolerance:
+            settled = abs(candidate[0] - last) <= _SETTLED * tolerance * max(1.0, abs(best[0]))
+            last = candidate[0]
+            if settled and _relative(best[0], best[1]) <= tolerance:
                 break
             if self.outside >= _OUTSIDE and not self.with_cone:
                 self._enter_cone()
