@@ -126,6 +126,7 @@ class _DTrace:
     def __init__(self, sigma: Matrix) -> None:
         self.sigma = sigma
         values, self.vectors = np.linalg.eigh(sigma)
+        self.identity = np.eye(len(sigma))
         self.mean_of_pairs = 0.5 * (values[:, None] + values[None, :])
         self.start = _symmetric((self.vectors / values) @ self.vectors.T)
 
@@ -133,11 +134,11 @@ class _DTrace:
         return 0.5 * float(np.sum((r @ self.sigma) * r)) - float(np.trace(r))
 
     def prox(self, v: Matrix, rho: float) -> Matrix:
-        target = self._rotate(rho * v + np.eye(len(v)))
+        target = self._rotate(rho * v) + self.identity
         return self._rotate_back(target / (self.mean_of_pairs + rho))
 
     def conjugate(self, g: Matrix) -> float:
-        rotated = self._rotate(g + np.eye(len(g)))
+        rotated = self._rotate(g) + self.identity
         return 0.5 * float(np.sum(rotated * rotated / self.mean_of_pairs))
 
     def _rotate(self, a: Matrix) -> Matrix:
@@ -371,7 +372,7 @@ def _symmetric(a: Matrix) -> Matrix:
 
 
 def _soft_threshold(a: Matrix, threshold: Matrix) -> Matrix:
-    return a - np.clip(a, -threshold, threshold)
+    return a - np.minimum(np.maximum(a, -threshold), threshold)  # np.clip takes three times as long at this size
 
 
 def _shrink_psd(a: Matrix, threshold: float) -> Matrix:
