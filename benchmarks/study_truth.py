@@ -92,13 +92,13 @@ def with_anchors(
 ) -> tuple[float, float]:
     """Mean over draws of care's m less the mean's on the same items, and its standard deviation."""
     answers = defensible(panel.problem)
-    candidates = candidates_of(panel.problem, answers)
+    candidates = candidates_of(answers)
     z, mean = np.nan_to_num(panel.problem.standardised), panel.problem.panel_mean
     gains: list[float] = []
     for seed in range(draws):
         rows, rest = draw(panel, m, seed)
         labels = panel.view.gold[rows]
-        settled = settle(candidates.hypotheses, candidates.factors, z, rows, labels, slope=slope, departures=departures)
+        settled = settle(candidates.hypotheses, answers.factors, z, rows, labels, slope=slope, departures=departures)
         latent = answers.latent if settled is None else settled.latent
         gains.append(panel.view.measure(latent, rest) - panel.view.measure(mean, rest))
     return float(np.mean(gains)), float(np.std(gains, ddof=1))

@@ -51,6 +51,12 @@ class Defensible:
         Correlation of these two.
     share : float
         Of ``factor`` in ``latent``.
+    one_thing : bool
+        Whether at least three judges follow just one oblique factor, and they are of three families.
+    factors : (n, k) array
+        Scores of the oblique factors.
+    followed : (f,) array of int
+        Those that at least three judges load on by .4 or more.
     known : (n,) array of bool
         Items with a score.
     """
@@ -61,6 +67,9 @@ class Defensible:
     latent: Array
     agreement: float
     share: float
+    one_thing: bool
+    factors: Array
+    followed: NDArray[np.intp]
     known: NDArray[np.bool_]
 
 
@@ -70,9 +79,10 @@ class Care:
     The safe one is the mean of the declared families' means (of the judges, where no two share a family): a
     family that fills half of the panel speaks once. Scores are averaged as they are where the judges share a
     declared scale, else standardised. The sharp one is a single common factor of the normal
-    scores, which weighs judges by how well they fit in. Where the two agree perfectly the factor is taken,
-    where their correlation is at most ``SAFE_BELOW`` the safe one, between them a mixture in proportion:
-    a factor that reorders the items may be a bias that many judges share. Anchors turn it into a mixture of
+    scores, which weighs judges by how well they fit in. Where judges of three families and more follow one
+    factor and nothing else, or the two agree perfectly, the factor is taken; where their correlation is at most
+    ``SAFE_BELOW`` the safe one, between them a mixture in proportion: of several things that judges follow, the
+    broadest may be a bias that they share. Anchors turn it into a mixture of
     hypotheses (``hypotheses.settle``), with the plain mean and each oblique factor among them.
     """
 
@@ -87,13 +97,13 @@ class Care:
 
     def _fit(self, problem: Problem) -> Aggregate:
         answers = defensible(problem)
-        candidates = candidates_of(problem, answers)
+        candidates = candidates_of(answers)
         latent = answers.latent
         details: dict[str, Any] = {
             "agreement": answers.agreement,
-            "factors": candidates.factors.shape[1],
+            "factors": answers.factors.shape[1],
             "rival": candidates.alike,
-            "ambiguous": answers.agreement < _AMBIGUOUS_BELOW or candidates.rivalled,
+            "ambiguous": not answers.one_thing and (answers.agreement < _AMBIGUOUS_BELOW or candidates.rivalled),
             "share_of_factor": answers.share,
             "families": len({problem.scores.families.get(j) or f"\0{j}" for j in problem.scores.judges}),
             "label_first": label_first(problem.scores.item_ids, answers, candidates),
@@ -102,7 +112,7 @@ class Care:
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
             z = np.nan_to_num(problem.standardised)
-            settled = settle(candidates.hypotheses, candidates.factors, z, rows, labels)
+            settled = settle(candidates.hypotheses, answers.factors, z, rows, labels)
             if settled is not None:
                 latent = settled.latent - settled.latent[answers.known].mean()
                 details["hypotheses"] = settled.weights
@@ -129,16 +139,27 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     FitError
         Fewer than three judges or ten items, or a judge that does not vary.
     """
-    factor, _ = one_factor(problem)
+    judges, declared = problem.scores.judges, problem.scores.families
     comparable = problem.standardised if problem.config.scale is None else problem.scores.values
     average = row_mean(comparable)
     known = ~np.isnan(average)
-    mean, factor = _unit(average, known), _unit(factor, known)
-    families = _unit(family_mean(comparable, problem.scores.judges, problem.scores.families), known)
+    mean, factor = _unit(average, known), _unit(one_factor(problem)[0], known)
+    families = _unit(family_mean(comparable, judges, declared), known)
+    normal, correlation = normal_correlation(problem)
+    count = factor_analysis.number_of_factors(correlation, len(normal))
+    rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
+    several = factor_analysis.factor_scores(rotated, normal)
+    factors = np.column_stack([_towards(_unit(f, known), mean) for f in several.T])
+    loads = np.abs(rotated.loadings) >= _LOADS
+    followed = np.flatnonzero(loads.sum(axis=0) >= _FOLLOWERS)
+    behind = {
+        declared.get(j) or f"\0{j}" for k in followed for j, follows in zip(judges, loads[:, k], strict=True) if follows
+    }
+    one_thing = len(followed) == 1 and len(behind) >= _FOLLOWERS
     agreement = float(families[known] @ factor[known]) / int(known.sum())
-    share = float(np.clip((agreement - safe_below) / (1.0 - safe_below), 0.0, 1.0))
+    share = 1.0 if one_thing else float(np.clip((agreement - safe_below) / (1.0 - safe_below), 0.0, 1.0))
     latent = _unit(share * factor + (1.0 - share) * families, known)
-    return Defensible(mean, families, factor, latent, agreement, share, known)
+    return Defensible(mean, families, factor, latent, agreement, share, one_thing, factors, followed, known)
 
 
 @dataclass(frozen=True)
@@ -148,17 +169,13 @@ class Candidates:
     Attributes
     ----------
     hypotheses : list of Hypothesis
-    factors : (n, k) array
-        Scores of the oblique factors, each of mean 0 and variance 1.
     rival : (n,) array or None
-        Of the factors that at least three judges load on by .4 or more, the one least like the answer; None
-        where there is one factor only.
+        Of the factors that several judges follow, the one least like the answer; None where there is only one.
     alike : float or None
         Its correlation with the answer.
     """
 
     hypotheses: list[Hypothesis]
-    factors: Array
     rival: Array | None
     alike: float | None
 
@@ -168,25 +185,20 @@ class Candidates:
         return self.alike is not None and self.alike < _RIVAL_BELOW
 
 
-def candidates_of(problem: Problem, answers: Defensible) -> Candidates:
-    """Hypotheses and oblique factors of a panel."""
-    normal, correlation = normal_correlation(problem)
-    count = factor_analysis.number_of_factors(correlation, len(normal))
-    rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
-    several = factor_analysis.factor_scores(rotated, normal)
-    factors = np.column_stack([_towards(_unit(f, answers.known), answers.mean) for f in several.T])
+def candidates_of(answers: Defensible) -> Candidates:
+    """Hypotheses and the rival among the factors."""
+    count = answers.factors.shape[1]
     hypotheses = [
         Hypothesis("mean", answers.mean, _PRIORS["mean"]),
         Hypothesis("care", answers.latent, _PRIORS["care"]),
         Hypothesis("families", answers.families, _PRIORS["families"]),
-        *(Hypothesis(f"factor {k + 1}", f, _PRIORS["factors"] / count) for k, f in enumerate(factors.T)),
+        *(Hypothesis(f"factor {k + 1}", f, _PRIORS["factors"] / count) for k, f in enumerate(answers.factors.T)),
     ]
-    followed = np.flatnonzero(np.sum(np.abs(rotated.loadings) >= _LOADS, axis=0) >= _FOLLOWERS)
-    if count == 1 or not len(followed):
-        return Candidates(hypotheses, factors, None, None)
-    alike = np.abs(answers.latent @ factors[:, followed]) / int(answers.known.sum())
+    if len(answers.followed) < 2:
+        return Candidates(hypotheses, None, None)
+    alike = np.abs(answers.latent @ answers.factors[:, answers.followed]) / int(answers.known.sum())
     least = int(np.argmin(alike))
-    return Candidates(hypotheses, factors, factors[:, followed[least]], float(alike[least]))
+    return Candidates(hypotheses, answers.factors[:, answers.followed[least]], float(alike[least]))
 
 
 def label_first(item_ids: Sequence[str], answers: Defensible, candidates: Candidates, most: int = 10) -> list[str]:

@@ -29,7 +29,8 @@ def test_on_a_clear_panel_it_weighs_judges_and_gains_over_the_mean(rng):
     quality, x = clear_panel(rng)
     found = fit_panel(matrix(x), FitConfig(aggregators=("care", "avg"))).aggregates
     gain = np.corrcoef(found["care"].estimate, quality)[0, 1] - np.corrcoef(found["avg"].estimate, quality)[0, 1]
-    assert found["care"].details["share_of_factor"] > 0.3
+    assert found["care"].details["share_of_factor"] == 1.0
+    assert not found["care"].details["ambiguous"]
     assert gain > 0.02
 
 
