@@ -104,6 +104,26 @@ def with_anchors(
     return float(np.mean(gains)), float(np.std(gains, ddof=1))
 
 
+def calibration(panel: Panel, m: int, draws: int) -> tuple[float, float]:
+    """Expected calibration error (ten bins of equal width) and accuracy of care's probabilities, means over draws."""
+    errors: list[float] = []
+    right: list[float] = []
+    for seed in range(draws):
+        rows, rest = draw(panel, m, seed)
+        labels = {panel.view.scores.item_ids[r]: float(panel.view.gold[r]) for r in rows}
+        p = panel.problem
+        found = REGISTRY["care"].fit(Problem(p.scores, p.moments, p.structure, p.rng, p.config, Anchors(labels)))
+        if found.p_quality is None:
+            continue
+        known = rest & ~np.isnan(found.p_quality)
+        probability, gold = found.p_quality[known], panel.view.gold[known]
+        bins = np.minimum((probability * 10).astype(int), 9)
+        parts = [(bins == k, float(np.mean(bins == k))) for k in np.unique(bins)]
+        errors.append(sum(share * abs(float(probability[b].mean() - gold[b].mean())) for b, share in parts))
+        right.append(float(np.mean((probability > 0.5) == (gold > 0.5))))
+    return float(np.mean(errors)), float(np.mean(right))
+
+
 def svd_with_anchors(panel: Panel, m: int, draws: int) -> float:
     """The same for care_svd, whose factor the anchors choose."""
     gains: list[float] = []
@@ -232,6 +252,16 @@ def _main() -> None:
         few = {s: {p.name: mean[p.name] + with_anchors(p, m, 20, *s)[0] for p in panels} for s in SETTINGS}
         line(f"`care`, {m} anchors, constants left out (20 draws)", left_out(panels, few, score))
         line(f"`care_svd`, {m} anchors (20 draws)", {p.name: mean[p.name] + svd_with_anchors(p, m, 20) for p in panels})
+    print("\n## Probabilities and thresholds of `care`, binary gold, 20 draws\n")
+    print("| view | accuracy, natural cut, no labels | 20 anchors: ECE | accuracy | 50 anchors: ECE | accuracy |")
+    print("|---|---|---|---|---|---|")
+    for p in panels:
+        if not p.view.binary:
+            continue
+        cells = [f"{np.mean((estimates[p.name]['care'] > p.problem.config.cut) == (p.view.gold > 0.5)):.3f}"]
+        for m in (20, 50):
+            cells += [f"{figure:.3f}" for figure in calibration(p, m, 20)]
+        print(f"| {p.name} | {' | '.join(cells)} |", flush=True)
     print("\nm of `care` by view: mean over draws (standard deviation), on the mean's m over all items\n")
     print("| view | avg | " + " | ".join(f"{m} anchors" for m in ANCHORS) + " |\n" + "|---" * (len(ANCHORS) + 2) + "|")
     for p in panels:

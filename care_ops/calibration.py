@@ -1,14 +1,22 @@
 """From a latent quality, which has no unit, to a score scale, under a declared assumption.
 
-Belongs here: monotone maps from latent to scale. Does not: estimating the latent.
+Belongs here: monotone maps from latent to scale or to a probability. Does not: estimating the latent.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 Array = NDArray[np.float64]
+
+LEAST_LABELS = 20
+"""Binary labels, of both kinds, below which no probability is given."""
+
+_LEVEL_SD = 1.5
+_SLOPE, _SLOPE_SD = 1.5, 0.75
+"""Normal priors of the logit's intercept (around 0) and of its slope on a latent of variance one."""
 
 
 def to_panel_scale(latent: Array, panel_mean: Array) -> tuple[Array, float, float]:
@@ -52,3 +60,35 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
     if m:
         placed[known] = low + (high - low) * (rankdata(estimate[known]) - 0.5) / m
     return placed
+
+
+def logistic_map(latent: Array, labels: Array) -> tuple[float, float] | None:
+    """Intercept and slope of P(label = 1) = expit(a + b latent), the posterior mode by Newton's method.
+
+    Parameters
+    ----------
+    latent : (m,) array
+        Of the labelled items; mean 0 and variance 1 over all items.
+    labels : (m,) array
+
+    Returns
+    -------
+    (a, b), or None where the labels are not 0 and 1, are fewer than ``LEAST_LABELS`` or all alike, or fall as the
+    latent rises: no calibrated probability can be given.
+    """
+    if len(labels) < LEAST_LABELS or np.ptp(labels) == 0 or not np.isin(labels, (0.0, 1.0)).all():
+        return None
+    a, b = 0.0, _SLOPE
+    for _ in range(100):
+        p = expit(a + b * latent)
+        w = p * (1.0 - p)
+        gradient = np.array(
+            [np.sum(p - labels) + a / _LEVEL_SD**2, np.sum((p - labels) * latent) + (b - _SLOPE) / _SLOPE_SD**2]
+        )
+        mixed = float(np.sum(w * latent))
+        curvature = np.array([[np.sum(w) + 1 / _LEVEL_SD**2, mixed], [mixed, np.sum(w * latent**2) + 1 / _SLOPE_SD**2]])
+        step = np.linalg.solve(curvature, gradient)
+        a, b = a - float(step[0]), b - float(step[1])
+        if np.abs(step).max() < 1e-10:
+            break
+    return (a, b) if b > 0 else None

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
 from care_ops import factor_analysis
 from care_ops.aggregators.base import Aggregate, Problem, unit_weights
 from care_ops.aggregators.latent import family_mean, normal_correlation, one_factor, row_mean
-from care_ops.calibration import to_panel_scale
+from care_ops.calibration import logistic_map, to_panel_scale
 from care_ops.hypotheses import Hypothesis, settle
 
 Array = NDArray[np.float64]
@@ -83,7 +84,8 @@ class Care:
     factor and nothing else, or the two agree perfectly, the factor is taken; where their correlation is at most
     ``SAFE_BELOW`` the safe one, between them a mixture in proportion: of several things that judges follow, the
     broadest may be a bias that they share. Anchors turn it into a mixture of
-    hypotheses (``hypotheses.settle``), with the plain mean and each oblique factor among them.
+    hypotheses (``hypotheses.settle``), with the plain mean and each oblique factor among them; twenty binary
+    ones also give a probability and a threshold (``calibration.logistic_map``).
     """
 
     name = "care"
@@ -117,13 +119,23 @@ class Care:
                 latent = settled.latent - settled.latent[answers.known].mean()
                 details["hypotheses"] = settled.weights
         latent = np.where(answers.known, latent, np.nan)
-        estimate, _, _ = to_panel_scale(latent, problem.panel_mean)
+        estimate, offset, unit = to_panel_scale(latent, problem.panel_mean)
+        threshold, p_quality = problem.cut, None
+        spread = float(latent[answers.known].std())
+        seen = answers.known[rows]
+        calibrated = logistic_map(latent[rows[seen]] / spread, labels[seen]) if spread > 0 else None
+        if calibrated is not None:
+            level, slope = calibrated
+            p_quality = expit(level + slope * latent / spread)
+            threshold = offset - unit * spread * level / slope
+            details["threshold"] = "where the labels make P(Q = 1) one half"
         z = np.nan_to_num(problem.standardised[answers.known])
         weights = np.linalg.lstsq(z, latent[answers.known], rcond=None)[0].astype(np.float64)
         return Aggregate(
             self.name,
             estimate,
-            threshold=problem.cut,
+            threshold=threshold,
+            p_quality=p_quality,
             weights=unit_weights(weights),
             latent=latent,
             labels_used=len(rows),
@@ -139,13 +151,13 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     FitError
         Fewer than three judges or ten items, or a judge that does not vary.
     """
+    normal, correlation = normal_correlation(problem)
     judges, declared = problem.scores.judges, problem.scores.families
     comparable = problem.standardised if problem.config.scale is None else problem.scores.values
     average = row_mean(comparable)
     known = ~np.isnan(average)
     mean, factor = _unit(average, known), _unit(one_factor(problem)[0], known)
     families = _unit(family_mean(comparable, judges, declared), known)
-    normal, correlation = normal_correlation(problem)
     count = factor_analysis.number_of_factors(correlation, len(normal))
     rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
     several = factor_analysis.factor_scores(rotated, normal)

@@ -105,6 +105,27 @@ def test_labels_that_do_not_differ_change_nothing(rng):
     np.testing.assert_array_equal(care(scores, anchors).estimate, care(scores).estimate)
 
 
+def test_probabilities_are_calibrated_given_twenty_binary_labels_and_not_given_otherwise(rng):
+    quality, x = clear_panel(rng, 4_000)
+    truth = (rng.random(4_000) < 1 / (1 + np.exp(-2 * quality + 1))).astype(float)
+    scores = matrix(x)
+    some = rng.choice(4_000, 200, replace=False)
+    found = care(scores, Anchors({scores.item_ids[i]: truth[i] for i in some}))
+    assert found.p_quality is not None
+    for low, high in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 1.0)):
+        inside = (found.p_quality >= low) & (found.p_quality < high)
+        assert found.p_quality[inside].mean() == pytest.approx(truth[inside].mean(), abs=0.08)
+    np.testing.assert_array_equal(found.estimate > found.threshold, found.p_quality > 0.5)
+    few = care(scores, Anchors({scores.item_ids[i]: truth[i] for i in some[:19]}))
+    graded = care(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in some}))
+    upside_down = care(scores, Anchors({scores.item_ids[i]: 1 - truth[i] for i in some}))
+    assert few.p_quality is None
+    assert graded.p_quality is None
+    assert care(scores).p_quality is None
+    # labels against every hypothesis: either they turn the answer over, or no probability is given
+    assert upside_down.p_quality is None or np.corrcoef(upside_down.estimate, quality)[0, 1] < 0
+
+
 def test_the_scale_of_the_labels_does_not_matter(rng):
     quality, x = clear_panel(rng, 300)
     scores = matrix(x)
