@@ -227,13 +227,18 @@ def subtract_confounders(factors: Factors) -> Array:
 
 
 def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[QualityRule, int]:
-    """Which factor each label-free rule would call quality; ``style`` only where there are covariates.
+    """Which factor each label-free rule would call quality.
+
+    ``leading`` alone where only one factor is strong enough to be a candidate; ``style`` where there are covariates.
 
     Parameters
     ----------
     scores, covariates : as in ``choose_by_style``
     """
-    found: dict[QualityRule, int] = {"leading": 0, "balance": choose_by_balance(factors).quality}
+    found: dict[QualityRule, int] = {"leading": 0}
+    if len(factors.candidates()) == 1:
+        return found
+    found["balance"] = choose_by_balance(factors).quality
     if not np.isnan(covariates).all():
         found["style"] = choose_by_style(factors, scores, covariates).quality
     return found
@@ -243,14 +248,14 @@ def effective_judges(factors: Factors, correlation: Array) -> float:
     """How many judges of independent errors the panel's mean is worth.
 
     Kish's design effect on what is left of the standardised scores once the quality factor is taken out: p
-    for independent errors, 1 for copies of one judge. It rests on the factor that is called quality.
+    for independent errors, 1 for copies of one judge, more than p where errors cancel. It rests on the factor
+    that is called quality.
     """
     strength = float(factors.strengths[factors.quality])
     covariance = np.sqrt(strength) * correlation @ factors.weights
     covariance = covariance / np.sqrt(1.0 + strength * factors.weights @ correlation @ factors.weights)
-    sign = np.where(covariance < 0, -1.0, 1.0)
-    errors = (correlation - np.outer(covariance, covariance)) * np.outer(sign, sign)
-    return float(len(sign) * np.trace(errors) / errors.sum())
+    errors = correlation - np.outer(covariance, covariance)
+    return float(len(errors) * np.trace(errors) / max(float(errors.sum()), 1e-12))
 
 
 def posterior(standardised: Array, direction: Array, strength: float, correlation: Array) -> tuple[Array, Array]:

@@ -48,7 +48,7 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     aggregates = pq.read_table(out / "aggregates.parquet")
     assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality"]
     assert aggregates.num_rows == 60 * 6
-    assert aggregates.column("p_quality").null_count == 360, "no method here gives a calibrated probability"
+    assert aggregates.column("p_quality").null_count == 360, "no probability without twenty binary labels"
     judges = pq.read_table(out / "judges.parquet")
     assert judges.column_names == ["judge", "aggregator", "weight", "lo", "hi", "loadings", "flags"]
     assert judges.column("lo").null_count == judges.num_rows
