@@ -92,19 +92,16 @@ def settle(
     y = (labels - labels.mean()) / labels.std(ddof=1)
     factors, judges = factors / np.sqrt(factors.shape[1]), judges / np.sqrt(judges.shape[1])
     at_factors, at_judges = factors[rows], judges[rows]
-    kernel_factors, kernel_judges = at_factors @ at_factors.T, at_judges @ at_judges.T
     logs: list[float] = []
     slopes: list[float] = []
     along_factors: list[Array] = []
     along_judges: list[Array] = []
+    one = np.full((len(y), 1), np.sqrt(_FLAT))
     for of_factors, of_judges, noise in itertools.product(departures, departures, NOISES):
-        shared = of_factors**2 * kernel_factors + of_judges**2 * kernel_judges + noise**2 * np.eye(len(y)) + _FLAT
+        shared = np.column_stack([of_factors * at_factors, of_judges * at_judges, one])
         for hypothesis in hypotheses:
             s = hypothesis.score[rows]
-            lower = np.linalg.cholesky(shared + SLOPE_SD**2 * np.outer(s, s))
-            whitened = np.linalg.solve(lower, y - slope * s)
-            dual = np.linalg.solve(lower.T, whitened)
-            evidence = -0.5 * float(whitened @ whitened) - float(np.log(np.diag(lower)).sum())
+            dual, evidence = _condition(np.column_stack([shared, SLOPE_SD * s]), noise, y - slope * s)
             logs.append(float(np.log(hypothesis.prior)) + evidence)
             slopes.append(slope + SLOPE_SD**2 * float(s @ dual))
             along_factors.append(of_factors**2 * (at_factors.T @ dual))
@@ -116,3 +113,21 @@ def settle(
     for k, hypothesis in enumerate(hypotheses):
         latent = latent + float(weight[:, k] @ by_grid[:, k]) * hypothesis.score
     return Settled(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)})
+
+
+def _condition(features: Array, noise: float, residual: Array) -> tuple[Array, float]:
+    """C^{-1} residual and the log density of residual (less a constant) for C = features features' + noise^2 I.
+
+    Through whichever of (m, m) and (d, d) is smaller, so that many labels cost little.
+    """
+    m, d = features.shape
+    if m <= d:
+        lower = np.linalg.cholesky(features @ features.T + noise**2 * np.eye(m))
+        whitened = np.linalg.solve(lower, residual)
+        dual = np.linalg.solve(lower.T, whitened).astype(np.float64)
+        return dual, -0.5 * float(whitened @ whitened) - float(np.log(np.diag(lower)).sum())
+    lower = np.linalg.cholesky(features.T @ features + noise**2 * np.eye(d))
+    inner = np.linalg.solve(lower.T, np.linalg.solve(lower, features.T @ residual))
+    dual = ((residual - features @ inner) / noise**2).astype(np.float64)
+    log_determinant = 2 * float(np.log(np.diag(lower)).sum()) + 2 * (m - d) * float(np.log(noise))
+    return dual, -0.5 * float(residual @ dual) - 0.5 * log_determinant
