@@ -58,8 +58,6 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         metadata={
             "spearman": table(rows),
             "quality_by_rule": table([{"rule": r, "factor": k + 1} for r, k in found["rules"].items()]),
-            "effective_rank": found["effective_rank"],
-            "effective_judges": found["effective_judges"],
             "second_factor": bars(
                 "second factor against the text",
                 {f: c for f, c in zip(found["features"], second, strict=False) if c is not None},
@@ -84,7 +82,7 @@ def describe(scores: "ScoreMatrix", moments: "Moments", solved: "Structure", tex
     import numpy as np
 
     from care_ops.bounds import identifiability
-    from care_ops.factors import effective_judges, extract, opinions
+    from care_ops.factors import extract, opinions
     from care_ops.interpret import FEATURES, feature_correlations, text_features
     from care_ops.missing import condition
     from care_ops.moments import shrink
@@ -108,6 +106,4 @@ def describe(scores: "ScoreMatrix", moments: "Moments", solved: "Structure", tex
             )
         ],
         "rules": opinions(factors, filled, features),
-        "effective_rank": factors.effective_rank,
-        "effective_judges": effective_judges(factors, correlation),
     }

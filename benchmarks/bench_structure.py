@@ -7,13 +7,13 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.timing import cpu_seconds
 from care_ops.conic import solve_conic
 from care_ops.moments import accumulate
 from care_ops.structure import solve, solve_path
+from warehouse.sources.files import read_scores
 
 Array = NDArray[np.float64]
 
@@ -80,11 +80,7 @@ def matrices() -> list[tuple[str, Array]]:
 
 def recorded_correlation(folder: Path) -> Array:
     """Pairwise-complete correlation of a folder of recorded scores."""
-    long = pq.read_table(folder / "scores.parquet", columns=["item_id", "judge", "score"])
-    items, judges = (long.column(name).combine_chunks().dictionary_encode() for name in ("item_id", "judge"))
-    wide = np.full((len(items.dictionary), len(judges.dictionary)), np.nan)
-    wide[items.indices.to_numpy(), judges.indices.to_numpy()] = long.column("score").to_numpy()
-    return accumulate(wide).correlation()
+    return accumulate(read_scores(folder / "scores.parquet").scores.values).correlation()
 
 
 def paths() -> list[dict[str, object]]:

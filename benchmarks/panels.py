@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.stats import kendalltau, rankdata
 
+from care_ops.metrics import auc, tau
 from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
@@ -70,13 +70,8 @@ class View:
         """AUC or tau-b over the items (all by default); an item without an estimate counts as the mean."""
         filled = np.where(np.isnan(estimate), np.nanmean(estimate), estimate)
         e, g = (filled, self.gold) if rows is None else (filled[rows], self.gold[rows])
-        if not self.binary:
-            tau = np.asarray(kendalltau(e, g))[0]
-            return 0.0 if np.isnan(tau) else float(tau)
-        positive = g > 0.5
-        ranks = rankdata(e)
-        p, n = int(positive.sum()), int((~positive).sum())
-        return float((ranks[positive].sum() - p * (p + 1) / 2) / (p * n))
+        found = auc(e, g) if self.binary else tau(e, g)
+        return float("nan") if self.binary and found is None else found or 0.0
 
 
 def views(folder: Path | None = None) -> list[View]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata
 
 from benchmarks.panels import Summary, View, summarise, supervised, views
+from care_ops.aggregators.base import row_mean
 from care_ops.aggregators.votes import modal_grade
 from care_ops.errors import FitError
+from care_ops.factor_analysis import normal_scores
 from care_ops.factors import Factors, choose_by_balance, extract, subtract_confounders
 from care_ops.missing import condition, em_moments, expected_sums
 from care_ops.moments import accumulate, shrink
@@ -49,7 +50,7 @@ def inputs(view: View, variant: Variant) -> tuple[Array, Array, int]:
     """(matrix to decompose, scores in its metric with missing ones filled, items)."""
     values = view.scores.values
     if variant.matrix == "normal scores":
-        values = np.column_stack([_normal(column) for column in values.T])
+        values = normal_scores(values)
     moments = accumulate(values)
     if variant.missing == "em":
         moments, _ = em_moments(moments, lambda m, c: expected_sums(values, m, c))
@@ -60,13 +61,6 @@ def inputs(view: View, variant: Variant) -> tuple[Array, Array, int]:
     scale = np.sqrt(np.diag(moments.covariance()))
     scale = scale / np.median(scale)  # one scale for all judges changes nothing but the unit
     return correlation * np.outer(scale, scale), filled * scale, moments.n
-
-
-def _normal(column: Array) -> Array:
-    known = ~np.isnan(column)
-    out = np.full(len(column), np.nan)
-    out[known] = norm.ppf((rankdata(column[known]) - 0.5) / known.sum())
-    return out
 
 
 def penalties(sigma: Array, n: int, variant: Variant) -> tuple[float, float]:
@@ -149,7 +143,7 @@ def with_labels(panels: Sequence[View], program: str, *, released: bool, seeds: 
 def main() -> None:
     """Print the tables."""
     panels = views()
-    mean = {v.name: v.measure(_mean(v.scores.values)) for v in panels}
+    mean = {v.name: v.measure(row_mean(v.scores.values)) for v in panels}
     vote = {v.name: v.measure(modal_grade(v.scores.values)) for v in panels}
     ceiling = {v.name: supervised(v) for v in panels}
 
@@ -207,12 +201,6 @@ def main() -> None:
     for view in panels:
         n = view.name
         print(f"| {n} | {mean[n]:.3f} | {vote[n]:.3f} | {default[n]:.3f} | {trace[n]:.3f} | {ceiling[n]:.3f} |")
-
-
-def _mean(values: Array) -> Array:
-    known = ~np.isnan(values)
-    total = np.where(known, values, 0.0).sum(axis=1)
-    return np.where(known.any(axis=1), total / np.maximum(known.sum(axis=1), 1), np.nan)
 
 
 if __name__ == "__main__":

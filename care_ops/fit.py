@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators import REGISTRY, Aggregate, Problem
 from care_ops.aggregators.care_svd import fit_structure
@@ -128,7 +129,9 @@ def run_aggregators(
             anchors if aggregator.uses_labels else NO_ANCHORS,
         )
         try:
-            aggregates[name] = _in_order(aggregator.fit(problem), item_order, judge_order)
+            with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower
+                found = aggregator.fit(problem)
+            aggregates[name] = _in_order(found, item_order, judge_order)
         except FitError as error:
             failures[name] = str(error)
     return aggregates, failures

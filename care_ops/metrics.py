@@ -79,11 +79,11 @@ def evaluate(estimate: Array, gold: Array, *, threshold: float | None, scale: tu
         decided = None if threshold is None else e > threshold
         accuracy = None if decided is None else float(np.mean(decided == (g > 0.5)))
         balanced = None if decided is None else _balanced(decided, g > 0.5)
-        return Evaluation(n, _tau(e, g), auc(e, g), None, None, accuracy, balanced)
+        return Evaluation(n, tau(e, g), auc(e, g), None, None, accuracy, balanced)
     filled = None
     if scale is not None:
         filled = float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
-    return Evaluation(n, _tau(e, g), None, float(np.mean(np.abs(e - g))), filled, None, None)
+    return Evaluation(n, tau(e, g), None, float(np.mean(np.abs(e - g))), filled, None, None)
 
 
 def is_binary(gold: Array) -> bool:
@@ -100,9 +100,10 @@ def auc(estimate: Array, gold: Array) -> float | None:
     return float((rankdata(estimate)[positive].sum() - m * (m + 1) / 2) / (m * n))
 
 
-def _tau(estimate: Array, gold: Array) -> float | None:
-    tau = float(np.asarray(kendalltau(estimate, gold))[0])
-    return None if np.isnan(tau) else tau
+def tau(estimate: Array, gold: Array) -> float | None:
+    """Kendall's tau-b; None where one of the two does not vary."""
+    found = float(np.asarray(kendalltau(estimate, gold))[0])
+    return None if np.isnan(found) else found
 
 
 def _balanced(decided: NDArray[np.bool_], positive: NDArray[np.bool_]) -> float | None:

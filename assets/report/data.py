@@ -94,10 +94,10 @@ class ReportData:
     @property
     def effective_judges(self) -> float | None:
         """How many judges of independent errors the mean is worth; None where quality is not what the mean follows."""
-        taken = [row for row in self.factor_rows() if row["taken"]]
-        if not taken or taken[0]["agreement"] < 0.5:
+        lead = self.aggregates.get("care_svd")
+        if lead is None or lead.details["orientation"] < 0.5:
             return None
-        return float(self.factor_features["effective_judges"])
+        return float(lead.details["effective_judges"])
 
     def _nearest_feature(self, factor: int) -> tuple[str | None, float | None]:
         """The text feature that a factor's score follows most closely, and how closely (Spearman)."""

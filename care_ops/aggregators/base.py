@@ -76,10 +76,7 @@ class Problem:
     @cached_property
     def panel_mean(self) -> Array:
         """Mean of the scores present by item, NaN where none is, shape (n,)."""
-        present = ~np.isnan(self.scores.values)
-        total = np.where(present, self.scores.values, 0.0).sum(axis=1)
-        count = present.sum(axis=1)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return row_mean(self.scores.values)
 
 
 @dataclass(frozen=True)
@@ -146,3 +143,10 @@ class Aggregator(Protocol):
 def unit_weights(weights: Array) -> Array:
     """Weights scaled so that their absolute values sum to one."""
     return weights / np.abs(weights).sum()
+
+
+def row_mean(values: Array) -> Array:
+    """Mean by row over what is present, NaN where nothing is."""
+    present = ~np.isnan(values)
+    count = present.sum(axis=1)
+    return np.where(count > 0, np.where(present, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)

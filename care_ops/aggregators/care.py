@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import rankdata
-from threadpoolctl import threadpool_limits
 
 from care_ops import factor_analysis
-from care_ops.aggregators.base import Aggregate, Problem, unit_weights
-from care_ops.aggregators.latent import family_mean, normal_correlation, one_factor, row_mean
+from care_ops.aggregators.base import Aggregate, Problem, row_mean, unit_weights
+from care_ops.aggregators.latent import family_mean, family_of, normal_correlation, one_factor
 from care_ops.calibration import logistic_map, to_panel_scale
 from care_ops.hypotheses import Hypothesis, settle
 
@@ -89,15 +88,11 @@ class Care:
     """
 
     name = "care"
-    scale_free = True
+    scale_free = True  # unless the fit declares a scale that all judges share
     uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:
         """Combine; raises ``FitError`` below three judges or ten items."""
-        with threadpool_limits(limits=1, user_api="blas"):
-            return self._fit(problem)
-
-    def _fit(self, problem: Problem) -> Aggregate:
         answers = defensible(problem)
         candidates = candidates_of(answers)
         latent = answers.latent
@@ -107,13 +102,13 @@ class Care:
             "rival": candidates.alike,
             "ambiguous": not answers.one_thing and (answers.agreement < _AMBIGUOUS_BELOW or candidates.rivalled),
             "share_of_factor": answers.share,
-            "families": len({problem.scores.families.get(j) or f"\0{j}" for j in problem.scores.judges}),
+            "families": len({family_of(j, problem.scores.families) for j in problem.scores.judges}),
             "label_first": label_first(problem.scores.item_ids, answers, candidates),
             "scale": "location and spread of the panel mean",
         }
+        z = np.nan_to_num(problem.standardised)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
-            z = np.nan_to_num(problem.standardised)
             settled = settle(candidates.hypotheses, answers.factors, z, rows, labels)
             if settled is not None:
                 latent = settled.latent - settled.latent[answers.known].mean()
@@ -129,8 +124,7 @@ class Care:
             p_quality = expit(level + slope * latent / spread)
             threshold = offset - unit * spread * level / slope
             details["threshold"] = "where the labels make P(Q = 1) one half"
-        z = np.nan_to_num(problem.standardised[answers.known])
-        weights = np.linalg.lstsq(z, latent[answers.known], rcond=None)[0].astype(np.float64)
+        weights = np.linalg.lstsq(z[answers.known], latent[answers.known], rcond=None)[0].astype(np.float64)
         return Aggregate(
             self.name,
             estimate,
@@ -156,7 +150,7 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     comparable = problem.standardised if problem.config.scale is None else problem.scores.values
     average = row_mean(comparable)
     known = ~np.isnan(average)
-    mean, factor = _unit(average, known), _unit(one_factor(problem)[0], known)
+    mean, factor = _unit(average, known), _unit(one_factor(problem, normal, correlation)[0], known)
     families = _unit(family_mean(comparable, judges, declared), known)
     count = factor_analysis.number_of_factors(correlation, len(normal))
     rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
@@ -165,7 +159,7 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     loads = np.abs(rotated.loadings) >= _LOADS
     followed = np.flatnonzero(loads.sum(axis=0) >= _FOLLOWERS)
     behind = {
-        declared.get(j) or f"\0{j}" for k in followed for j, follows in zip(judges, loads[:, k], strict=True) if follows
+        family_of(j, declared) for k in followed for j, follows in zip(judges, loads[:, k], strict=True) if follows
     }
     one_thing = len(followed) == 1 and len(behind) >= _FOLLOWERS
     agreement = float(families[known] @ factor[known]) / int(known.sum())

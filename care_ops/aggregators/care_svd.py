@@ -93,10 +93,6 @@ class CareSVD:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Extract factors, name quality, take its posterior mean."""
-        with threadpool_limits(limits=1, user_api="blas"):
-            return self._fit(problem)
-
-    def _fit(self, problem: Problem) -> Aggregate:
         structure, correlation = problem.require_structure(), problem.correlation
         factors = extract(structure.low_rank, correlation)
         if problem.config.quality == "balance":

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from care_ops import cp, mixture
 from care_ops.aggregators.base import Aggregate, Problem
@@ -44,10 +43,6 @@ class CareTensor:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Views, third moment, decomposition, EM, states to Q."""
-        with threadpool_limits(limits=1, user_api="blas"):
-            return self._fit(problem)
-
-    def _fit(self, problem: Problem) -> Aggregate:
         structure = problem.require_structure()
         views = partition(structure.sparse)
         known: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)

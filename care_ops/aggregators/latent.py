@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from care_ops import factor_analysis, latent_classes
-from care_ops.aggregators.base import Aggregate, Problem, unit_weights
+from care_ops.aggregators.base import Aggregate, Problem, row_mean, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.moments import accumulate, shrink
@@ -32,18 +31,8 @@ class FactorAnalysis:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Fit; raises ``FitError`` below three judges or ten items."""
-        with threadpool_limits(limits=1, user_api="blas"):
-            latent, weights = one_factor(problem)
-        estimate, _, _ = to_panel_scale(latent, problem.panel_mean)
-        details = {"scale": "location and spread of the panel mean"}
-        return Aggregate(
-            self.name,
-            estimate,
-            threshold=problem.cut,
-            weights=unit_weights(weights),
-            latent=latent,
-            details=details,
-        )
+        latent, weights = one_factor(problem, *normal_correlation(problem))
+        return _placed(problem, self.name, latent, weights=unit_weights(weights))
 
 
 class Families:
@@ -57,9 +46,7 @@ class Families:
         """Average; raises ``FitError`` where a judge does not vary."""
         problem.moments.correlation(problem.scores.judges)
         latent = family_mean(problem.standardised, problem.scores.judges, problem.scores.families)
-        estimate, _, _ = to_panel_scale(latent, problem.panel_mean)
-        details = {"scale": "location and spread of the panel mean"}
-        return Aggregate(self.name, estimate, threshold=problem.cut, latent=latent, details=details)
+        return _placed(problem, self.name, latent)
 
 
 class LatentClassAnalysis:
@@ -75,26 +62,22 @@ class LatentClassAnalysis:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Fit from classes of equal size along one common factor."""
-        with threadpool_limits(limits=1, user_api="blas"):
-            factor, _ = one_factor(problem)
-            known = ~np.isnan(factor)
-            score = np.where(known, factor, 0.0)
-            start = latent_classes.by_rank(score, _CLASSES)
-            model = latent_classes.fit(latent_classes.grades(problem.scores.values), start)
+        factor, _ = one_factor(problem, *normal_correlation(problem))
+        known = ~np.isnan(factor)
+        score = np.where(known, factor, 0.0)
+        start = latent_classes.by_rank(score, _CLASSES)
+        model = latent_classes.fit(latent_classes.grades(problem.scores.values), start)
         place = model.posterior.T @ score / model.posterior.sum(axis=0)
         latent = np.where(known, model.posterior @ place, np.nan)
-        estimate, _, _ = to_panel_scale(latent, problem.panel_mean)
-        details = {
-            "classes": model.weights.tolist(),
-            "converged": model.converged,
-            "scale": "location and spread of the panel mean",
-        }
-        return Aggregate(self.name, estimate, threshold=problem.cut, latent=latent, details=details)
+        details = {"classes": model.weights.tolist(), "converged": model.converged}
+        return _placed(problem, self.name, latent, details=details)
 
 
-def one_factor(problem: Problem) -> tuple[Array, Array]:
-    """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,)."""
-    normal, correlation = normal_correlation(problem)
+def one_factor(problem: Problem, normal: Array, correlation: Array) -> tuple[Array, Array]:
+    """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
+
+    ``normal`` and ``correlation`` are those of ``normal_correlation``.
+    """
     model = factor_analysis.fit(correlation, 1)
     score = factor_analysis.factor_scores(model, normal)[:, 0]
     weights = model.loadings[:, 0] / model.uniqueness
@@ -133,12 +116,29 @@ def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[st
     """
     members: dict[str, list[int]] = {}
     for j, judge in enumerate(judges):
-        members.setdefault(families.get(judge) or f"\0{judge}", []).append(j)
+        members.setdefault(family_of(judge, families), []).append(j)
     return row_mean(np.column_stack([row_mean(standardised[:, m]) for m in members.values()]))
 
 
-def row_mean(values: Array) -> Array:
-    """Mean by row over what is present, NaN where nothing is."""
-    present = ~np.isnan(values)
-    count = present.sum(axis=1)
-    return np.where(count > 0, np.where(present, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+def family_of(judge: str, families: Mapping[str, str]) -> str:
+    """The declared family of a judge; one without is a family of its own."""
+    return families.get(judge) or f"\0{judge}"
+
+
+def _placed(
+    problem: Problem,
+    name: str,
+    latent: Array,
+    *,
+    weights: Array | None = None,
+    details: Mapping[str, object] | None = None,
+) -> Aggregate:
+    """The aggregate of a latent quality, on the location and spread of the panel's mean."""
+    return Aggregate(
+        name,
+        to_panel_scale(latent, problem.panel_mean)[0],
+        threshold=problem.cut,
+        weights=weights,
+        latent=latent,
+        details={**(details or {}), "scale": "location and spread of the panel mean"},
+    )

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from care_ops import factor_analysis, latent_classes
-from care_ops.aggregators.care import family_mean
+from care_ops.aggregators.latent import family_mean
 from care_ops.anchors import Anchors
 from care_ops.config import AGGREGATORS, FitConfig
 from care_ops.fit import fit_panel
 from care_ops.hypotheses import DEPARTURES, NOISES, SLOPE, SLOPE_SD, Hypothesis, settle
+from care_ops.metrics import auc
 from care_ops.scores import ScoreMatrix
 from tests.conftest import matrix
 
@@ -90,14 +91,6 @@ def test_a_panel_led_by_a_confounder_is_settled_by_ten_anchors(rng):
 
 def shown(figures: dict) -> dict:
     return {name: round(float(figure), 3) for name, figure in figures.items()}
-
-
-def auc(estimate: np.ndarray, truth: np.ndarray) -> float:
-    from scipy.stats import rankdata
-
-    ranks, positive = rankdata(estimate), truth > 0.5
-    p, n = positive.sum(), (~positive).sum()
-    return float((ranks[positive].sum() - p * (p + 1) / 2) / (p * n))
 
 
 def test_labels_that_do_not_differ_change_nothing(rng):
