@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test lint format bench bench-panels bench-truth pictures lock clean
+.PHONY: run test lint format bench bench-panels bench-truth pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -46,6 +46,12 @@ bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without 
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 	$(BIN)/python docs/pictures.py $(DEMO)
+
+rivals: ## an environment with other libraries, and what they make of planted votes; needs CARE_DATA_DIR
+	test -x build/rivals/bin/python || $(PYTHON) -m venv build/rivals
+	build/rivals/bin/pip install --quiet torch==2.13.0 crowd-kit==1.4.2 snorkel==0.10.0 krippendorff==0.9.0 \
+		choix==0.4.1 scikit-learn 'pyarrow<18'
+	build/rivals/bin/python tests/oracles/rivals.py
 
 lock: ## rewrite requirements.lock from a fresh environment
 	rm -rf build/lock && $(PYTHON) -m venv build/lock

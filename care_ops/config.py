@@ -21,7 +21,18 @@ QualityRule = Literal["leading", "balance", "order", "style", "anchors"]
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
 """What every command runs unless told otherwise; the first is the recommended answer."""
 
-AGGREGATORS = (*DEFAULT_AGGREGATORS, "median", "families", "factor_analysis", "latent_classes")
+AGGREGATORS = (
+    *DEFAULT_AGGREGATORS,
+    "median",
+    "families",
+    "factor_analysis",
+    "latent_classes",
+    "dawid_skene",
+    "glad",
+    "mace",
+    "ws",
+    "best_judge",
+)
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 
 

@@ -190,7 +190,7 @@ def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors
     if len(labels) < 2 or np.ptp(labels) == 0:
         return factors
     follows = np.array([_correlation(scores @ u, labels) for u in factors.directions.T])
-    chosen = int(np.argmax(np.abs(follows)))
+    chosen = int(np.flatnonzero(np.abs(follows) >= np.abs(follows).max() - 1e-9)[0])  # of equals the strongest
     sign = np.where((np.arange(len(follows)) == chosen) & (follows < 0), -1.0, 1.0)
     return replace(
         factors,

@@ -7,8 +7,9 @@ from care_ops.aggregators.base import Aggregate, Aggregator, Problem
 from care_ops.aggregators.care import Care
 from care_ops.aggregators.care_svd import CareSVD
 from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.crowd import DAWID_SKENE, GLAD, LABEL_MODEL, MACE
 from care_ops.aggregators.latent import FactorAnalysis, Families, LatentClassAnalysis
-from care_ops.aggregators.votes import Average, MajorityVote, Median
+from care_ops.aggregators.votes import Average, BestJudge, MajorityVote, Median
 from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
 
 REGISTRY: dict[str, Aggregator] = {
@@ -24,6 +25,11 @@ REGISTRY: dict[str, Aggregator] = {
         Families(),
         FactorAnalysis(),
         LatentClassAnalysis(),
+        DAWID_SKENE,
+        GLAD,
+        MACE,
+        LABEL_MODEL,
+        BestJudge(),
     )
 }
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from care_ops import factor_analysis, latent_classes
 from care_ops.aggregators.base import Aggregate, Problem, row_mean, unit_weights
+from care_ops.answers import Answers, grades
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.moments import accumulate, shrink
@@ -66,7 +67,7 @@ class LatentClassAnalysis:
         known = ~np.isnan(factor)
         score = np.where(known, factor, 0.0)
         start = latent_classes.by_rank(score, _CLASSES)
-        model = latent_classes.fit(latent_classes.grades(problem.scores.values), start)
+        model = latent_classes.fit(Answers(grades(problem.scores.values)), start)
         place = model.posterior.T @ score / model.posterior.sum(axis=0)
         latent = np.where(known, model.posterior @ place, np.nan)
         details = {"classes": model.weights.tolist(), "converged": model.converged}

@@ -1,4 +1,4 @@
-"""Votes and the plain mean: the baselines everybody knows.
+"""Votes, the plain mean and the best single judge: the baselines everybody knows.
 
 Belongs here: aggregators without a model of the judges.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from care_ops.aggregators.base import Aggregate, Array, Problem
+from care_ops.errors import FitError
+from care_ops.metrics import tau
 
 
 class MajorityVote:
@@ -58,6 +60,42 @@ class Median:
         rows, last = np.arange(len(values)), np.maximum(count - 1, 0)
         middle = 0.5 * (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2])
         return Aggregate(self.name, np.where(count > 0, middle, np.nan), threshold=problem.cut)
+
+
+class BestJudge:
+    """``best_judge``: the single judge whose scores go best with the anchors' labels (Kendall's tau).
+
+    What a panel is worth shows against it. A judge that turned over would go better with the labels is not turned.
+    """
+
+    name = "best_judge"
+    scale_free = True
+    uses_labels = True
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Choose; raises ``FitError`` without labels that differ, or where no judge rises with them."""
+        rows, labels = problem.anchors.rows(problem.scores.item_ids)
+        found = [self._agreement(column[rows], labels) for column in problem.scores.values.T]
+        best = int(np.argmax(found)) if found else 0
+        if not found or found[best] <= 0:
+            raise FitError(
+                f"best_judge: no judge rises with the {len(labels)} label(s); give more anchors, of both kinds"
+            )
+        judge = problem.scores.judges[best]
+        return Aggregate(
+            self.name,
+            problem.scores.values[:, best],
+            threshold=problem.cut,
+            weights=np.eye(problem.scores.shape[1])[best],
+            latent=problem.standardised[:, best],
+            labels_used=len(rows),
+            details={"judge": judge, "tau_on_anchors": found[best]},
+        )
+
+    @staticmethod
+    def _agreement(scores: Array, labels: Array) -> float:
+        known = ~np.isnan(scores)
+        return (tau(scores[known], labels[known]) or 0.0) if known.sum() >= 2 else 0.0
 
 
 def modal_grade(values: Array) -> Array:

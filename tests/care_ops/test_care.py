@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from care_ops import factor_analysis, latent_classes
+from care_ops import factor_analysis
 from care_ops.aggregators.latent import family_mean
 from care_ops.anchors import Anchors
 from care_ops.config import AGGREGATORS, FitConfig
@@ -188,28 +188,6 @@ def test_oblimin_finds_simple_structure_and_the_number_of_factors(rng):
     order = np.argmax(np.abs(found.loadings.T @ simple), axis=0)
     aligned = found.loadings[:, order] * np.sign(np.sum(found.loadings[:, order] * simple, axis=0))
     np.testing.assert_allclose(aligned, simple, atol=1e-3)
-
-
-def test_latent_classes_climb_and_find_planted_ones(rng):
-    classes = rng.integers(0, 3, 3_000)
-    answers = np.clip(classes[:, None] * 2 + rng.integers(-1, 2, (3_000, 8)), 0, 5)
-    answers[rng.random(answers.shape) < 0.1] = -1
-    noisy = classes + rng.normal(scale=1.0, size=3_000)
-    start = latent_classes.by_rank(noisy, 3)
-    steps = [
-        latent_classes.fit(answers, start, tolerance=-np.inf, max_iterations=k).log_likelihood for k in range(1, 8)
-    ]
-    assert (np.diff(steps) > -1e-9).all()
-    found = latent_classes.fit(answers, start)
-    assert found.converged
-    assert np.mean(found.posterior.argmax(axis=1) == classes) > 0.99
-
-
-def test_grades_keep_few_levels_and_bin_many(rng):
-    few = latent_classes.grades(np.array([[2.0], [5.0], [np.nan], [2.0]]))
-    assert few[:, 0].tolist() == [0, 1, -1, 0]
-    many = latent_classes.grades(rng.normal(size=(1_000, 1)))
-    assert np.bincount(many[:, 0]).tolist() == [100] * 10
 
 
 def test_the_median_is_the_median_of_what_is_present(rng):

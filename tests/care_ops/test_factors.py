@@ -97,7 +97,7 @@ def test_anchors_are_right_with_thirty_labels_and_wrong_with_unlucky_ones(rng):
     unlucky = np.array([np.argmin(both), np.argmax(both)])
     misled = f.choose_by_anchors(planted.factors, planted.scores[unlucky], planted.quality[unlucky])
     assert misled.rule == "anchors"
-    assert misled.quality == int(np.argmax(np.abs(np.ones(2))))  # both follow two points perfectly: the first is taken
+    assert misled.quality == 0  # both follow two points perfectly: the stronger is taken
     assert not planted.names_quality(misled)
     for labels in (np.array([1.0]), np.ones(3)):
         assert f.choose_by_anchors(planted.factors, planted.scores[: len(labels)], labels) is planted.factors

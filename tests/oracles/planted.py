@@ -1,0 +1,30 @@
+"""Votes with planted truth: what the recorded rivals and our tests are both given. numpy only."""
+
+import numpy as np
+
+
+def votes(seed: int, n: int, p: int, classes: int, missing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(truth (n,), grades (n, p) with -1 for missing, accuracy of each judge (p,))."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, classes, n)
+    accuracy = rng.uniform(1.05 / classes + 0.05, 0.85, p)
+    wrong = (truth[:, None] + rng.integers(1, classes, (n, p))) % classes
+    grades = np.where(rng.random((n, p)) < accuracy, truth[:, None], wrong)
+    grades[rng.random((n, p)) < missing] = -1
+    return truth, grades, accuracy
+
+
+PANELS = {
+    "two classes": {"seed": 1, "n": 1_500, "p": 12, "classes": 2, "missing": 0.1},
+    "four classes": {"seed": 2, "n": 1_500, "p": 9, "classes": 4, "missing": 0.1},
+}
+
+
+def duels(seed: int = 3, systems: int = 6, games: int = 900) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(left, right, whether left wins) between systems of planted strength."""
+    rng = np.random.default_rng(seed)
+    strength = np.linspace(-1.0, 1.0, systems)
+    left = rng.integers(0, systems, games)
+    right = (left + rng.integers(1, systems, games)) % systems
+    wins = rng.random(games) < 1 / (1 + np.exp(strength[right] - strength[left]))
+    return left, right, wins
