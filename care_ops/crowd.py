@@ -198,7 +198,8 @@ def _vote_shares(answers: Answers, classes: int) -> Array:
 
 def _variational(counts: Array) -> Array:
     """exp of the expected log probabilities under a Dirichlet; rows add to less than one."""
-    return np.exp(digamma(counts) - digamma(counts.sum(axis=1, keepdims=True))).astype(np.float64)
+    total: Array = counts.sum(axis=1, keepdims=True)
+    return np.exp(np.asarray(digamma(counts) - digamma(total), dtype=np.float64))
 
 
 def _diagonal(answers: Answers, table: Array) -> Array:

@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 LEAST_UNIQUENESS = 0.02
 """Of a judge's variance of one: keeps a judge from becoming the factor (a Heywood case)."""
 
+_NOISE_PRIOR = 0.5
+"""Weight of the panel's common noise against an item's own, as a share of the judges."""
+
 
 @dataclass(frozen=True)
 class FactorModel:
@@ -96,6 +99,31 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
     right = np.where(present, standardised, 0.0) @ weighted
     prior = np.linalg.inv(model.factor_correlation)
     return np.linalg.solve(prior + information, right[:, :, None])[:, :, 0]
+
+
+def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array) -> Array:
+    """Standard deviation of one common factor given the scores present, (n,); 1, the prior's, where none is.
+
+    Judges that disagree more than ``several`` factors explain make an item less certain: its noise has a scale of
+    its own with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange, Little and Taylor,
+    JASA 1989). It says how far the judges' noise moves the score, and nothing about what they all get wrong.
+
+    Parameters
+    ----------
+    model : FactorModel
+        One factor.
+    several : FactorModel
+        As many factors as the judges follow.
+    standardised : (n, p) array
+        NaN is missing.
+    """
+    present = ~np.isnan(standardised)
+    count = present.sum(axis=1)
+    variance = 1.0 / (1.0 + present @ (model.loadings[:, 0] ** 2 / model.uniqueness))
+    fitted = factor_scores(several, standardised) @ several.loadings.T
+    residual = np.where(present, (standardised - fitted) ** 2, 0.0) @ (1.0 / several.uniqueness)
+    noise = (residual / np.maximum(count, 1) + _NOISE_PRIOR) / (1.0 + _NOISE_PRIOR)
+    return np.sqrt(np.where(count > 0, variance * noise, 1.0))
 
 
 def number_of_factors(correlation: Array, n: int) -> int:

@@ -49,7 +49,7 @@ class Fit:
     failures: dict[str, str]
 
 
-def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Fit:
+def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS, *, tolerance: float = 1e-6) -> Fit:
     """Moments, structure and every aggregator on one panel.
 
     Parameters
@@ -59,6 +59,8 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
     config : FitConfig
     anchors : Anchors
         Items whose label the fit may see.
+    tolerance : float
+        Relative duality gap of the structure.
 
     Raises
     ------
@@ -74,7 +76,7 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
     moments = accumulate(canonical.values)
     if config.missing == "em":
         moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
-    structure, details, failures = try_structure(moments, config.structure, canonical.judges)
+    structure, details, failures = try_structure(moments, config.structure, canonical.judges, tolerance)
     aggregates, more = run_aggregators(scores, moments, structure, config, anchors)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join(more.values()))
@@ -82,11 +84,11 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
 
 
 def try_structure(
-    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None
+    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, tolerance: float = 1e-6
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
     """The structure, or the reason why this panel has none."""
     try:
-        structure, details = fit_structure(moments, config, judges)
+        structure, details = fit_structure(moments, config, judges, tolerance)
         return structure, details, {}
     except FitError as error:
         return None, {}, {"structure": str(error)}

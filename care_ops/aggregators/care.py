@@ -59,6 +59,8 @@ class Defensible:
         Those that at least three judges load on by .4 or more.
     known : (n,) array of bool
         Items with a score.
+    sd : (n,) array
+        Of ``factor`` given its judges' noise (``factor_analysis.posterior_sd``).
     """
 
     mean: Array
@@ -71,6 +73,7 @@ class Defensible:
     factors: Array
     followed: NDArray[np.intp]
     known: NDArray[np.bool_]
+    sd: Array
 
 
 class Care:
@@ -129,6 +132,7 @@ class Care:
             self.name,
             estimate,
             threshold=threshold,
+            sd=np.where(answers.known, answers.sd * unit * spread, np.nan),
             p_quality=p_quality,
             weights=unit_weights(weights),
             latent=latent,
@@ -150,7 +154,8 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     comparable = problem.standardised if problem.config.scale is None else problem.scores.values
     average = row_mean(comparable)
     known = ~np.isnan(average)
-    mean, factor = _unit(average, known), _unit(one_factor(problem, normal, correlation)[0], known)
+    single = factor_analysis.fit(correlation, 1)
+    mean, factor = _unit(average, known), _unit(one_factor(problem, normal, single)[0], known)
     families = _unit(family_mean(comparable, judges, declared), known)
     count = factor_analysis.number_of_factors(correlation, len(normal))
     rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
@@ -165,7 +170,8 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     agreement = float(families[known] @ factor[known]) / int(known.sum())
     share = 1.0 if one_thing else float(np.clip((agreement - safe_below) / (1.0 - safe_below), 0.0, 1.0))
     latent = _unit(share * factor + (1.0 - share) * families, known)
-    return Defensible(mean, families, factor, latent, agreement, share, one_thing, factors, followed, known)
+    sd = factor_analysis.posterior_sd(single, rotated, normal)
+    return Defensible(mean, families, factor, latent, agreement, share, one_thing, factors, followed, known, sd)
 
 
 @dataclass(frozen=True)

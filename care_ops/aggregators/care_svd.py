@@ -36,7 +36,7 @@ _TAU_STEP = 1.5
 
 
 def fit_structure(
-    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None
+    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, tolerance: float = 1e-6
 ) -> tuple[Structure, dict[str, float]]:
     """Sparse + low-rank structure of the shrunk correlation of a panel.
 
@@ -65,7 +65,9 @@ def fit_structure(
     gamma = config.gamma * float(np.sqrt(np.log(p) / n)) * unit
     tau = config.tau * float(np.sqrt(p))
     for lowered in range(_TAU_STEPS):
-        structure = solve(correlation, lambda_s=gamma, lambda_l=gamma * tau, program=config.program)
+        structure = solve(
+            correlation, lambda_s=gamma, lambda_l=gamma * tau, program=config.program, tolerance=tolerance
+        )
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
             return structure, {
                 "gamma_n": gamma,

@@ -82,7 +82,8 @@ def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
     low, high = problem.config.scale or (float(distinct[0]), float(distinct[-1]))
     width = (high - low) / MOST_LEVELS
     bins = np.clip(np.floor((np.where(present, values, low) - low) / width), 0, MOST_LEVELS - 1).astype(np.intp)
-    return np.where(present, bins, -1), low + width * (np.arange(MOST_LEVELS) + 0.5)
+    middles = np.asarray(low + width * (np.arange(MOST_LEVELS) + 0.5), dtype=np.float64)
+    return np.where(present, bins, -1), middles
 
 
 def _same_levels(grades: NDArray[np.intp], classes: int) -> Answers:

@@ -32,7 +32,8 @@ class FactorAnalysis:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Fit; raises ``FitError`` below three judges or ten items."""
-        latent, weights = one_factor(problem, *normal_correlation(problem))
+        normal, correlation = normal_correlation(problem)
+        latent, weights = one_factor(problem, normal, factor_analysis.fit(correlation, 1))
         return _placed(problem, self.name, latent, weights=unit_weights(weights))
 
 
@@ -63,7 +64,8 @@ class LatentClassAnalysis:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Fit from classes of equal size along one common factor."""
-        factor, _ = one_factor(problem, *normal_correlation(problem))
+        normal, correlation = normal_correlation(problem)
+        factor, _ = one_factor(problem, normal, factor_analysis.fit(correlation, 1))
         known = ~np.isnan(factor)
         score = np.where(known, factor, 0.0)
         start = latent_classes.by_rank(score, _CLASSES)
@@ -74,12 +76,11 @@ class LatentClassAnalysis:
         return _placed(problem, self.name, latent, details=details)
 
 
-def one_factor(problem: Problem, normal: Array, correlation: Array) -> tuple[Array, Array]:
+def one_factor(problem: Problem, normal: Array, model: factor_analysis.FactorModel) -> tuple[Array, Array]:
     """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
 
-    ``normal`` and ``correlation`` are those of ``normal_correlation``.
+    ``normal`` are the normal scores, ``model`` the one-factor model of their correlation (``normal_correlation``).
     """
-    model = factor_analysis.fit(correlation, 1)
     score = factor_analysis.factor_scores(model, normal)[:, 0]
     weights = model.loadings[:, 0] / model.uniqueness
     mean = row_mean(problem.standardised)
