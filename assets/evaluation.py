@@ -51,7 +51,15 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         for name, fit_id in fit_ids.items():
             stored = read_fit(connection, fit_id)
             estimate = aligned(columns.item_ids, stored.estimates)
-            result = evaluate(estimate, gold, threshold=stored.threshold, scale=spec.scale)
+            sd, probability = (aligned(columns.item_ids, values) for values in (stored.sds, stored.p_quality))
+            result = evaluate(
+                estimate,
+                gold,
+                threshold=stored.threshold,
+                scale=spec.scale,
+                sd=None if np.isnan(sd).all() else sd,
+                p_quality=None if np.isnan(probability).all() else probability,
+            )
             store_evaluation(connection, fit_id, stored.labels_used, result.as_dict())
             rows.append({"aggregator": name, "labels_used": stored.labels_used, **result.as_dict()})
     headline = "auc" if rows and rows[0]["auc"] is not None else "tau"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import AdmissionRule, FitConfig
+from care_ops.config import AdmissionRule, Calibration, FitConfig
 from care_ops.errors import CareError, InputError
 from judges.engines.base import Recording, build_engine
 from judges.items import Item
@@ -124,9 +124,10 @@ class Workspace:
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
     def fit_config(self, testset: str) -> FitConfig:
-        """The fit settings with the test set's own cut and scale."""
+        """The fit settings with the test set's own cut, scale and calibration."""
         spec = self.testset(testset)
-        return replace(self.fit, cut=spec.cut, scale=spec.scale)
+        calibration = Calibration(**spec.calibration.model_dump())
+        return replace(self.fit, cut=spec.cut, scale=spec.scale, calibration=calibration)
 
     def anchors_of(self, testset: str) -> Anchors:
         """Labels that a fit of this test set may see."""

@@ -14,6 +14,9 @@ Array = NDArray[np.float64]
 LEAST_LABELS = 20
 """Binary labels, of both kinds, below which no probability is given."""
 
+LEAST_FOR_SLOPE = 30
+"""Labels below which only the location is taken from them."""
+
 _LEVEL_SD = 1.5
 _SLOPE, _SLOPE_SD = 1.5, 0.75
 """Normal priors of the logit's intercept (around 0) and of its slope on a latent of variance one."""
@@ -60,6 +63,53 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
     if m:
         placed[known] = low + (high - low) * (rankdata(estimate[known]) - 0.5) / m
     return placed
+
+
+def as_distributed(estimate: Array, target: Array) -> Array:
+    """Map ranks to the quantiles of ``target``: the estimate takes on its distribution (NaN stays NaN).
+
+    Parameters
+    ----------
+    estimate : (n,) array
+    target : (m,) array
+        Scores whose distribution is declared to be that of quality; NaN are left out.
+    """
+    from scipy.stats import rankdata
+
+    placed = np.full(len(estimate), np.nan)
+    known = ~np.isnan(estimate)
+    levels = (rankdata(estimate[known]) - 0.5) / max(int(known.sum()), 1)
+    placed[known] = np.quantile(target[~np.isnan(target)], levels)
+    return placed
+
+
+def to_labels(estimate: Array, labels: Array) -> tuple[float, float] | None:
+    """(offset, unit) of ``offset + unit * estimate`` on the labels' scale; None without labels.
+
+    Below ``LEAST_FOR_SLOPE`` labels a shift, shrunk by m / (m + 3); from there on least squares with a slope that is
+    not negative.
+
+    Parameters
+    ----------
+    estimate, labels : (m,) arrays
+        Of the labelled items, without NaN.
+    """
+    m = len(labels)
+    if m == 0:
+        return None
+    spread = float(np.var(estimate))
+    if m < LEAST_FOR_SLOPE or spread == 0.0:
+        return float(np.mean(labels - estimate)) * m / (m + 3), 1.0
+    unit = max(0.0, float(np.mean((estimate - estimate.mean()) * (labels - labels.mean()))) / spread)
+    return float(labels.mean()) - unit * float(estimate.mean()), unit
+
+
+def prevalence_threshold(estimate: Array, prevalence: float) -> float:
+    """The threshold above which a share ``prevalence`` of the estimates lies (NaN left out)."""
+    ordered = np.sort(estimate[~np.isnan(estimate)])
+    above = round(prevalence * len(ordered))
+    low, high = ordered[max(len(ordered) - above - 1, 0)], ordered[min(len(ordered) - above, len(ordered) - 1)]
+    return float(0.5 * (low + high))
 
 
 def logistic_map(latent: Array, labels: Array) -> tuple[float, float] | None:

@@ -88,6 +88,30 @@ class StructureConfig:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """What is *declared* about the scale of quality; the same for every aggregator of a fit.
+
+    Attributes
+    ----------
+    scale : str
+        ``own``: each aggregator's own (the panel's location and spread for latent ones). ``uniform``: quality fills
+        the declared scale evenly. ``judge:NAME``: quality is distributed as that judge's scores are. ``anchors``:
+        location, and from thirty labels on slope, are those of the anchors.
+    prevalence : float, optional
+        Share of items with Q = 1: the threshold is put there.
+    """
+
+    scale: str = "own"
+    prevalence: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale not in ("own", "uniform", "anchors") and not self.scale.startswith("judge:"):
+            raise InputError(f"calibration: scale is {self.scale!r}; use own, uniform, judge:NAME or anchors")
+        if self.prevalence is not None and not 0 < self.prevalence < 1:
+            raise InputError(f"calibration: prevalence is {self.prevalence}; give a share between 0 and 1")
+
+
+@dataclass(frozen=True)
 class FitConfig:
     """What a fit depends on besides the scores.
 
@@ -100,6 +124,7 @@ class FitConfig:
     scale : (low, high), optional
         The scale that all judges share, where one is declared: then ``care`` averages scores as they are, else
         standardised ones.
+    calibration : Calibration
     structure : StructureConfig
     quality : {"leading", "balance"}
         How ``care_svd`` names the quality factor without anchors; see ``factors``.
@@ -109,6 +134,8 @@ class FitConfig:
     missing : {"pairwise", "em"}
         Means and covariances over the items where the scores they need are present, or the Gaussian ones of
         greatest likelihood (``missing.gaussian_by_em``), which allow for scores that are missing because of others.
+    resamples : int
+        Bootstrap resamples for intervals of weights (``uncertainty``); 0 for none.
     seed : int
         Mixed with the content of the scores into the seed of random starts.
     """
@@ -116,16 +143,22 @@ class FitConfig:
     aggregators: tuple[str, ...] = DEFAULT_AGGREGATORS
     cut: float | None = None
     scale: tuple[float, float] | None = None
+    calibration: Calibration = field(default_factory=Calibration)
     structure: StructureConfig = field(default_factory=StructureConfig)
     quality: Literal["leading", "balance"] = "leading"
     subtract_confounders: bool = False
     missing: Missing = "pairwise"
+    resamples: int = 60
     seed: int = 0
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.aggregators if name not in AGGREGATORS]
         if unknown:
             raise InputError(f"fit: no aggregator {unknown[0]!r}; there are {', '.join(AGGREGATORS)}")
+        if self.calibration.scale == "uniform" and self.scale is None:
+            raise InputError(
+                "calibration: a uniform scale needs the test set's scale; declare its lowest and highest score"
+            )
 
     def fingerprint(self) -> str:
         """Hash of the configuration."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
@@ -58,8 +59,8 @@ def normal_scores(values: Array) -> Array:
     return out / np.where(sd > 0, sd, 1.0)
 
 
-def fit(correlation: Array, factors: int, *, tolerance: float = 1e-8, max_iterations: int = 5_000) -> FactorModel:
-    """Maximum likelihood by EM (Rubin and Thayer, Psychometrika 1982), from principal axes.
+def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> FactorModel:
+    """Maximum likelihood over the uniquenesses, loadings given them in closed form (Joreskog, Psychometrika 1967).
 
     Parameters
     ----------
@@ -67,22 +68,33 @@ def fit(correlation: Array, factors: int, *, tolerance: float = 1e-8, max_iterat
     factors : int
         k, less than p.
     """
-    values, vectors = np.linalg.eigh(correlation)
-    top = np.maximum(values[::-1][:factors], 1e-6)
-    loadings = vectors[:, ::-1][:, :factors] * np.sqrt(top) * 0.9
-    uniqueness = np.clip(1.0 - np.sum(loadings**2, axis=1), LEAST_UNIQUENESS, 1.0)
-    identity, change, iteration = np.eye(factors), np.inf, 0
-    while change > tolerance and iteration < max_iterations:
-        iteration += 1
-        weighted = loadings / uniqueness[:, None]
-        posterior = np.linalg.inv(identity + loadings.T @ weighted)
-        beta = posterior @ weighted.T
-        shared = correlation @ beta.T
-        following = shared @ np.linalg.inv(posterior + beta @ shared)
-        residual = np.clip(1.0 - np.sum(following * shared, axis=1), LEAST_UNIQUENESS, 1.0)
-        change = float(max(np.abs(following - loadings).max(), np.abs(residual - uniqueness).max()))
-        loadings, uniqueness = following, residual
-    return FactorModel(loadings, uniqueness, identity, change <= tolerance)
+
+    def loadings_of(uniqueness: Array) -> tuple[Array, Array]:
+        root = np.sqrt(uniqueness)
+        values, vectors = np.linalg.eigh(correlation / np.outer(root, root))
+        top = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1.0, 0.0))
+        return root[:, None] * top, values
+
+    def discrepancy(logs: Array) -> tuple[float, Array]:
+        uniqueness = np.exp(logs)
+        loadings, values = loadings_of(uniqueness)
+        rest = values[: len(values) - factors]
+        residual = np.sum(loadings**2, axis=1) + uniqueness - np.diag(correlation)
+        return float(np.sum(rest - np.log(rest) - 1.0)), residual / uniqueness
+
+    start = np.log(np.clip((1.0 - 0.5 * factors / len(correlation)) / np.diag(np.linalg.inv(correlation)), 0.05, 0.95))
+    found = minimize(
+        discrepancy,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(float(np.log(LEAST_UNIQUENESS)), 0.0)] * len(correlation),
+        options={"maxiter": max_iterations, "ftol": 1e-14, "gtol": 1e-9},
+    )
+    uniqueness = np.exp(found.x)
+    loadings, _ = loadings_of(uniqueness)
+    sign = np.where(loadings.sum(axis=0) >= 0, 1.0, -1.0)
+    return FactorModel(loadings * sign, uniqueness, np.eye(factors), bool(found.success))
 
 
 def factor_scores(model: FactorModel, standardised: Array) -> Array:

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators import REGISTRY, Aggregate, Problem
 from care_ops.aggregators.care_svd import fit_structure
+from care_ops.aggregators.placement import placed
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
@@ -132,7 +133,7 @@ def run_aggregators(
         )
         try:
             with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower
-                found = aggregator.fit(problem)
+                found = placed(aggregator.fit(problem), problem, anchors)
             aggregates[name] = _in_order(found, item_order, judge_order)
         except FitError as error:
             failures[name] = str(error)

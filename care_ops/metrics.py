@@ -36,6 +36,10 @@ class Evaluation:
         The same after every aggregate is mapped to fill the scale uniformly (order alone).
     accuracy, balanced_accuracy : float
         At the aggregate's own threshold (binary gold).
+    risk_coverage : float
+        How well doubt finds the errors at that threshold (``risk_coverage_gain``).
+    calibration_error : float
+        Of the aggregate's probabilities, where it gives some (``calibration_error``).
     """
 
     n: int
@@ -45,13 +49,23 @@ class Evaluation:
     mae_filled: float | None
     accuracy: float | None
     balanced_accuracy: float | None
+    risk_coverage: float | None
+    calibration_error: float | None
 
     def as_dict(self) -> dict[str, float | int | None]:
         """Plain numbers by name."""
         return asdict(self)
 
 
-def evaluate(estimate: Array, gold: Array, *, threshold: float | None, scale: tuple[float, float] | None) -> Evaluation:
+def evaluate(
+    estimate: Array,
+    gold: Array,
+    *,
+    threshold: float | None,
+    scale: tuple[float, float] | None,
+    sd: Array | None = None,
+    p_quality: Array | None = None,
+) -> Evaluation:
     """Compare an aggregate with gold where both exist.
 
     Parameters
@@ -62,6 +76,8 @@ def evaluate(estimate: Array, gold: Array, *, threshold: float | None, scale: tu
         ``estimate > threshold`` decides Q = 1.
     scale : (low, high), optional
         The score scale, for the uniform fill.
+    sd, p_quality : (n,) arrays, optional
+        Of the estimates. Without an sd, doubt is nearness to the threshold alone.
 
     Raises
     ------
@@ -74,16 +90,31 @@ def evaluate(estimate: Array, gold: Array, *, threshold: float | None, scale: tu
     e, g = estimate[known], gold[known]
     n = len(g)
     if n < 2:
-        return Evaluation(n, None, None, None, None, None, None)
+        return Evaluation(n, None, None, None, None, None, None, None, None)
     if is_binary(g):
-        decided = None if threshold is None else e > threshold
-        accuracy = None if decided is None else float(np.mean(decided == (g > 0.5)))
-        balanced = None if decided is None else _balanced(decided, g > 0.5)
-        return Evaluation(n, tau(e, g), auc(e, g), None, None, accuracy, balanced)
+        error = (
+            None if p_quality is None or np.isnan(p_quality[known]).any() else calibration_error(p_quality[known], g)
+        )
+        if threshold is None:
+            return Evaluation(n, tau(e, g), auc(e, g), None, None, None, None, None, error)
+        decided, right = e > threshold, g > 0.5
+        spread = np.ones(n) if sd is None else sd[known]
+        doubt = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
+        return Evaluation(
+            n,
+            tau(e, g),
+            auc(e, g),
+            None,
+            None,
+            float(np.mean(decided == right)),
+            _balanced(decided, right),
+            risk_coverage_gain(doubt, decided != right),
+            error,
+        )
     filled = None
     if scale is not None:
         filled = float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
-    return Evaluation(n, tau(e, g), None, float(np.mean(np.abs(e - g))), filled, None, None)
+    return Evaluation(n, tau(e, g), None, float(np.mean(np.abs(e - g))), filled, None, None, None, None)
 
 
 def is_binary(gold: Array) -> bool:
@@ -104,6 +135,37 @@ def tau(estimate: Array, gold: Array) -> float | None:
     """Kendall's tau-b; None where one of the two does not vary."""
     found = float(np.asarray(kendalltau(estimate, gold))[0])
     return None if np.isnan(found) else found
+
+
+def risk_coverage_gain(doubt: Array, wrong: NDArray[np.bool_]) -> float | None:
+    """How much of the errors that could be avoided by abstaining are avoided where doubt is greatest.
+
+    The area under the curve of error rate against share answered, the least doubtful first (Geifman and El-Yaniv,
+    2017), as a share of the way from answering in any order (0) to answering every right item first (1). None where
+    nothing, or everything, is wrong.
+
+    Parameters
+    ----------
+    doubt : (n,) array
+        Equal doubts count as answered in any order.
+    wrong : (n,) array of bool
+    """
+    n, errors = len(wrong), int(wrong.sum())
+    if errors in (0, n):
+        return None
+    _, place, size = np.unique(doubt, return_inverse=True, return_counts=True)
+    expected = (np.bincount(place, wrong.astype(np.float64)) / size)[np.sort(place)]
+    answered = np.arange(1, n + 1)
+    area = float(np.mean(np.cumsum(expected) / answered))
+    least = float(np.mean(np.maximum(answered - (n - errors), 0) / answered))
+    return (errors / n - area) / (errors / n - least)
+
+
+def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
+    """Mean distance between what is said and what is, over bins of equal width weighted by their items (ECE)."""
+    place = np.minimum((probability * bins).astype(int), bins - 1)
+    apart = np.bincount(place, probability - gold, bins)
+    return float(np.abs(apart).sum()) / len(gold)
 
 
 def _balanced(decided: NDArray[np.bool_], positive: NDArray[np.bool_]) -> float | None:

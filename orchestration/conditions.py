@@ -58,6 +58,8 @@ CONDITIONS: dict[str, dg.AutomationCondition] = {
     "structure": from_all_inputs(),
     "aggregates": from_all_inputs(),
     "evaluation": from_all_inputs(),
+    "intervals": from_all_inputs(),
+    "systems": from_all_inputs(),
     "factors": from_all_inputs(),
     "report": for_reports(),
     "report_index": from_any_input(),

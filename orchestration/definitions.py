@@ -18,12 +18,14 @@ from assets.external import EXTERNAL
 from assets.factors import factors
 from assets.fits import aggregates
 from assets.inference import judge_inference
+from assets.intervals import intervals
 from assets.items import items
 from assets.moments import moments
 from assets.panel import panel
 from assets.report.asset import report, report_index
 from assets.scores import scores
 from assets.structure import structure
+from assets.systems import systems
 from assets.workspace import Workspace
 from orchestration.conditions import CONDITIONS
 from orchestration.sensors import build_sensors
@@ -38,6 +40,8 @@ ASSETS = (
     structure,
     aggregates,
     evaluation,
+    intervals,
+    systems,
     factors,
     report,
     report_index,

@@ -24,6 +24,8 @@ ORDER = (
     "structure",
     "aggregates",
     "evaluation",
+    "intervals",
+    "systems",
     "factors",
     "report",
     "report_index",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from assets.workspace import MomentsConfig, Workspace
 from care_ops.anchors import Anchors
@@ -49,7 +49,15 @@ class FitSettings(BaseModel):
     quality: Literal["leading", "balance"] = "leading"
     subtract_confounders: bool = False
     missing: Literal["pairwise", "em"] = "pairwise"
+    resamples: int = Field(default=60, ge=0)
     seed: int = 0
+
+    @field_validator("resamples")
+    @classmethod
+    def _enough(cls, resamples: int) -> int:
+        if 0 < resamples < 20:
+            raise ValueError("fewer than 20 resamples bound nothing; give 0 for no intervals")
+        return resamples
 
     def config(self) -> FitConfig:
         """The same for ``care_ops``."""

@@ -338,8 +338,9 @@ class FitRecord:
 
 
 def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
-    """Store a fit; the same fit again replaces itself and becomes the latest. Its evaluation stays."""
-    for table in ("fits", "weights", "aggregates"):
+    """Store a fit; the same fit again replaces itself and becomes the latest. Its evaluation and intervals stay."""
+    known = connection.execute("SELECT count(*) FROM weights WHERE fit_id = ?", [fit.fit_id]).fetchall() != [(0,)]
+    for table in ("fits", "aggregates"):
         connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit.fit_id])
     connection.execute(
         "INSERT INTO fits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, now())",
@@ -355,8 +356,11 @@ def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
             fit.code_version,
         ],
     )
-    for judge, weight, loading in zip(fit.judges, fit.weights, fit.loadings, strict=True):
-        connection.execute("INSERT INTO weights VALUES (?, ?, ?, NULL, NULL, ?)", [fit.fit_id, judge, weight, loading])
+    for judge, weight, loading in () if known else zip(fit.judges, fit.weights, fit.loadings, strict=True):
+        connection.execute(
+            "INSERT INTO weights (fit_id, judge, weight, loadings) VALUES (?, ?, ?, ?)",
+            [fit.fit_id, judge, weight, loading],
+        )
     incoming = pa.table(
         {
             "item_id": pa.array(fit.item_ids, pa.string()),
@@ -379,13 +383,34 @@ def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
         connection.unregister("incoming")
 
 
+def store_intervals(
+    connection: duckdb.DuckDBPyConnection,
+    fit_id: str,
+    judges: Sequence[str],
+    lo: Sequence[float],
+    hi: Sequence[float],
+    loadings_lo: Sequence[Sequence[float]] | None,
+    loadings_hi: Sequence[Sequence[float]] | None,
+) -> None:
+    """Put intervals beside the weights and loadings of one fit; all in the order of ``judges``."""
+
+    def row(values: Sequence[Sequence[float]] | None, j: int) -> list[float | None] | None:
+        return None if values is None else [_null_if_nan(x) for x in values[j]]
+
+    for j, judge in enumerate(judges):
+        connection.execute(
+            "UPDATE weights SET lo = ?, hi = ?, loadings_lo = ?, loadings_hi = ? WHERE fit_id = ? AND judge = ?",
+            [lo[j], hi[j], row(loadings_lo, j), row(loadings_hi, j), fit_id, judge],
+        )
+
+
 def store_evaluation(
     connection: duckdb.DuckDBPyConnection, fit_id: str, labels_used: int, metrics: Mapping[str, Any]
 ) -> None:
     """Replace the evaluation of one fit."""
     connection.execute("DELETE FROM evaluations WHERE fit_id = ?", [fit_id])
     connection.execute(
-        "INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             fit_id,
             metrics["n"],
@@ -396,6 +421,8 @@ def store_evaluation(
             metrics["mae_filled"],
             metrics["accuracy"],
             metrics["balanced_accuracy"],
+            metrics["risk_coverage"],
+            metrics["calibration_error"],
         ],
     )
 

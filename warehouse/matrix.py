@@ -7,13 +7,15 @@ Belongs here: reading scores, items, gold and stored fits. Does not: writing (``
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.errors import WarehouseError
+from care_ops.errors import InputError, WarehouseError
 from care_ops.scores import ScoreMatrix
 
 
@@ -113,13 +115,39 @@ def read_item_columns(connection: duckdb.DuckDBPyConnection, testset: str) -> It
     return ItemColumnsRead([r[0] for r in rows], [r[1] for r in rows], gold, [r[3] for r in rows])
 
 
+def read_metadata(
+    connection: duckdb.DuckDBPyConnection, testset: str, names: Sequence[str]
+) -> list[tuple[str, ...] | None]:
+    """What the source says of each item under ``names``, in source order; None where one is empty.
+
+    Raises
+    ------
+    InputError
+        No item has a column of that name.
+    """
+    rows = connection.execute("SELECT metadata FROM items WHERE testset = ? ORDER BY row_ix", [testset]).fetchall()
+    parsed: list[dict[str, object]] = [json.loads(text) if text else {} for (text,) in rows]
+    for name in names:
+        if not any(item.get(name) is not None for item in parsed):
+            there = sorted({key for item in parsed for key in item})
+            raise InputError(
+                f"test set {testset!r}: no item has a column {name!r}, which `systems` names; "
+                f"there are {', '.join(there) or 'none beside those of `columns`'}"
+            )
+    found: list[tuple[str, ...] | None] = []
+    for item in parsed:
+        values = [item.get(name) for name in names]
+        found.append(None if any(v is None for v in values) else tuple(str(v) for v in values))
+    return found
+
+
 @dataclass(frozen=True)
 class StoredFit:
     """One aggregator's stored fit.
 
     Attributes
     ----------
-    estimates : dict item_id -> float or None
+    estimates, sds, p_quality : dict item_id -> float or None
     threshold : float or None
     labels_used : int
     details : str
@@ -127,6 +155,8 @@ class StoredFit:
     """
 
     estimates: dict[str, float | None]
+    sds: dict[str, float | None]
+    p_quality: dict[str, float | None]
     threshold: float | None
     labels_used: int
     details: str
@@ -143,10 +173,13 @@ def read_fit(connection: duckdb.DuckDBPyConnection, fit_id: str) -> StoredFit:
     found = connection.execute("SELECT threshold, labels_used, details FROM fits WHERE fit_id = ?", [fit_id]).fetchone()
     if found is None:
         raise WarehouseError(f"no fit {fit_id!r} in the warehouse; materialise `aggregates`")
-    estimates = connection.execute(
-        "SELECT i.item_id, a.estimate FROM aggregates a JOIN items i USING (item_ix) WHERE a.fit_id = ?", [fit_id]
+    rows = connection.execute(
+        "SELECT i.item_id, a.estimate, a.sd, a.p_quality FROM aggregates a JOIN items i USING (item_ix) "
+        "WHERE a.fit_id = ?",
+        [fit_id],
     ).fetchall()
-    return StoredFit(dict(estimates), *found)
+    estimates, sds, p_quality = ({row[0]: row[k] for row in rows} for k in (1, 2, 3))
+    return StoredFit(estimates, sds, p_quality, *found)
 
 
 def _positions(ordinals: list[int]) -> NDArray[np.intp]:

@@ -97,6 +97,15 @@ class DemoSource(BaseModel):
 Source = Annotated[FilesSource | DemoSource, Field(discriminator="kind")]
 
 
+class CalibrationSettings(BaseModel):
+    """``calibration``: what is declared about the scale of quality. See ``care_ops.config.Calibration``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scale: str = Field(default="own", pattern=r"^(own|uniform|anchors|judge:.+)$")
+    prevalence: float | None = Field(default=None, gt=0, lt=1)
+
+
 class TestsetSpec(BaseModel):
     """One test set.
 
@@ -109,6 +118,10 @@ class TestsetSpec(BaseModel):
         The score scale; recorded scores outside it are missing.
     cut : float, optional
         Scores above it are votes for Q = 1; for binary gold.
+    calibration : CalibrationSettings
+    systems : tuple of one or two str
+        Columns of the item file that name the system (model, version) an item belongs to; of a pair, the two that are
+        compared, the one of ``response`` first.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -120,6 +133,8 @@ class TestsetSpec(BaseModel):
     source: Source
     scale: tuple[float, float] | None = None
     cut: float | None = None
+    calibration: CalibrationSettings = CalibrationSettings()
+    systems: tuple[str, ...] = Field(default=(), max_length=2)
 
     @field_validator("name")
     @classmethod
@@ -132,6 +147,8 @@ class TestsetSpec(BaseModel):
     def _ordered_scale(self) -> TestsetSpec:
         if self.scale is not None and not self.scale[0] < self.scale[1]:
             raise ValueError(f"scale must be [low, high] with low < high, got {list(self.scale)}")
+        if self.scale is None and self.calibration.scale == "uniform":
+            raise ValueError("calibration.scale is uniform, but no scale is declared; add scale: [low, high]")
         return self
 
     def fingerprint(self, base: Path) -> str:

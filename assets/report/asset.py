@@ -9,8 +9,10 @@ import dagster as dg
 from assets.common import source_hash
 from assets.evaluation import aligned, evaluation, held_out_gold
 from assets.factors import factors
+from assets.intervals import intervals
 from assets.moments import read_moments
 from assets.partitions import TESTSETS
+from assets.systems import systems
 from assets.workspace import Workspace
 from care_ops.errors import FitError
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[evaluation, factors],
+    deps=[evaluation, intervals, systems, factors],
     group_name="results",
     kinds={"html"},
     code_version=source_hash("assets"),
@@ -86,6 +88,7 @@ def gather(workspace: Workspace, testset: str) -> "ReportData":
         evaluations = {
             name: found for name, fit_id in fit_ids.items() if (found := _evaluation(connection, fit_id)) is not None
         }
+        bounds = {name: found for name, f in fit_ids.items() if (found := _bounds(connection, f, scores))}
     gold = held_out_gold(columns.item_ids, columns.gold, columns.split_units, workspace.anchors_of(testset))
     texts = dict(zip(columns.item_ids, columns.responses, strict=True))
     order = dict(zip(columns.item_ids, gold, strict=True))
@@ -101,6 +104,8 @@ def gather(workspace: Workspace, testset: str) -> "ReportData":
         gold=np.array([order[i] for i in scores.item_ids], dtype=np.float64),
         responses=[texts.get(i) for i in scores.item_ids],
         factor_features=folder.read_json("factors"),
+        intervals=bounds,
+        systems=folder.read_json("systems"),
         provenance={
             "testset": testset,
             "items": scores.shape[0],
@@ -153,6 +158,18 @@ def _aggregate(connection: "duckdb.DuckDBPyConnection", fit_id: str, name: str, 
         labels_used=stored.labels_used,
         details=json.loads(stored.details),
     )
+
+
+def _bounds(
+    connection: "duckdb.DuckDBPyConnection", fit_id: str, scores: "ScoreMatrix"
+) -> "tuple[Array, Array] | None":
+    """Intervals of a fit's weights in the order of the judges; None where it has none."""
+    rows = connection.execute("SELECT judge, lo, hi FROM weights WHERE fit_id = ?", [fit_id]).fetchall()
+    found = {judge: (lo, hi) for judge, lo, hi in rows}
+    if all(lo is None for lo, _ in found.values()):
+        return None
+    lo, hi = ({judge: pair[k] for judge, pair in found.items()} for k in (0, 1))
+    return aligned(scores.judges, lo), aligned(scores.judges, hi)
 
 
 def _checks(connection: "duckdb.DuckDBPyConnection", testset: str) -> "list[JudgeCheck]":

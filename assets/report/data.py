@@ -6,13 +6,15 @@ Belongs here: the record that figures and templates read, and its assembly from 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.aggregators import Aggregate
+from care_ops.agreement import krippendorff_alpha
 from care_ops.metrics import Evaluation
 from care_ops.quality import JudgeCheck
 from care_ops.scores import ScoreMatrix
@@ -42,6 +44,10 @@ class ReportData:
     responses : list of str or None
     factor_features : dict
         From ``assets.factors.describe``; empty where there is no structure.
+    intervals : dict name -> (lo, hi)
+        Of the weights, each (p,); NaN where there is none.
+    systems : dict
+        From ``assets.systems.compare``; empty where no systems are declared.
     provenance : dict
         n, seeds, labels used, fingerprints, code version, settings.
     """
@@ -58,6 +64,26 @@ class ReportData:
     responses: Sequence[str | None]
     factor_features: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, tuple[Array, Array]])
+    systems: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @cached_property
+    def alpha(self) -> float | None:
+        """Krippendorff's alpha of the panel, for interval scores."""
+        return krippendorff_alpha(self.scores.values)
+
+    def system_rows(self) -> list[dict[str, Any]]:
+        """One row a system, best first, with its distance from the best one."""
+        listed: list[dict[str, Any]] = list(self.systems.get("systems", []))
+        if not listed:
+            return []
+        between = {(c["first"], c["second"]): c for c in self.systems["comparisons"]}
+        # with labels the best by the estimates need not be the best: the one that loses no comparison is
+        lost = {c["second"] for c in self.systems["comparisons"]}
+        best = next((row["system"] for row in listed if row["system"] not in lost), listed[0]["system"])
+        behind = {row["system"]: between.get((best, row["system"])) for row in listed}
+        ordered = sorted(listed, key=lambda row: (behind[row["system"]] or {"difference": 0.0})["difference"])
+        return [{**row, "best": row["system"] == best, "behind": behind[row["system"]]} for row in ordered]
 
     @property
     def judge_rows(self) -> list[dict[str, Any]]:
@@ -68,12 +94,20 @@ class ReportData:
             {
                 "check": check,
                 "family": self.scores.families.get(check.judge),
-                "weights": {
-                    name: float(w[index[check.judge]]) if check.judge in index else None for name, w in weighted.items()
-                },
+                "weights": {name: self._weight(name, w, index.get(check.judge)) for name, w in weighted.items()},
             }
             for check in self.checks
         ]
+
+    def _weight(self, name: str, weights: Array, j: int | None) -> dict[str, float | None]:
+        if j is None:
+            return {"weight": None, "lo": None, "hi": None}
+        lo, hi = self.intervals.get(name, (None, None))
+        return {
+            "weight": float(weights[j]),
+            "lo": None if lo is None or np.isnan(lo[j]) else float(lo[j]),
+            "hi": None if hi is None or np.isnan(hi[j]) else float(hi[j]),
+        }
 
     def factor_rows(self) -> list[dict[str, Any]]:
         """One row a factor: its strength, what it resembles, and who would call it quality."""

@@ -28,6 +28,11 @@ COLOURS = {
     "families": "#e39aa4",
     "factor_analysis": "#7fb2f0",
     "latent_classes": "#7cc7ae",
+    "dawid_skene": "#a3794f",
+    "glad": "#c4a484",
+    "mace": "#7d6b5d",
+    "ws": "#d9b36c",
+    "best_judge": "#5b5f97",
 }
 _DIVERGING = [[0.0, "#c2553d"], [0.5, "rgba(128,128,128,0.12)"], [1.0, "#2f7de1"]]
 
@@ -137,6 +142,7 @@ def _weights(data: ReportData) -> dict[str, str] | None:
             "y": names,
             "x": [round(float(w[j]), 4) for j in order],
             "marker": {"color": COLOURS.get(name)},
+            **_error_bars(data, name, w, order),
         }
         for name, w in weighted.items()
     ]
@@ -144,12 +150,31 @@ def _weights(data: ReportData) -> dict[str, str] | None:
         "weights",
         "How much each judge counts",
         "Weights sum to one in absolute value; a negative weight means that the judge counts against. "
-        "avg and uws weigh raw scores, the others standardised ones; care's are the weights that come nearest to it.",
+        "avg and uws weigh raw scores, the others standardised ones; care's are the weights that come nearest to it. "
+        "Bars span 90 % of the bootstrap resamples of split units.",
         traces,
         height=max(320, 60 + 26 * len(names)),
         margin={"l": 190, "r": 20, "t": 10, "b": 40},
         yaxis={"type": "category"},
     )
+
+
+def _error_bars(data: ReportData, name: str, weights: Array, order: NDArray[np.intp]) -> dict[str, Any]:
+    bounds = data.intervals.get(name)
+    if bounds is None or name == "avg" or np.isnan(bounds[0]).any():
+        return {}
+    lo, hi = bounds
+    return {
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [round(float(hi[j] - weights[j]), 4) for j in order],
+            "arrayminus": [round(float(weights[j] - lo[j]), 4) for j in order],
+            "thickness": 1,
+            "width": 2,
+            "color": "#888",
+        }
+    }
 
 
 def _correlation(data: ReportData) -> dict[str, str] | None:

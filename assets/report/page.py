@@ -66,6 +66,8 @@ def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
         ("tau", "Kendall τ", "order, higher is better"),
         ("accuracy", "accuracy", "at the aggregate's own threshold, higher is better"),
         ("balanced_accuracy", "balanced acc.", "mean of both classes, higher is better"),
+        ("risk_coverage", "doubt finds errors", "share of the errors avoided that doubt could avoid, higher is better"),
+        ("calibration_error", "ECE", "probabilities against gold, lower is better"),
         ("mae", "MAE", "order and scale together, lower is better"),
         ("mae_filled", "MAE, one scale", "after one common mapping: order alone, lower is better"),
     ]

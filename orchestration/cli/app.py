@@ -9,7 +9,7 @@ import typer
 from orchestration.cli.fit import fit
 from orchestration.cli.run import run
 from orchestration.cli.setup import doctor, init
-from orchestration.cli.show import report, status, ui
+from orchestration.cli.show import report, status, systems, ui
 
 app = typer.Typer(
     name="care",
@@ -18,7 +18,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, fit, status, report, ui, init, doctor):
+for command in (run, fit, status, report, systems, ui, init, doctor):
     app.command()(command)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import console, errors, show, speaking_errors
+from orchestration.cli.output import console, errors, show, speaking_errors, system_table
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from care_ops.fit import Fit, FitConfig
     from care_ops.quality import JudgeCheck
     from care_ops.scores import ScoreMatrix
+    from care_ops.uncertainty import Interval
     from warehouse.items import ItemRecord
 
 _ITEM_FIELDS = ("prompt", "response", "response_2", "reference", "gold", "split_unit")
@@ -34,15 +35,25 @@ def fit(
     scale: Annotated[
         tuple[float, float] | None, typer.Option(help="Lowest and highest score; others are missing.")
     ] = None,
+    calibrate: Annotated[
+        str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), judge:NAME, anchors.")
+    ] = "own",
+    prevalence: Annotated[float | None, typer.Option(help="Declared share of items with Q = 1.")] = None,
+    intervals: Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")] = 60,
+    systems: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of --items that names the item's system; twice for pairs, left and right."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of random starts.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
     from care_ops.anchors import NO_ANCHORS, Anchors
-    from care_ops.config import AdmissionRule, FitConfig
+    from care_ops.config import AdmissionRule, Calibration, FitConfig
     from care_ops.errors import FitError, InputError
     from care_ops.fit import fit_panel
     from care_ops.quality import check_panel
+    from care_ops.uncertainty import weight_intervals
     from warehouse.sources.files import read_labels, read_scores
 
     if admit not in ("rule", "all"):
@@ -55,14 +66,17 @@ def fit(
     records = _read_items(items, matrix) if items else {}
     seen = Anchors(read_labels(anchors)) if anchors else NO_ANCHORS
     seen.rows(matrix.item_ids)
-    config = FitConfig(cut=cut, scale=scale, seed=seed)
+    config = FitConfig(cut=cut, scale=scale, calibration=Calibration(calibrate, prevalence), seed=seed)
     checks = check_panel(matrix, AdmissionRule(admit="all" if admit == "all" else "rule"), out_of_range=out_of_range)
     admitted = [check.judge for check in checks if check.admitted]
     if len(admitted) < 2:
         refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
         raise FitError(f"{scores}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); see --admit all")
     found = fit_panel(matrix.select_judges(admitted), config, seen)
-    data = _report_data(scores, found, checks, records, seen, config, scale)
+    units = [records[i].split_unit if i in records else None for i in found.scores.item_ids]
+    bounds = weight_intervals(found.scores, config, seen, units, resamples=intervals) if intervals else {}
+    compared = _compare(found, records, tuple(systems or ()), seen, scale) if systems else {}
+    data = _report_data(scores, found, checks, records, seen, config, scale, bounds, compared)
     _write(out, found, data)
     _print(data, out, as_json=json)
 
@@ -115,6 +129,37 @@ def _read_items(path: Path, matrix: ScoreMatrix) -> dict[str, ItemRecord]:
     return records
 
 
+def _compare(
+    found: Fit,
+    records: dict[str, ItemRecord],
+    columns: tuple[str, ...],
+    seen: Anchors,
+    scale: tuple[float, float] | None,
+) -> dict[str, Any]:
+    from assets.systems import compare
+    from care_ops.errors import InputError
+    from care_ops.systems import anchors_as_labels
+
+    if len(columns) > 2:
+        raise InputError(f"--systems is given {len(columns)} times; once for items of a system, twice for pairs")
+    ids = found.scores.item_ids
+    known = {key for record in records.values() for key in record.metadata}
+    unknown = [column for column in columns if column not in known]
+    if unknown:
+        there = ", ".join(sorted(known)) or "no further column; give --items"
+        raise InputError(f"--systems: no item has a column {unknown[0]!r}; there are {there}")
+    named: list[tuple[str, ...] | None] = []
+    for item in ids:
+        values = [records[item].metadata.get(column) for column in columns]
+        named.append(None if any(v is None for v in values) else tuple(str(v) for v in values))
+    units = [records[item].split_unit or item for item in ids]
+    name, aggregate = next(iter(found.aggregates.items()))
+    return {
+        "aggregator": name,
+        **compare(aggregate.estimate, named, units, anchors_as_labels(ids, seen), scale),
+    }
+
+
 def _report_data(
     path: Path,
     found: Fit,
@@ -123,6 +168,8 @@ def _report_data(
     seen: Anchors,
     config: FitConfig,
     scale: tuple[float, float] | None,
+    bounds: dict[str, Interval],
+    compared: dict[str, Any],
 ) -> ReportData:
     import numpy as np
 
@@ -152,13 +199,15 @@ def _report_data(
         failures=found.failures,
         checks=checks,
         evaluations={
-            name: evaluate(a.estimate, gold, threshold=a.threshold, scale=range_)
+            name: evaluate(a.estimate, gold, threshold=a.threshold, scale=range_, sd=a.sd, p_quality=a.p_quality)
             for name, a in found.aggregates.items()
             if not np.isnan(gold).all()
         },
         gold=gold,
         responses=texts,
         factor_features=features,
+        intervals={name: (b.lo, b.hi) for name, b in bounds.items()},
+        systems=compared,
         provenance={
             "scores": str(path),
             "fingerprint": found.scores.fingerprint(),
@@ -179,7 +228,7 @@ def _write(out: Path, found: Fit, data: ReportData) -> None:
     from warehouse.parts import write_bytes, write_table
 
     write_table(out / "aggregates.parquet", _aggregates_table(found))
-    write_table(out / "judges.parquet", _judges_table(found, data.checks))
+    write_table(out / "judges.parquet", _judges_table(found, data))
     document = {
         "provenance": data.provenance,
         "failures": data.failures,
@@ -190,6 +239,7 @@ def _write(out: Path, found: Fit, data: ReportData) -> None:
         },
         "evaluation": {name: e.as_dict() for name, e in data.evaluations.items()},
         "factors": data.factor_features,
+        "systems": data.systems,
     }
     write_bytes(out / "fit.json", json_module.dumps(document, indent=1, sort_keys=True, default=str).encode())
     write_page(data, out / "report.html")
@@ -216,7 +266,7 @@ def _aggregates_table(found: Fit) -> Any:
     return pa.concat_tables(tables)
 
 
-def _judges_table(found: Fit, checks: Any) -> Any:
+def _judges_table(found: Fit, data: ReportData) -> Any:
     import pyarrow as pa
 
     index = {judge: j for j, judge in enumerate(found.scores.judges)}
@@ -225,15 +275,14 @@ def _judges_table(found: Fit, checks: Any) -> Any:
             "judge": check.judge,
             "aggregator": name,
             "weight": None if a.weights is None or check.judge not in index else float(a.weights[index[check.judge]]),
-            "lo": None,
-            "hi": None,
+            **_bounds_of(data, name, index.get(check.judge)),
             "loadings": None
             if a.loadings is None or check.judge not in index
             else [float(x) for x in a.loadings[index[check.judge]]],
             "flags": check.reason or check.notes,
         }
         for name, a in found.aggregates.items()
-        for check in checks
+        for check in data.checks
     ]
     schema = pa.schema(
         [
@@ -247,6 +296,13 @@ def _judges_table(found: Fit, checks: Any) -> Any:
         ]
     )
     return pa.Table.from_pylist(rows, schema)
+
+
+def _bounds_of(data: ReportData, name: str, j: int | None) -> dict[str, float | None]:
+    if j is None or name not in data.intervals:
+        return {"lo": None, "hi": None}
+    lo, hi = data.intervals[name]
+    return {"lo": float(lo[j]), "hi": float(hi[j])}
 
 
 def _print(data: ReportData, out: Path, *, as_json: bool) -> None:
@@ -268,6 +324,8 @@ def _print(data: ReportData, out: Path, *, as_json: bool) -> None:
         )
     every = list(dict.fromkeys(key for row in rows for key in row))
     show([{key: row.get(key) for key in every} for row in rows], data.title, as_json=as_json)
+    if data.systems and not as_json:
+        show(system_table(data.system_rows()), f"systems, by {data.systems['aggregator']}", as_json=False)
     for check in data.checks:
         if not check.admitted:
             errors.print(f"not admitted: {check.judge}: {check.reason}", markup=False, highlight=False)

@@ -56,6 +56,22 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
     console.print(table)
 
 
+def system_table(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Systems as ``ReportData.system_rows`` lists them, flat."""
+    return [
+        {
+            "system": row["system"],
+            "items": row["items"],
+            "value": row["value"],
+            "behind the best by": row["behind"]["difference"] if row["behind"] else None,
+            "lo": row["behind"]["lo"] if row["behind"] else None,
+            "hi": row["behind"]["hi"] if row["behind"] else None,
+            "labels": row["behind"]["labels_used"] if row["behind"] else None,
+        }
+        for row in rows
+    ]
+
+
 def cell(value: Any) -> str:
     """A value as text; floats with three decimals, nothing for None."""
     if value is None or (isinstance(value, float) and value != value):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import console, errors, show, speaking_errors
+from orchestration.cli.output import console, errors, show, speaking_errors, system_table
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -91,6 +91,33 @@ def report(
     console.print(str(index), highlight=False, soft_wrap=True)
     if open_:
         webbrowser.open(index.as_uri())
+
+
+@speaking_errors
+def systems(
+    testset: Annotated[str, typer.Argument(help="A test set that declares `systems`.")],
+    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    json: Annotated[bool, typer.Option("--json", help="Print every difference as JSON.")] = False,
+) -> None:
+    """Which system is better: each one's distance from the best, with an interval."""
+    from assets.report.asset import gather
+    from care_ops.errors import InputError
+    from orchestration.workspace import load_workspace
+
+    loaded = load_workspace(workspace)
+    if not loaded.testset(testset).systems:
+        raise InputError(f"test set {testset!r} declares no systems; name their column under `systems` in its YAML")
+    data = gather(loaded, testset)
+    if json:
+        show(data.systems.get("comparisons", []), "", as_json=True)
+        return
+    if "failure" in data.systems:
+        raise InputError(str(data.systems["failure"]))
+    show(
+        system_table(data.system_rows()),
+        f"{testset}: {data.systems['kind']} by {data.systems['aggregator']}",
+        as_json=False,
+    )
 
 
 @speaking_errors

@@ -156,7 +156,7 @@ def test_settling_is_the_posterior_of_the_joint_gaussian(rng, m):
 def test_one_factor_of_an_exact_model_is_found():
     loadings = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
     correlation = np.outer(loadings, loadings) + np.diag(1 - loadings**2)
-    found = factor_analysis.fit(correlation, 1, tolerance=1e-12, max_iterations=50_000)
+    found = factor_analysis.fit(correlation, 1)
     np.testing.assert_allclose(np.abs(found.loadings[:, 0]), loadings, atol=1e-6)
     np.testing.assert_allclose(found.uniqueness, 1 - loadings**2, atol=1e-6)
 
@@ -184,7 +184,7 @@ def test_oblimin_finds_simple_structure_and_the_number_of_factors(rng):
     correlation += np.diag(1 - np.diag(correlation))
     assert factor_analysis.number_of_factors(correlation, 10_000) == 3
     assert factor_analysis.number_of_factors(np.corrcoef(rng.normal(size=(12, 500))), 500) == 1
-    found = factor_analysis.oblimin(factor_analysis.fit(correlation, 3, tolerance=1e-12, max_iterations=50_000))
+    found = factor_analysis.oblimin(factor_analysis.fit(correlation, 3))
     order = np.argmax(np.abs(found.loadings.T @ simple), axis=0)
     aligned = found.loadings[:, order] * np.sign(np.sum(found.loadings[:, order] * simple, axis=0))
     np.testing.assert_allclose(aligned, simple, atol=1e-3)

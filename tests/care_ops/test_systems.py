@@ -63,9 +63,8 @@ def test_intervals_cover_and_labels_mend_what_judges_favour(labelled):
             hits.append(c.lo <= seen[c.first] - seen[c.second] <= c.hi)
             widths.append(c.hi - c.lo)
             biased.append(c.lo <= truth[c.first] - truth[c.second] <= c.hi)
-    print(
-        f"\n{labelled} labels: coverage {np.mean(hits):.3f}, of quality {np.mean(biased):.3f}, width {np.mean(widths):.2f}"
-    )
+    found = f"coverage {np.mean(hits):.3f}, of quality {np.mean(biased):.3f}, width {np.mean(widths):.2f}"
+    print(f"\n{labelled} labels: {found}")
     assert 0.85 <= np.mean(hits) <= 0.95
     if labelled == 0:
         assert np.mean(biased) < 0.6  # what judges favour no number of items mends

@@ -37,11 +37,12 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     families.write_text("judge,family\njudge 0,a\njudge 1,a\n")
     anchors.write_text("item_id,label\n000,5\n001,6\n002,4\n")
     items.write_text(
-        "item_id,response,gold,split_unit\n"
-        + "".join(f"{k:03d},text {'long ' * k},{k % 7},u{k // 2}\n" for k in range(60))
+        "item_id,response,gold,split_unit,model\n"
+        + "".join(f"{k:03d},text {'long ' * k},{k % 7},u{k // 2},{'ab'[k % 2]}\n" for k in range(60))
     )
     out = tmp_path / "out"
-    result = care("fit", scores, "--items", items, "--judges", families, "--anchors", anchors, "--out", out, "--json")
+    given = ("--items", items, "--judges", families, "--anchors", anchors, "--systems", "model")
+    result = care("fit", scores, *given, "--out", out, "--json")
     assert result.exit_code == 0, result.output
     names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "plotly.min.js"}
     assert {p.name for p in out.iterdir()} == names
@@ -51,16 +52,37 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     assert aggregates.column("p_quality").null_count == 360, "no probability without twenty binary labels"
     judges = pq.read_table(out / "judges.parquet")
     assert judges.column_names == ["judge", "aggregator", "weight", "lo", "hi", "loadings", "flags"]
-    assert judges.column("lo").null_count == judges.num_rows
+    for row in judges.to_pylist():
+        if row["aggregator"] == "care":
+            assert row["lo"] <= row["weight"] <= row["hi"]
+        assert (row["lo"] is None) == (row["weight"] is None)
     weights = {r["judge"]: r["weight"] for r in judges.to_pylist() if r["aggregator"] == "care_svd"}
     assert sum(abs(w) for w in weights.values()) == pytest.approx(1)
     fit = json.loads((out / "fit.json").read_text())
     assert fit["provenance"]["labels_seen"] == 3
     assert fit["aggregates"]["care_svd"]["details"]["certificate"]["converged"]
+    (difference,) = fit["systems"]["comparisons"]
+    assert {difference["first"], difference["second"]} == {"a", "b"}
+    assert difference["lo"] < difference["difference"] < difference["hi"]
     # two items share a split unit: three labels leave out four items
     assert {e["n"] for e in fit["evaluation"].values()} == {56}
     table = json.loads(result.stdout)
     assert [row["labels"] for row in table] == [3, 0, 0, 0, 3, 3]
+
+
+def test_fit_says_what_is_declared_of_the_scale(tmp_path, scores):
+    declared = ("--scale", 0, 10, "--calibrate", "uniform", "--prevalence", 0.2, "--intervals", 0)
+    result = care("fit", scores, *declared, "--out", tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    found = pq.read_table(tmp_path / "out" / "aggregates.parquet").to_pylist()
+    fit = json.loads((tmp_path / "out" / "fit.json").read_text())["aggregates"]
+    for name, aggregate in fit.items():
+        estimates = np.array([row["estimate"] for row in found if row["aggregator"] == name])
+        assert estimates.mean() == pytest.approx(5.0)
+        assert aggregate["details"]["scale"] == "fills the declared scale evenly"
+        assert np.sum(estimates > aggregate["threshold"]) == pytest.approx(12, abs=2)
+    judges = pq.read_table(tmp_path / "out" / "judges.parquet")
+    assert judges.column("lo").null_count == judges.num_rows
 
 
 def test_fit_votes_by_the_cut(tmp_path, scores):

@@ -73,7 +73,9 @@ def test_the_graph_is_the_way_of_one_score(tmp_path):
         "aggregates": ["structure"],
         "evaluation": ["aggregates", "gold"],
         "factors": ["aggregates"],
-        "report": ["evaluation", "factors"],
+        "intervals": ["aggregates", "gold"],
+        "systems": ["aggregates", "gold", "items"],
+        "report": ["evaluation", "factors", "intervals", "systems"],
         "report_index": ["report"],
     }
 

@@ -16,6 +16,7 @@ from warehouse.database import (
     replace_testset,
     store_evaluation,
     store_fit,
+    store_intervals,
 )
 from warehouse.items import ItemRecord
 from warehouse.matrix import read_scores
@@ -149,6 +150,9 @@ def test_items_keep_their_ordinals_and_gone_ones_leave(store):
     assert after["new"] not in before.values()
 
 
+METRICS = ["tau", "auc", "mae", "mae_filled", "risk_coverage", "calibration_error"]
+
+
 def test_the_same_fit_again_keeps_its_evaluation(store):
     _, warehouse = store
     ids = [r.item_id for r in RECORDS]
@@ -163,10 +167,13 @@ def test_the_same_fit_again_keeps_its_evaluation(store):
             connection,
             "f",
             0,
-            {**dict.fromkeys(["tau", "auc", "mae", "mae_filled"]), "n": 5, "accuracy": 0.5, "balanced_accuracy": None},
+            {**dict.fromkeys(METRICS), "n": 5, "accuracy": 0.5, "balanced_accuracy": None},
         )
+        store_intervals(connection, "f", ["a"], [0.5], [1.5], [[0.1, float("nan")]], None)
         store_fit(connection, fit)
         assert connection.execute("SELECT n, accuracy FROM evaluations").fetchall() == [(5, 0.5)]
+        bounds = connection.execute("SELECT weight, lo, hi, loadings_lo, loadings_hi FROM weights").fetchall()
+        assert bounds == [(1.0, 0.5, 1.5, [0.1, None], None)]
         latest = connection.execute("SELECT item_id, estimate FROM latest_aggregates ORDER BY item_id").fetchall()
     assert latest == [("i0", 1.0), ("i1", 2.0), ("i2", None), ("i3", 4.0), ("i4", 5.0)]
 

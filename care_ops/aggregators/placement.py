@@ -1,0 +1,79 @@
+"""An aggregate under the scale and the prevalence that a fit declares.
+
+Belongs here: which map of ``calibration`` a declaration asks for, and what becomes of threshold and sd. Does not: the
+maps themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.aggregators.base import Aggregate, Problem
+from care_ops.anchors import Anchors
+from care_ops.calibration import as_distributed, fill_uniformly, prevalence_threshold, to_labels
+from care_ops.errors import FitError, InputError
+
+Array = NDArray[np.float64]
+
+
+def placed(aggregate: Aggregate, problem: Problem, anchors: Anchors) -> Aggregate:
+    """The aggregate on the declared scale, with the declared threshold; itself where nothing is declared.
+
+    The maps rise with the estimate, so order, and decisions at the aggregate's own threshold, stay as they are.
+
+    Raises
+    ------
+    InputError
+        A judge's distribution is declared and the judge is not in the panel.
+    FitError
+        The anchors' scale is declared and there are none.
+    """
+    declared = problem.config.calibration
+    estimate = aggregate.estimate
+    if declared.scale == "uniform":
+        assert problem.config.scale is not None  # FitConfig sees to it
+        moved = fill_uniformly(estimate, *problem.config.scale)
+        aggregate = _moved(aggregate, moved, "fills the declared scale evenly")
+    elif declared.scale.startswith("judge:"):
+        judge = declared.scale.removeprefix("judge:")
+        if judge not in problem.scores.judges:
+            raise InputError(
+                f"calibration: judge {judge!r} is not in the panel; there are {', '.join(problem.scores.judges)}"
+            )
+        target = problem.scores.values[:, problem.scores.judges.index(judge)]
+        aggregate = _moved(aggregate, as_distributed(estimate, target), f"distributed as the scores of {judge}")
+    elif declared.scale == "anchors":
+        rows, labels = anchors.rows(problem.scores.item_ids)
+        known = ~np.isnan(estimate[rows])
+        found = to_labels(estimate[rows[known]], labels[known])
+        if found is None:
+            raise FitError("calibration: the scale of the anchors is declared, but there are none; add labels")
+        offset, unit = found
+        what = "location" if unit == 1.0 else "location and slope"
+        aggregate = replace(
+            _moved(aggregate, offset + unit * estimate, f"{what} of {int(known.sum())} anchors", unit),
+            labels_used=max(aggregate.labels_used, int(known.sum())),
+        )
+    if declared.prevalence is not None:
+        threshold = prevalence_threshold(aggregate.estimate, declared.prevalence)
+        said = {"threshold": f"where a share {declared.prevalence:g} lies above"}
+        aggregate = replace(aggregate, threshold=threshold, details={**aggregate.details, **said})
+    return aggregate
+
+
+def _moved(aggregate: Aggregate, estimate: Array, what: str, unit: float | None = None) -> Aggregate:
+    """The aggregate at another place: the threshold goes along, the sd by the local slope of the map."""
+    before, known = aggregate.estimate, ~np.isnan(aggregate.estimate)
+    threshold, sd = aggregate.threshold, aggregate.sd
+    order = np.argsort(before[known], kind="stable")
+    x, y = before[known][order], estimate[known][order]
+    if threshold is not None:
+        threshold = float(np.interp(threshold, x, y)) if len(x) else None
+    if sd is not None:
+        sd = sd * (float(np.std(y)) / max(float(np.std(x)), 1e-12) if unit is None else unit)
+    return replace(
+        aggregate, estimate=estimate, threshold=threshold, sd=sd, details={**aggregate.details, "scale": what}
+    )
