@@ -41,7 +41,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     scores, state = folder.read_panel(), read_moments(folder)
     solved, document = read_structure(folder)
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
-    found, failures = run_aggregators(scores, state, solved, config, anchors)
+    found, failures = run_aggregators(scores, state, solved, config, anchors, pairs=_pairs(workspace, testset))
     inputs = f"{scores.fingerprint()}-{workspace.settings_version(testset)}"
     code = source_hash("care_ops")
     fit_ids: dict[str, str] = {}
@@ -70,6 +70,23 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
             ),
         },
     )
+
+
+def _pairs(workspace: Workspace, testset: str) -> "dict[str, tuple[str, str, str]]":
+    """Of pairwise items: left and right system, and the split unit; empty where the test set declares no pairs."""
+    from warehouse.matrix import read_item_columns, read_metadata
+
+    names = workspace.testset(testset).systems
+    if len(names) != 2:
+        return {}
+    with workspace.warehouse.reader() as connection:
+        columns = read_item_columns(connection, testset)
+        named = read_metadata(connection, testset, names)
+    return {
+        item: (pair[0], pair[1], unit or item)
+        for item, pair, unit in zip(columns.item_ids, named, columns.split_units, strict=True)
+        if pair is not None
+    }
 
 
 def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:

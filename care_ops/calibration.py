@@ -79,7 +79,7 @@ def as_distributed(estimate: Array, target: Array) -> Array:
     placed = np.full(len(estimate), np.nan)
     known = ~np.isnan(estimate)
     levels = (rankdata(estimate[known]) - 0.5) / max(int(known.sum()), 1)
-    placed[known] = np.quantile(target[~np.isnan(target)], levels)
+    placed[known] = np.quantile(target[~np.isnan(target)], levels, method="hazen")
     return placed
 
 

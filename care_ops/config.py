@@ -32,6 +32,7 @@ AGGREGATORS = (
     "mace",
     "ws",
     "best_judge",
+    "ged",
 )
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 

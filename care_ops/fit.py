@@ -6,14 +6,15 @@ stages one by one. Does not: files, plots, gold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from care_ops.aggregators import REGISTRY, Aggregate, Problem
+from care_ops.aggregators import REGISTRY, Aggregate, Aggregator, Problem
+from care_ops.aggregators.base import Pair
 from care_ops.aggregators.care_svd import fit_structure
 from care_ops.aggregators.placement import placed
 from care_ops.anchors import NO_ANCHORS, Anchors
@@ -50,7 +51,14 @@ class Fit:
     failures: dict[str, str]
 
 
-def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS, *, tolerance: float = 1e-6) -> Fit:
+def fit_panel(
+    scores: ScoreMatrix,
+    config: FitConfig,
+    anchors: Anchors = NO_ANCHORS,
+    *,
+    gap: float | None = 1e-6,
+    pairs: Mapping[str, Pair] | None = None,
+) -> Fit:
     """Moments, structure and every aggregator on one panel.
 
     Parameters
@@ -60,8 +68,10 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
     config : FitConfig
     anchors : Anchors
         Items whose label the fit may see.
-    tolerance : float
-        Relative duality gap of the structure.
+    gap : float, optional
+        Relative duality gap of the structure; None leaves the structure out.
+    pairs : mapping item_id -> (left, right, group), optional
+        See ``aggregators.base.Problem``.
 
     Raises
     ------
@@ -77,8 +87,10 @@ def fit_panel(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCH
     moments = accumulate(canonical.values)
     if config.missing == "em":
         moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
-    structure, details, failures = try_structure(moments, config.structure, canonical.judges, tolerance)
-    aggregates, more = run_aggregators(scores, moments, structure, config, anchors)
+    structure, details, failures = None, {}, {}
+    if gap is not None:
+        structure, details, failures = try_structure(moments, config.structure, canonical.judges, gap)
+    aggregates, more = run_aggregators(scores, moments, structure, config, anchors, pairs=pairs)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join(more.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
@@ -101,6 +113,9 @@ def run_aggregators(
     structure: Structure | None,
     config: FitConfig,
     anchors: Anchors = NO_ANCHORS,
+    *,
+    registry: Mapping[str, Aggregator] = REGISTRY,
+    pairs: Mapping[str, Pair] | None = None,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
     """Every configured aggregator on one panel.
 
@@ -110,6 +125,8 @@ def run_aggregators(
         In any order; the answer comes back in the same.
     moments, structure :
         Of the scores in canonical order.
+    registry : mapping name -> Aggregator
+        Where the configured names are looked up.
 
     Returns
     -------
@@ -122,7 +139,7 @@ def run_aggregators(
     aggregates: dict[str, Aggregate] = {}
     failures: dict[str, str] = {}
     for name in config.aggregators:
-        aggregator = REGISTRY[name]
+        aggregator = registry[name]
         problem = Problem(
             canonical,
             moments,
@@ -130,6 +147,7 @@ def run_aggregators(
             np.random.default_rng([content, config.seed]),
             config,
             anchors if aggregator.uses_labels else NO_ANCHORS,
+            pairs or {},
         )
         try:
             with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower

@@ -96,7 +96,7 @@ def weight_intervals(
     weighed = tuple(name for name, a in whole.items() if a.weights is not None)
     if not weighed:
         return {}
-    config = replace(config, aggregators=weighed)
+    config, gap = replace(config, aggregators=weighed), _LOOSE if "care_svd" in weighed else None
     draws = max(2, round(len(members) * min(1.0, most_items / n)))
     rng = np.random.default_rng([int(scores.fingerprint()[:16], 16), config.seed])
     weights: dict[str, list[Array]] = {name: [] for name in weighed}
@@ -106,7 +106,7 @@ def weight_intervals(
         again, seen = _resampled(scores, anchors, rows)
         if (np.nanstd(again.values, axis=0) == 0).any() or np.isnan(again.values).all(axis=0).any():
             continue
-        for name, found in fit_panel(again, config, seen, tolerance=_LOOSE).aggregates.items():
+        for name, found in fit_panel(again, config, seen, gap=gap).aggregates.items():
             known, reference = found.weights, whole[name].loadings
             if known is None:
                 continue

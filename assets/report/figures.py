@@ -33,6 +33,7 @@ COLOURS = {
     "mace": "#7d6b5d",
     "ws": "#d9b36c",
     "best_judge": "#5b5f97",
+    "ged": "#6fae3f",
 }
 _DIVERGING = [[0.0, "#c2553d"], [0.5, "rgba(128,128,128,0.12)"], [1.0, "#2f7de1"]]
 

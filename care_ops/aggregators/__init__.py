@@ -9,6 +9,7 @@ from care_ops.aggregators.care_svd import CareSVD
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.aggregators.crowd import DAWID_SKENE, GLAD, LABEL_MODEL, MACE
 from care_ops.aggregators.latent import FactorAnalysis, Families, LatentClassAnalysis
+from care_ops.aggregators.preference_graph import PreferenceGraph
 from care_ops.aggregators.votes import Average, BestJudge, MajorityVote, Median
 from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
 
@@ -30,6 +31,7 @@ REGISTRY: dict[str, Aggregator] = {
         MACE,
         LABEL_MODEL,
         BestJudge(),
+        PreferenceGraph(),
     )
 }
 

@@ -5,6 +5,7 @@ Belongs here: what an aggregator is given and what it returns. Does not: any est
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -20,6 +21,8 @@ from care_ops.scores import ScoreMatrix
 from care_ops.structure import Structure
 
 Array = NDArray[np.float64]
+
+Pair = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Problem:
         Seeded from the content of the scores.
     config : FitConfig
     anchors : Anchors
+    pairs : mapping item_id -> (left, right, group)
+        Of pairwise items: the systems compared, and the prompt whose answers they are.
     """
 
     scores: ScoreMatrix
@@ -46,6 +51,7 @@ class Problem:
     rng: np.random.Generator
     config: FitConfig = field(default_factory=FitConfig)
     anchors: Anchors = NO_ANCHORS
+    pairs: Mapping[str, Pair] = field(default_factory=dict[str, Pair])
 
     @property
     def cut(self) -> float | None:

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators.base import Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
-from care_ops.config import StructureConfig
+from care_ops.config import Program, StructureConfig
 from care_ops.errors import FitError
 from care_ops.factors import (
     choose_by_anchors,
@@ -60,9 +60,7 @@ def fit_structure(
     if n < 10:
         raise FitError(f"structure: at least ten items are needed, there are {n}")
     correlation, intensity = shrink(moments.correlation(judges), n)
-    with threadpool_limits(limits=1, user_api="blas"):
-        unit = float(np.median(np.diag(np.linalg.inv(correlation)))) if config.program == "frobenius" else 1.0
-    gamma = config.gamma * float(np.sqrt(np.log(p) / n)) * unit
+    gamma = config.gamma * penalty_rate(correlation, n, config.program)
     tau = config.tau * float(np.sqrt(p))
     for lowered in range(_TAU_STEPS):
         structure = solve(
@@ -80,6 +78,13 @@ def fit_structure(
         "structure: no shared factor at any penalty; the judges' scores look independent of one another. "
         "Check that they score the same items on the same question"
     )
+
+
+def penalty_rate(correlation: Array, n: int, program: Program) -> float:
+    """What ``StructureConfig.gamma`` multiplies: sqrt(log p / n) times the median diagonal of the loss's target."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        unit = float(np.median(np.diag(np.linalg.inv(correlation)))) if program == "frobenius" else 1.0
+    return float(np.sqrt(np.log(len(correlation)) / n)) * unit
 
 
 class CareSVD:

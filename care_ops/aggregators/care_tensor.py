@@ -41,13 +41,17 @@ class CareTensor:
     short_iterations = 30  # of every start; the finalists go on until they have converged
     finalists = 2
 
+    def __init__(self, memo: dict[tuple[tuple[int, ...], ...], tuple[Mixture, dict[str, Any]]] | None = None) -> None:
+        """``memo`` keeps the mixture by views, for many fits of the same scores that differ in their penalties."""
+        self._memo = memo
+
     def fit(self, problem: Problem) -> Aggregate:
         """Views, third moment, decomposition, EM, states to Q."""
         structure = problem.require_structure()
         views = partition(structure.sparse)
         known: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
         values = problem.standardised[known]
-        fitted, tensor_details = self.components(problem, views, values)
+        fitted, tensor_details = self._remembered(problem, views, values)
         quality = extract(structure.low_rank, problem.correlation).weights
         positive = self._states_of_quality(problem, fitted, quality)
         log_joint = fitted.log_joint(values)
@@ -77,6 +81,14 @@ class CareTensor:
             labels_used=len(problem.anchors),
             details=details,
         )
+
+    def _remembered(self, problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
+        if self._memo is None:
+            return self.components(problem, views, values)
+        key = tuple(tuple(int(j) for j in group) for group in views.groups)
+        if key not in self._memo:
+            self._memo[key] = self.components(problem, views, values)
+        return self._memo[key]
 
     def components(self, problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
         """The mixture with the best likelihood over the starts, and what the tensor stage said."""

@@ -8,6 +8,7 @@ import typer
 
 from orchestration.cli.fit import fit
 from orchestration.cli.run import run
+from orchestration.cli.select import select
 from orchestration.cli.setup import doctor, init
 from orchestration.cli.show import report, status, systems, ui
 
@@ -18,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, fit, status, report, systems, ui, init, doctor):
+for command in (run, fit, select, status, report, systems, ui, init, doctor):
     app.command()(command)
 
 

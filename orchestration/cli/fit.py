@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +31,9 @@ def fit(
     items: Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")] = None,
     judges: Annotated[Path | None, typer.Option(help="judge, family.")] = None,
     anchors: Annotated[Path | None, typer.Option(help="item_id, label: what the fit may see.")] = None,
+    aggregator: Annotated[
+        list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
+    ] = None,
     cut: Annotated[float | None, typer.Option(help="A score above it is a vote for Q = 1.")] = None,
     admit: Annotated[str, typer.Option(help="'rule' or 'all'.")] = "rule",
     scale: Annotated[
@@ -49,7 +53,7 @@ def fit(
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
     from care_ops.anchors import NO_ANCHORS, Anchors
-    from care_ops.config import AdmissionRule, Calibration, FitConfig
+    from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
     from care_ops.errors import FitError, InputError
     from care_ops.fit import fit_panel
     from care_ops.quality import check_panel
@@ -66,16 +70,23 @@ def fit(
     records = _read_items(items, matrix) if items else {}
     seen = Anchors(read_labels(anchors)) if anchors else NO_ANCHORS
     seen.rows(matrix.item_ids)
-    config = FitConfig(cut=cut, scale=scale, calibration=Calibration(calibrate, prevalence), seed=seed)
+    config = FitConfig(
+        aggregators=tuple(aggregator) if aggregator else DEFAULT_AGGREGATORS,
+        cut=cut,
+        scale=scale,
+        calibration=Calibration(calibrate, prevalence),
+        seed=seed,
+    )
     checks = check_panel(matrix, AdmissionRule(admit="all" if admit == "all" else "rule"), out_of_range=out_of_range)
     admitted = [check.judge for check in checks if check.admitted]
     if len(admitted) < 2:
         refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
         raise FitError(f"{scores}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); see --admit all")
-    found = fit_panel(matrix.select_judges(admitted), config, seen)
-    units = [records[i].split_unit if i in records else None for i in found.scores.item_ids]
+    named, units = _named(matrix.item_ids, records, tuple(systems or ())), _units(matrix.item_ids, records)
+    pairs = {i: (*n, u) for i, n, u in zip(matrix.item_ids, named, units, strict=True) if n and len(n) == 2}
+    found = fit_panel(matrix.select_judges(admitted), config, seen, pairs=pairs)
     bounds = weight_intervals(found.scores, config, seen, units, resamples=intervals) if intervals else {}
-    compared = _compare(found, records, tuple(systems or ()), seen, scale) if systems else {}
+    compared = _compare(found, named, units, seen, scale) if systems else {}
     data = _report_data(scores, found, checks, records, seen, config, scale, bounds, compared)
     _write(out, found, data)
     _print(data, out, as_json=json)
@@ -129,35 +140,44 @@ def _read_items(path: Path, matrix: ScoreMatrix) -> dict[str, ItemRecord]:
     return records
 
 
-def _compare(
-    found: Fit,
-    records: dict[str, ItemRecord],
-    columns: tuple[str, ...],
-    seen: Anchors,
-    scale: tuple[float, float] | None,
-) -> dict[str, Any]:
-    from assets.systems import compare
+def _named(
+    item_ids: Sequence[str], records: dict[str, ItemRecord], columns: tuple[str, ...]
+) -> list[tuple[str, ...] | None]:
+    """The systems of each item, as ``--systems`` names their columns; None where one is empty."""
     from care_ops.errors import InputError
-    from care_ops.systems import anchors_as_labels
 
     if len(columns) > 2:
         raise InputError(f"--systems is given {len(columns)} times; once for items of a system, twice for pairs")
-    ids = found.scores.item_ids
     known = {key for record in records.values() for key in record.metadata}
     unknown = [column for column in columns if column not in known]
     if unknown:
         there = ", ".join(sorted(known)) or "no further column; give --items"
         raise InputError(f"--systems: no item has a column {unknown[0]!r}; there are {there}")
     named: list[tuple[str, ...] | None] = []
-    for item in ids:
+    for item in item_ids:
         values = [records[item].metadata.get(column) for column in columns]
-        named.append(None if any(v is None for v in values) else tuple(str(v) for v in values))
-    units = [records[item].split_unit or item for item in ids]
+        named.append(None if not values or any(v is None for v in values) else tuple(str(v) for v in values))
+    return named
+
+
+def _units(item_ids: Sequence[str], records: dict[str, ItemRecord]) -> list[str]:
+    """Split units; an item without one is its own."""
+    return [(records[item].split_unit if item in records else None) or item for item in item_ids]
+
+
+def _compare(
+    found: Fit,
+    named: list[tuple[str, ...] | None],
+    units: list[str],
+    seen: Anchors,
+    scale: tuple[float, float] | None,
+) -> dict[str, Any]:
+    from assets.systems import compare
+    from care_ops.systems import anchors_as_labels
+
     name, aggregate = next(iter(found.aggregates.items()))
-    return {
-        "aggregator": name,
-        **compare(aggregate.estimate, named, units, anchors_as_labels(ids, seen), scale),
-    }
+    labels = anchors_as_labels(found.scores.item_ids, seen)
+    return {"aggregator": name, **compare(aggregate.estimate, named, units, labels, scale)}
 
 
 def _report_data(

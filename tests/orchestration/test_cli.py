@@ -85,6 +85,55 @@ def test_fit_says_what_is_declared_of_the_scale(tmp_path, scores):
     assert judges.column("lo").null_count == judges.num_rows
 
 
+def test_fit_ranks_systems_that_are_compared_in_pairs(tmp_path, rng):
+    table, items = ["item_id,judge,score"], ["item_id,left,right,split_unit,gold"]
+    for k in range(90):
+        a, b = [(0, 1), (1, 2), (2, 0)][k % 3]
+        wins = rng.random(5) < 1 / (1 + np.exp(a - b))
+        table += [f"i{k},judge {j},{int(w)}" for j, w in enumerate(wins)]
+        items.append(f"i{k},s{a},s{b},p{k // 3},{int(a < b)}")
+    (tmp_path / "scores.csv").write_text("\n".join(table) + "\n")
+    (tmp_path / "items.csv").write_text("\n".join(items) + "\n")
+    chosen = ("--aggregator", "mv", "--aggregator", "ged", "--systems", "left", "--systems", "right", "--intervals", 0)
+    given = (
+        tmp_path / "scores.csv",
+        "--items",
+        tmp_path / "items.csv",
+        "--cut",
+        0.5,
+        "--scale",
+        0,
+        1,
+        "--admit",
+        "all",
+    )
+    result = care("fit", *given, *chosen, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    fit = json.loads((tmp_path / "out" / "fit.json").read_text())
+    assert list(fit["aggregates"]) == ["ged", "mv"]
+    assert fit["systems"]["systems"][0]["system"] == "s0"
+    assert "Which system is better" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
+    items = tmp_path / "items.csv"
+    items.write_text("item_id,gold,group\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
+    result = care("select", scores, "--items", items, "--split", "group", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert len(found["grid"]) == 11
+    assert sum(row["chosen"] == "<" for row in found["grid"]) == 1
+    assert {row["n"] for row in found["measured_on_the_rest"]} == {60 - found["labels_used"]}
+    assert found["labels_used"] % 3 == 0
+    free = care("select", scores, "--items", items, "--split", "group", "--criterion", "likelihood")
+    assert free.exit_code == 0, free.output
+    assert "in care.yaml:" in free.output
+    items.write_text("item_id\n" + "".join(f"{k:03d}\n" for k in range(60)))
+    bad = care("select", scores, "--items", items)
+    assert bad.exit_code == 2
+    assert "--criterion likelihood" in bad.output
+
+
 def test_fit_votes_by_the_cut(tmp_path, scores):
     result = care("fit", scores, "--cut", 5, "--scale", 4, 6, "--admit", "all", "--out", tmp_path / "out", "--json")
     assert result.exit_code == 0, result.output

@@ -1,0 +1,241 @@
+"""Penalties chosen by labels of some split units, as the paper does, or by held-out likelihood without any.
+
+Belongs here: grids, criteria, and which items may choose. Does not: the estimators. What labels chose must be measured
+on the other items only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.aggregators import Aggregate, Aggregator
+from care_ops.aggregators.care_svd import CareSVD, fit_structure, penalty_rate
+from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.config import FitConfig, StructureConfig
+from care_ops.errors import FitError, InputError
+from care_ops.fit import run_aggregators
+from care_ops.metrics import evaluate
+from care_ops.moments import Moments, accumulate, shrink
+from care_ops.scores import ScoreMatrix
+
+Array = NDArray[np.float64]
+
+Criterion = Literal["order", "error"]
+
+_TENSOR_STEPS = (1e-3, 5e-3, 1e-2, 5e-2, 1e-1)
+
+GRIDS: dict[str, tuple[tuple[float, float | None], ...]] = {
+    "care_svd": tuple((g, None) for g in (0.1, 0.2, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)),
+    "care_tensor": tuple((g, t) for g in _TENSOR_STEPS for t in _TENSOR_STEPS),
+}
+"""(gamma, tau) of the paper's appendix "Hyperparameter Tuning"; no tau: this project's own.
+
+For the tensor they are Algorithm 1's penalties as they are. Those for CARE-SVD belong to the released program, which
+multiplies them by a weight of its own, and are taken as multiples of the theory's rate.
+"""
+
+_ABSOLUTE = ("care_tensor",)
+
+SHARE = 0.15
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One point of the grid.
+
+    Attributes
+    ----------
+    gamma, tau : float
+        As the grid has them, tau None for the default.
+    config : StructureConfig
+        The same, relative to the theory's rate.
+    value : float or None
+        Of the criterion, higher is better; None where the aggregator could not answer.
+    why_not : str, optional
+    """
+
+    gamma: float
+    tau: float | None
+    config: StructureConfig
+    value: float | None
+    why_not: str | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A grid searched.
+
+    Attributes
+    ----------
+    aggregator : str
+    criterion : str
+    candidates : list of Candidate
+        In the order of the grid.
+    best : Candidate
+        The first of the best.
+    labels_used : int
+    """
+
+    aggregator: str
+    criterion: str
+    candidates: list[Candidate]
+    best: Candidate
+    labels_used: int
+
+
+def validation_items(units: Sequence[str], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Whole split units, drawn until they hold a share of the items; shape (n,).
+
+    Raises
+    ------
+    InputError
+        A share outside (0, 1), or no unit would be left to measure on.
+    """
+    if not 0 < share < 1:
+        raise InputError(f"selection: the share of labels is {share}; give one between 0 and 1")
+    distinct, code, size = np.unique(np.array(units, dtype=str), return_inverse=True, return_counts=True)
+    order = rng.permutation(len(distinct))
+    taken = order[: int(np.searchsorted(np.cumsum(size[order]), share * len(units))) + 1]
+    if len(taken) == len(distinct):
+        raise InputError("selection: every split unit would be labelled; give a smaller share or more units")
+    return np.isin(code, taken)
+
+
+def select_with_labels(
+    scores: ScoreMatrix,
+    config: FitConfig,
+    labels: Array,
+    *,
+    aggregator: Literal["care_svd", "care_tensor"] = "care_svd",
+    criterion: Criterion = "order",
+    grid: Sequence[tuple[float, float | None]] | None = None,
+) -> Selection:
+    """The penalties under which the aggregate does best on the labelled items.
+
+    The aggregate itself sees no label: they choose penalties and nothing else.
+
+    Parameters
+    ----------
+    scores : ScoreMatrix
+    config : FitConfig
+    labels : (n,) array
+        NaN where there is none.
+    criterion : {"order", "error"}
+        AUC (binary labels) or Kendall's tau; or accuracy at the aggregate's threshold (binary) or less mean absolute
+        error on its own scale.
+    grid : sequence of (gamma, tau or None), optional
+
+    Raises
+    ------
+    InputError
+        Fewer than two labels that differ.
+    FitError
+        No point of the grid gives an answer.
+    """
+    known = ~np.isnan(labels)
+    if known.sum() < 2 or np.ptp(labels[known]) == 0:
+        raise InputError(f"selection: at least two labels that differ are needed, there are {int(known.sum())}")
+    points = GRIDS[aggregator] if grid is None else grid
+    candidates: list[Candidate] = []
+    for gamma, tau, relative, found in _answers(scores, config, aggregator, points):
+        if isinstance(found, FitError):
+            candidates.append(Candidate(gamma, tau, relative, None, str(found)))
+            continue
+        measured = evaluate(found.estimate[known], labels[known], threshold=found.threshold, scale=config.scale)
+        if criterion == "order":
+            value = measured.auc if measured.auc is not None else measured.tau
+        else:
+            value = measured.accuracy if measured.mae is None else -measured.mae
+        candidates.append(Candidate(gamma, tau, relative, value))
+    return _chosen(aggregator, criterion, candidates, int(known.sum()))
+
+
+def select_without_labels(
+    scores: ScoreMatrix,
+    config: FitConfig,
+    units: Sequence[str],
+    *,
+    grid: Sequence[tuple[float, float | None]] | None = None,
+    folds: int = 5,
+) -> Selection:
+    """The penalties whose structure makes held-out split units likeliest (Gaussian, of the shrunk correlation).
+
+    Raises
+    ------
+    InputError
+        Fewer split units than folds.
+    FitError
+        No point of the grid has a factor in every fold.
+    """
+    distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
+    if len(distinct) < folds:
+        raise InputError(f"selection: {folds} folds need as many split units, there are {len(distinct)}")
+    rng = np.random.default_rng([int(scores.fingerprint()[:16], 16), config.seed])
+    fold = (rng.permutation(len(distinct)) % folds)[code]
+    whole = accumulate(scores.values)
+    scale, centre = np.sqrt(np.diag(whole.covariance())), whole.mean()
+    z = (scores.values - centre) / scale
+    parts = [(accumulate(z[fold != k]), accumulate(z[fold == k]).covariance()) for k in range(folds)]
+    candidates: list[Candidate] = []
+    for gamma, tau in GRIDS["care_svd"] if grid is None else grid:
+        relative = _relative(whole, config.structure, gamma, tau, absolute=False)
+        try:
+            value = float(np.mean([_held_out(train, test, relative) for train, test in parts]))
+            candidates.append(Candidate(gamma, tau, relative, value))
+        except FitError as error:
+            candidates.append(Candidate(gamma, tau, relative, None, str(error)))
+    return _chosen("care_svd", "held-out log likelihood", candidates, 0)
+
+
+def _answers(
+    scores: ScoreMatrix, config: FitConfig, name: str, points: Sequence[tuple[float, float | None]]
+) -> list[tuple[float, float | None, StructureConfig, Aggregate | FitError]]:
+    """The aggregate at every point, in the order of ``scores``; mixtures are fitted once for each partition."""
+    canonical = scores.canonical()
+    moments = accumulate(canonical.values)
+    aggregator: Aggregator = CareSVD() if name == "care_svd" else CareTensor(memo={})
+    found: list[tuple[float, float | None, StructureConfig, Aggregate | FitError]] = []
+    for gamma, tau in points:
+        relative = _relative(moments, config.structure, gamma, tau, absolute=name in _ABSOLUTE)
+        try:
+            structure, _ = fit_structure(moments, relative, canonical.judges)
+        except FitError as error:
+            found.append((gamma, tau, relative, error))
+            continue
+        at = replace(config, structure=relative, aggregators=(name,))
+        aggregates, failures = run_aggregators(scores, moments, structure, at, registry={name: aggregator})
+        answer = aggregates[name] if name in aggregates else FitError(failures[name])
+        found.append((gamma, tau, relative, answer))
+    return found
+
+
+def _relative(
+    moments: Moments, config: StructureConfig, gamma: float, tau: float | None, *, absolute: bool
+) -> StructureConfig:
+    if absolute:
+        correlation, _ = shrink(moments.correlation(), moments.n)
+        gamma = gamma / penalty_rate(correlation, moments.n, config.program)
+    own = config.tau if tau is None else tau / float(np.sqrt(moments.p))
+    return replace(config, gamma=gamma, tau=own)
+
+
+def _held_out(train: Moments, test: Array, config: StructureConfig) -> float:
+    """log det R - tr(R Sigma) of held-out scores; R is kept positive definite."""
+    structure, _ = fit_structure(train, config)
+    values, vectors = np.linalg.eigh(structure.precision)
+    values = np.maximum(values, 1e-3)
+    rotated = np.einsum("ik,ij,jk->k", vectors, test, vectors)
+    return float(np.sum(np.log(values)) - values @ rotated)
+
+
+def _chosen(name: str, criterion: str, candidates: list[Candidate], labels: int) -> Selection:
+    usable = [c for c in candidates if c.value is not None]
+    if not usable:
+        raise FitError(f"selection: {name} has no answer at any penalty; the last reason: {candidates[-1].why_not}")
+    best = max(usable, key=lambda c: c.value if c.value is not None else -np.inf)
+    return Selection(name, criterion, candidates, best, labels)

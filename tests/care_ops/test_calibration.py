@@ -1,0 +1,88 @@
+"""Declared scales and thresholds: what a declaration changes, and what it may not."""
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from care_ops.anchors import Anchors
+from care_ops.calibration import as_distributed, prevalence_threshold, to_labels
+from care_ops.config import AGGREGATORS, Calibration, FitConfig
+from care_ops.errors import FitError, InputError
+from care_ops.fit import fit_panel
+from tests.conftest import matrix
+
+SOME = ("care", "mv", "avg", "care_svd", "median")
+
+
+@pytest.fixture
+def scores(rng):
+    quality = rng.normal(size=300)
+    return matrix(np.clip(5 + quality[:, None] + rng.normal(scale=0.8, size=(300, 6)), 0, 10))
+
+
+def fitted(scores, anchors=None, **declared):
+    config = FitConfig(aggregators=SOME, cut=5.0, scale=(0.0, 10.0), calibration=Calibration(**declared))
+    return fit_panel(scores, config, anchors or Anchors({})).aggregates
+
+
+@pytest.mark.parametrize("scale", ["uniform", "judge:j002", "anchors"])
+def test_a_declared_scale_changes_no_order_and_no_decision(scores, scale):
+    anchors = Anchors({scores.item_ids[k]: float(k % 10) for k in range(12)}) if scale == "anchors" else None
+    own = fitted(scores, anchors)
+    for name, found in fitted(scores, anchors, scale=scale).items():
+        np.testing.assert_array_equal(rankdata(found.estimate), rankdata(own[name].estimate))
+        differs = (found.estimate > found.threshold) != (own[name].estimate > own[name].threshold)
+        assert differs.mean() < 0.01, name
+        assert found.details["scale"] != own[name].details.get("scale")
+
+
+def test_each_scale_is_what_it_says(scores):
+    n = scores.shape[0]
+    even = fitted(scores, scale="uniform")["avg"].estimate
+    np.testing.assert_allclose(np.sort(even), 10 * (np.arange(n) + 0.5) / n)
+    theirs = fitted(scores, scale="judge:j002")["avg"].estimate
+    np.testing.assert_allclose(np.sort(theirs), np.sort(scores.values[:, 2]), atol=0.2)
+    gold = 2.0 * scores.values.mean(axis=1) - 3.0
+    few = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(10)})
+    many = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(40)})
+    shifted = fitted(scores, few, scale="anchors")["avg"]
+    average = scores.values.mean(axis=1)
+    np.testing.assert_allclose(shifted.estimate - average, np.mean((gold - average)[:10]) * 10 / 13)
+    assert shifted.labels_used == 10
+    np.testing.assert_allclose(fitted(scores, many, scale="anchors")["avg"].estimate, gold, atol=1e-9)
+
+
+@pytest.mark.parametrize("prevalence", [0.1, 0.5, 0.83])
+def test_a_declared_prevalence_is_met(scores, prevalence):
+    for name, found in fitted(scores, prevalence=prevalence).items():
+        share = np.mean(found.estimate > found.threshold)
+        assert share == pytest.approx(prevalence, abs=0.01 if name != "mv" else 0.2)  # votes are often equal
+        assert str(prevalence) in found.details["threshold"]
+
+
+def test_sd_follows_the_scale(scores):
+    own, doubled = fitted(scores)["care"], fitted(scores, scale="uniform")["care"]
+    ratio = np.std(doubled.estimate) / np.std(own.estimate)
+    np.testing.assert_allclose(doubled.sd, own.sd * ratio)
+
+
+def test_small_pieces():
+    assert to_labels(np.array([]), np.array([])) is None
+    assert to_labels(np.full(40, 2.0), np.arange(40.0)) == (pytest.approx(17.5 * 40 / 43), 1.0)
+    falling = np.arange(40.0)
+    assert to_labels(falling, -falling) == (pytest.approx(-19.5), 0.0)
+    assert prevalence_threshold(np.array([1.0, 2.0, 3.0, 4.0, np.nan]), 0.5) == 2.5
+    assert np.isnan(as_distributed(np.array([1.0, np.nan]), np.array([3.0]))[1])
+
+
+def test_declarations_that_cannot_be_are_told(scores):
+    with pytest.raises(InputError, match="uniform, judge:NAME"):
+        Calibration("evenly")
+    with pytest.raises(InputError, match="share between 0 and 1"):
+        Calibration(prevalence=1.0)
+    with pytest.raises(InputError, match="declare its lowest and highest"):
+        FitConfig(aggregators=AGGREGATORS[:1], calibration=Calibration("uniform"))
+    with pytest.raises(InputError, match="'nobody' is not in the panel"):
+        fitted(scores, scale="judge:nobody")
+    with pytest.raises(FitError, match="add labels"):
+        fitted(scores, scale="anchors")

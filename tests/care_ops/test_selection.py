@@ -1,0 +1,81 @@
+"""Penalties chosen by labels or by likelihood: what may choose, what is measured, what is planted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from care_ops.config import FitConfig
+from care_ops.errors import FitError, InputError
+from care_ops.fit import fit_panel
+from care_ops.regimes import joint_gaussian
+from care_ops.selection import GRIDS, select_with_labels, select_without_labels, validation_items
+from tests.conftest import matrix
+
+
+@pytest.fixture
+def drawn(rng):
+    draw = joint_gaussian(rng, n=1_500, p=9, confounders=1)
+    quality = draw.scores @ draw.directions[:, 0]
+    return matrix(draw.scores), quality
+
+
+def test_whole_split_units_are_drawn(rng):
+    units = [f"u{k // 7}" for k in range(700)]
+    taken = validation_items(units, 0.15, rng)
+    assert 0.15 <= taken.mean() <= 0.17
+    assert {u for u, t in zip(units, taken, strict=True) if t}.isdisjoint(
+        {u for u, t in zip(units, taken, strict=True) if not t}
+    )
+    with pytest.raises(InputError, match="every split unit would be labelled"):
+        validation_items(["a"] * 90 + ["b"] * 10, 0.95, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("aggregator", ["care_svd", "care_tensor"])
+def test_the_choice_is_the_best_of_the_grid_on_the_labels(drawn, rng, aggregator):
+    scores, quality = drawn
+    labels = np.where(rng.random(1_500) < 0.15, quality, np.nan)
+    grid = GRIDS[aggregator][::3]
+    found = select_with_labels(scores, FitConfig(), labels, aggregator=aggregator, grid=grid)
+    assert [(c.gamma, c.tau) for c in found.candidates] == list(grid)
+    assert found.labels_used == int((~np.isnan(labels)).sum())
+    values = [c.value for c in found.candidates]
+    assert found.best.value == max(v for v in values if v is not None)
+    again = fit_panel(scores, FitConfig(aggregators=(aggregator,), structure=found.best.config)).aggregates[aggregator]
+    known = ~np.isnan(labels)
+    from care_ops.metrics import tau
+
+    assert tau(again.estimate[known], labels[known]) == pytest.approx(found.best.value)  # also through the memo
+    assert again.labels_used == 0
+
+
+def test_error_counts_scale_and_accuracy(drawn, rng):
+    scores, quality = drawn
+    labels = np.where(rng.random(1_500) < 0.2, (quality > 0).astype(float), np.nan)
+    config = FitConfig(cut=0.0)
+    binary = select_with_labels(scores, config, labels, criterion="error", grid=[(1.0, None), (2.0, None)])
+    assert 0.5 < binary.best.value <= 1.0
+    graded = select_with_labels(scores, config, quality, criterion="error", grid=[(1.0, None)])
+    assert graded.best.value < 0
+
+
+def test_likelihood_leaves_out_what_is_far_too_much(drawn):
+    scores, _ = drawn
+    found = select_without_labels(scores, FitConfig(), [f"u{k // 3}" for k in range(1_500)])
+    assert found.labels_used == 0
+    assert found.best.gamma <= 2.0
+    by_gamma = {c.gamma: c.value for c in found.candidates}
+    assert by_gamma[10.0] is None or by_gamma[10.0] < found.best.value - 0.1
+    structure = replace(FitConfig().structure, gamma=found.best.gamma)
+    assert found.best.config == structure
+
+
+def test_what_cannot_choose_is_told(drawn, rng):
+    scores, _ = drawn
+    with pytest.raises(InputError, match="two labels that differ"):
+        select_with_labels(scores, FitConfig(), np.full(1_500, np.nan))
+    with pytest.raises(InputError, match="as many split units"):
+        select_without_labels(scores, FitConfig(), ["u"] * 1_500)
+    noise = matrix(rng.normal(size=(400, 5)))
+    with pytest.raises(FitError, match="no answer at any penalty"):
+        select_with_labels(noise, FitConfig(), rng.normal(size=400), grid=[(1e4, None)])
