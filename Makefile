@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test lint format bench bench-panels bench-truth pictures rivals lock clean
+.PHONY: run test lint format bench bench-panels bench-truth bench-coverage pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -43,6 +43,9 @@ bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_D
 
 bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without labels; needs CARE_DATA_DIR
 	$(BIN)/python -m benchmarks.study_truth
+
+bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
+	$(BIN)/python -m benchmarks.study_coverage
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 	$(BIN)/python docs/pictures.py $(DEMO)

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.panels import Summary, View, summarise, supervised, views
-from care_ops.aggregators import REGISTRY, Problem
+from care_ops.aggregators import REGISTRY, Aggregate, Problem
 from care_ops.aggregators.care import candidates_of, defensible
+from care_ops.aggregators.placement import placed
 from care_ops.aggregators.votes import modal_grade
 from care_ops.anchors import Anchors
-from care_ops.config import AGGREGATORS, AdmissionRule, FitConfig
+from care_ops.calibration import prevalence_threshold
+from care_ops.config import AGGREGATORS, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import try_structure
 from care_ops.hypotheses import DEPARTURES, SLOPE, settle
-from care_ops.metrics import evaluate
+from care_ops.metrics import calibration_error, evaluate
 from care_ops.moments import accumulate
 from care_ops.quality import check_panel
 from care_ops.scores import ScoreMatrix
@@ -33,8 +35,12 @@ Array = NDArray[np.float64]
 
 ANCHORS = (5, 10, 20, 50)
 DRAWS = 100
+SHOWN = ("care", "avg", "factor_analysis", "care_tensor")
 CUTS = {"care_civilcomments": 4.5}
 SCALES = {"care_asset": (0.0, 100.0), "care_civilcomments": (0.0, 9.0), "hanna": (1.0, 5.0), "frank": None}
+LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
+"""Of the others one needs labels, and one pairs of systems."""
+
 GATES = (0.85, 0.9, 0.925, 0.95, 0.975)
 SETTINGS = tuple((slope, wide) for slope in (0.4, 0.6) for wide in ((0.0, 0.2, 0.4), (0.0, 0.3, 0.6), (0.0, 0.1, 0.2)))
 
@@ -60,7 +66,7 @@ def prepare(view: View) -> Panel:
     view = View(view.family, view.name, scores, view.gold[order], view.units[order], view.binary)
     moments = accumulate(scores.values)
     config = FitConfig(
-        aggregators=AGGREGATORS,
+        aggregators=LABEL_FREE,
         cut=CUTS.get(view.family, 0.5 if view.binary else None),
         scale=SCALES.get(view.family, (0.0, 1.0)),
     )
@@ -69,14 +75,17 @@ def prepare(view: View) -> Panel:
     return Panel(view, Problem(scores, moments, structure, rng, config))
 
 
-def without_labels(panel: Panel) -> dict[str, Array]:
-    """Every aggregator's estimate; the mean's where one cannot answer."""
-    found: dict[str, Array] = {}
-    for name in AGGREGATORS:
+def without_labels(panel: Panel) -> dict[str, Aggregate]:
+    """Every aggregator's answer; the mean's where one cannot answer."""
+    found: dict[str, Aggregate] = {}
+    for name in LABEL_FREE:
+        p = panel.problem
+        rng = np.random.default_rng([int(p.scores.fingerprint()[:16], 16), 0])
+        problem = Problem(p.scores, p.moments, p.structure, rng, p.config)
         try:
-            found[name] = REGISTRY[name].fit(panel.problem).estimate
+            found[name] = REGISTRY[name].fit(problem)
         except FitError:
-            found[name] = panel.problem.panel_mean
+            found[name] = Aggregate(name, p.panel_mean, threshold=p.config.cut)
     return found
 
 
@@ -117,15 +126,27 @@ def calibration(panel: Panel, m: int, draws: int) -> tuple[float, float]:
             continue
         known = rest & ~np.isnan(found.p_quality)
         probability, gold = found.p_quality[known], panel.view.gold[known]
-        bins = np.minimum((probability * 10).astype(int), 9)
-        parts = [(bins == k, float(np.mean(bins == k))) for k in np.unique(bins)]
-        errors.append(sum(share * abs(float(probability[b].mean() - gold[b].mean())) for b, share in parts))
+        errors.append(calibration_error(probability, gold))
         right.append(float(np.mean((probability > 0.5) == (gold > 0.5))))
     return float(np.mean(errors)), float(np.mean(right))
 
 
-def svd_with_anchors(panel: Panel, m: int, draws: int) -> float:
-    """The same for care_svd, whose factor the anchors choose."""
+def placed_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
+    """Mean absolute error, or accuracy, of an aggregate on the scale of m anchors, over draws, on the rest."""
+    found: list[float] = []
+    p = panel.problem
+    for seed in range(draws):
+        rows, rest = draw(panel, m, seed)
+        anchors = Anchors({p.scores.item_ids[r]: float(panel.view.gold[r]) for r in rows})
+        config = replace(p.config, calibration=Calibration("anchors"))
+        problem = Problem(p.scores, p.moments, p.structure, p.rng, config, anchors)
+        answer = placed(REGISTRY[name].fit(problem), problem, anchors)
+        found.append(float(np.nanmean(np.abs(answer.estimate - panel.view.gold)[rest])))
+    return float(np.mean(found))
+
+
+def chosen_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
+    """m less the mean's for care_svd, whose factor the anchors choose, and best_judge, whose judge they choose."""
     gains: list[float] = []
     for seed in range(draws):
         rows, rest = draw(panel, m, seed)
@@ -133,7 +154,7 @@ def svd_with_anchors(panel: Panel, m: int, draws: int) -> float:
         p = panel.problem
         problem = Problem(p.scores, p.moments, p.structure, p.rng, p.config, Anchors(labels))
         try:
-            estimate = REGISTRY["care_svd"].fit(problem).estimate
+            estimate = REGISTRY[name].fit(problem).estimate
         except FitError:
             estimate = p.panel_mean
         gains.append(panel.view.measure(estimate, rest) - panel.view.measure(p.panel_mean, rest))
@@ -205,8 +226,8 @@ def _main() -> None:
     print(f"{len(panels)} views of {len({v.family for v in some})} families, admission on\n\n## Without labels\n")
     print("| | gap | gain over avg | harm | worst on |\n|---|---|---|---|---|")
     estimates = {p.name: without_labels(p) for p in panels}
-    measured = {a: {p.name: p.view.measure(estimates[p.name][a]) for p in panels} for a in AGGREGATORS}
-    for name in AGGREGATORS:
+    measured = {a: {p.name: p.view.measure(estimates[p.name][a].estimate) for p in panels} for a in LABEL_FREE}
+    for name in LABEL_FREE:
         line(f"`{name}`", measured[name])
     gates = {g: {p.name: p.view.measure(defensible(p.problem, g).latent) for p in panels} for g in GATES}
     line("`care`, its constant left out", left_out(panels, gates, score))
@@ -216,26 +237,25 @@ def _main() -> None:
         other = [prepare(redeclared(p.view, how)) for p in panels]
         line(f"`care`, families declared: {how}", {p.name: p.view.measure(defensible(p.problem).latent) for p in other})
     print("\n## By view, without labels: order\n")
-    print("| view | judges | " + " | ".join(f"`{a}`" for a in AGGREGATORS) + " | ridge | care − avg, 90 % |")
-    print("|---" * (len(AGGREGATORS) + 4) + "|")
+    print("| view | judges | " + " | ".join(f"`{a}`" for a in LABEL_FREE) + " | ridge | care − avg, 90 % |")
+    print("|---" * (len(LABEL_FREE) + 4) + "|")
     for p in panels:
-        low, high = interval(p, estimates[p.name]["care"])
-        cells = " | ".join(f"{measured[a][p.name]:.3f}" for a in AGGREGATORS)
+        low, high = interval(p, estimates[p.name]["care"].estimate)
+        cells = " | ".join(f"{measured[a][p.name]:.3f}" for a in LABEL_FREE)
         ridge = score["ceiling"][p.name]
         print(
             f"| {p.name} | {p.problem.scores.shape[1]} | {cells} | {ridge:.3f} | {low:+.3f} to {high:+.3f} |",
             flush=True,
         )
     print("\n## By view, without labels: scale (MAE after filling the scale uniformly; accuracy at the natural cut)\n")
-    print("| view | " + " | ".join(f"`{a}`" for a in AGGREGATORS) + " |\n" + "|---" * (len(AGGREGATORS) + 1) + "|")
+    print("| view | " + " | ".join(f"`{a}`" for a in LABEL_FREE) + " |\n" + "|---" * (len(LABEL_FREE) + 1) + "|")
     for p in panels:
         gold = p.view.gold
         scale = p.problem.config.scale or (float(gold.min()), float(gold.max()))
         cells: list[str] = []
-        for name in AGGREGATORS:
-            estimate = estimates[p.name][name]
-            threshold = 0.5 if name == "mv" else p.problem.cut
-            found = evaluate(estimate, gold, threshold=threshold, scale=scale)
+        for name in LABEL_FREE:
+            answer = estimates[p.name][name]
+            found = evaluate(answer.estimate, gold, threshold=answer.threshold, scale=scale)
             figure = found.accuracy if p.view.binary else found.mae_filled
             cells.append("–" if figure is None else f"{figure:.3f}")
         print(f"| {p.name} | {' | '.join(cells)} |", flush=True)
@@ -251,21 +271,75 @@ def _main() -> None:
         line(f"`care`, {m} anchors", found)
         few = {s: {p.name: mean[p.name] + with_anchors(p, m, 20, *s)[0] for p in panels} for s in SETTINGS}
         line(f"`care`, {m} anchors, constants left out (20 draws)", left_out(panels, few, score))
-        line(f"`care_svd`, {m} anchors (20 draws)", {p.name: mean[p.name] + svd_with_anchors(p, m, 20) for p in panels})
+        for name in ("care_svd", "best_judge"):
+            chosen = {p.name: mean[p.name] + chosen_by_anchors(p, name, m, 20) for p in panels}
+            line(f"`{name}`, {m} anchors (20 draws)", chosen)
     print("\n## Probabilities and thresholds of `care`, binary gold, 20 draws\n")
     print("| view | accuracy, natural cut, no labels | 20 anchors: ECE | accuracy | 50 anchors: ECE | accuracy |")
     print("|---|---|---|---|---|---|")
     for p in panels:
         if not p.view.binary:
             continue
-        cells = [f"{np.mean((estimates[p.name]['care'] > p.problem.config.cut) == (p.view.gold > 0.5)):.3f}"]
+        cells = [f"{np.mean((estimates[p.name]['care'].estimate > p.problem.config.cut) == (p.view.gold > 0.5)):.3f}"]
         for m in (20, 50):
             cells += [f"{figure:.3f}" for figure in calibration(p, m, 20)]
         print(f"| {p.name} | {' | '.join(cells)} |", flush=True)
+    _print_scale(panels, estimates)
+    _print_doubt(panels, estimates)
     print("\nm of `care` by view: mean over draws (standard deviation), on the mean's m over all items\n")
     print("| view | avg | " + " | ".join(f"{m} anchors" for m in ANCHORS) + " |\n" + "|---" * (len(ANCHORS) + 2) + "|")
     for p in panels:
         print(f"| {p.name} | {mean[p.name]:.3f} | {' | '.join(by_view[p.name])} |")
+
+
+def _print_scale(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
+    """MAE and accuracy of the mean and of care under each declaration."""
+    print("\n## Graded gold: MAE under each declared scale (anchors: 20 draws)\n")
+    print("| view | aggregate | own | uniform | 10 anchors | 20 | 50 |\n|---|---|---|---|---|---|---|")
+    for p in panels:
+        if p.view.binary:
+            continue
+        gold = p.view.gold
+        scale = p.problem.config.scale or (float(gold.min()), float(gold.max()))
+        for name in ("avg", "care"):
+            own = evaluate(estimates[p.name][name].estimate, gold, threshold=None, scale=scale)
+            cells = [own.mae, own.mae_filled, *(placed_by_anchors(p, name, m, 20) for m in (10, 20, 50))]
+            print(f"| {p.name} | `{name}` | {' | '.join(f'{c:.3f}' for c in cells)} |", flush=True)
+    print("\n## Binary gold: accuracy at the natural cut and at a declared prevalence (the true one)\n")
+    print("| view | prevalence | " + " | ".join(f"`{a}` | declared" for a in SHOWN) + " |")
+    print("|---" * (2 + 2 * len(SHOWN)) + "|")
+    for p in panels:
+        if not p.view.binary:
+            continue
+        gold, prevalence = p.view.gold > 0.5, float(p.view.gold.mean())
+        cells: list[str] = []
+        for name in SHOWN:
+            answer = estimates[p.name][name]
+            for threshold in (answer.threshold, prevalence_threshold(answer.estimate, prevalence)):
+                cells.append(f"{np.mean((answer.estimate > threshold) == gold):.3f}")
+        print(f"| {p.name} | {prevalence:.2f} | {' | '.join(cells)} |", flush=True)
+
+
+def _print_doubt(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
+    """Share of the errors that doubt could avoid and does, at the natural cut, without labels."""
+    print("\n## Doubt finds errors: share of the oracle's risk-coverage gain, binary gold, no labels\n")
+    print("| view | `care` | `care`, distance to the cut alone | `avg` | `mv` |\n|---|---|---|---|---|")
+    found: dict[str, list[list[float]]] = {}
+    for p in panels:
+        if not p.view.binary:
+            continue
+        row: list[float] = []
+        for name, with_sd in (("care", True), ("care", False), ("avg", False), ("mv", False)):
+            a = estimates[p.name][name]
+            sd = a.sd if with_sd else None
+            gain = evaluate(a.estimate, p.view.gold, threshold=a.threshold, scale=None, sd=sd).risk_coverage
+            row.append(float("nan") if gain is None else gain)
+        found.setdefault(p.view.family, []).append(row)
+        print(f"| {p.name} | {' | '.join(f'{c:.3f}' for c in row)} |", flush=True)
+    by_family = np.mean([np.mean(rows, axis=0) for rows in found.values()], axis=0)
+    by_view = np.mean([row for rows in found.values() for row in rows], axis=0)
+    print(f"| mean of families | {' | '.join(f'{c:.3f}' for c in by_family)} |")
+    print(f"| mean of views | {' | '.join(f'{c:.3f}' for c in by_view)} |")
 
 
 if __name__ == "__main__":

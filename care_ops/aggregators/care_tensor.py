@@ -111,18 +111,9 @@ class CareTensor:
             details["why_not"] = str(error)
         for start in range(self.k_means_starts):
             starts.append((f"k-means {start + 1}", mixture.k_means_plus_plus(values, k, problem.rng)))
-        short = [
-            mixture.expectation_maximisation(
-                values, *mixture.start_near(values, centres), start=name, max_iterations=self.short_iterations
-            )
-            for name, centres in starts
-        ]
-        leading = sorted(short, key=lambda fit: -fit.log_likelihood)[: self.finalists]
-        finished = [
-            mixture.expectation_maximisation(values, f.weights, f.means, f.variance, start=f.start) for f in leading
-        ]
-        best = max(finished, key=lambda fit: fit.log_likelihood)
-        details["start_likelihoods"] = {fit.start: fit.log_likelihood for fit in short}
+        best, details["start_likelihoods"] = mixture.best_of(
+            values, starts, short_iterations=self.short_iterations, finalists=self.finalists
+        )
         return best, details
 
     def _states_of_quality(self, problem: Problem, fitted: Mixture, quality: Array) -> NDArray[np.bool_]:

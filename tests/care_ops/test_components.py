@@ -78,7 +78,7 @@ def test_em_climbs_and_ignores_missing_scores(rng):
 
 
 def test_posterior_is_bayes_rule(rng):
-    model = mixture.Mixture(np.array([0.3, 0.7]), np.array([[0.0], [2.0]]), np.array([1.0]), 0.0, 0, True, "")
+    model = mixture.Mixture(np.array([0.3, 0.7]), np.array([[0.0], [2.0]]), np.array([[1.0]]), 0.0, 0, True, "")
     x = np.array([[0.5]])
     density = np.array([0.3, 0.7]) * np.exp(-0.5 * (x[0] - model.means[:, 0]) ** 2)
     np.testing.assert_allclose(model.posterior(x)[0], density / density.sum(), rtol=1e-12)
