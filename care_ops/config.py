@@ -89,6 +89,28 @@ class StructureConfig:
 
 
 @dataclass(frozen=True)
+class TensorConfig:
+    """How ``care_tensor`` sees the judges; see ``aggregators.care_tensor``.
+
+    Attributes
+    ----------
+    states : int
+        Of the mixture: two for each binary latent, 0 to choose by the Bayesian information criterion.
+    views : {"structure", "within"}
+        From S (Algorithm 2 step A), or from the precision within the states of a mixture fitted first.
+    """
+
+    states: int = 4
+    views: Literal["structure", "within"] = "structure"
+
+    def __post_init__(self) -> None:
+        if self.states == 1 or not 0 <= self.states <= 32:
+            raise InputError(f"tensor: states is {self.states}; give 2 to 32, or 0 to choose by BIC")
+        if self.views not in ("structure", "within"):
+            raise InputError(f"tensor: views is {self.views!r}; use structure or within")
+
+
+@dataclass(frozen=True)
 class Calibration:
     """What is *declared* about the scale of quality; the same for every aggregator of a fit.
 
@@ -127,6 +149,7 @@ class FitConfig:
         standardised ones.
     calibration : Calibration
     structure : StructureConfig
+    tensor : TensorConfig
     quality : {"leading", "balance"}
         How ``care_svd`` names the quality factor without anchors; see ``factors``.
     subtract_confounders : bool
@@ -146,6 +169,7 @@ class FitConfig:
     scale: tuple[float, float] | None = None
     calibration: Calibration = field(default_factory=Calibration)
     structure: StructureConfig = field(default_factory=StructureConfig)
+    tensor: TensorConfig = field(default_factory=TensorConfig)
     quality: Literal["leading", "balance"] = "leading"
     subtract_confounders: bool = False
     missing: Missing = "pairwise"

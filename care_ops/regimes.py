@@ -5,7 +5,9 @@ Belongs here: generators for tests and experiments. Does not: estimating anythin
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,3 +100,134 @@ def four_state_mixture(
     states = rng.choice(4, size=n, p=np.array(weights))
     scores = means[states] + noise * rng.standard_normal((n, p))
     return MixtureDraw(scores, states.astype(np.intp), means, np.array(weights), noise)
+
+
+def grouped_mixture(
+    rng: np.random.Generator,
+    *,
+    n: int,
+    p: int,
+    noise: float,
+    edge: float = 0.3,
+    density: float = 0.4,
+    weights: tuple[float, float, float, float] = (0.35, 0.15, 0.2, 0.3),
+) -> tuple[MixtureDraw, NDArray[np.bool_]]:
+    """Four states, and judges that depend on one another within each third of them (paper, "graph-aware" experiment).
+
+    Returns
+    -------
+    draw : MixtureDraw
+    edges : (p, p) array of bool
+        Where the within-state precision is not zero; never across thirds.
+    """
+    group = np.repeat(np.arange(3), -(-p // 3))[:p]
+    upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < density), 1)
+    edges = upper | upper.T
+    precision = np.where(edges, edge, 0.0)
+    precision = precision + np.eye(p) * (1.0 + max(0.0, 0.1 - np.linalg.eigvalsh(precision + np.eye(p))[0]))
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    means = rng.uniform(1.0, 4.0, (4, p))
+    states = rng.choice(4, size=n, p=np.array(weights))
+    scores = means[states] + noise * (rng.standard_normal((n, p)) @ root.T)
+    return MixtureDraw(scores, states.astype(np.intp), means, np.array(weights), noise), edges
+
+
+Kind = Literal["binary", "categorical", "ordinal", "student", "scale mixture", "mixed"]
+
+
+@dataclass(frozen=True)
+class ObservedDraw:
+    """Scores of judges that are not Gaussian given the state.
+
+    Attributes
+    ----------
+    scores : (n, p) array
+        Grades as 0, 1, ...
+    states : (n,) array of int
+    weights : (k,) array
+    parameters : dict judge column -> (k, m) array
+        Probabilities of its grades by state, or its location by state (m = 1).
+    levels : tuple of p int
+        Grades of each judge, 0 for real scores.
+    """
+
+    scores: Array
+    states: NDArray[np.intp]
+    weights: Array
+    parameters: dict[int, Array]
+    levels: tuple[int, ...]
+
+
+def observed_mixture(
+    rng: np.random.Generator, kind: Kind, *, truth: int, n: int, p: int = 9, k: int = 3
+) -> ObservedDraw:
+    """Draw from k states with judges of one kind (paper, appendix "General CARE Setup").
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Of the scores.
+    truth : int
+        Seed of the parameters, so that samples of different size share them.
+    kind : str
+        ``mixed`` has thirds of Gaussian, binary and ordinal judges.
+    """
+    fixed = np.random.default_rng([truth, len(kind)])
+    weights = np.array([0.5, 0.3, 0.2][:k]) if k == 3 else np.full(k, 1.0 / k)
+    states = rng.choice(k, size=n, p=weights / weights.sum())
+    scores, parameters, levels = np.empty((n, p)), dict[int, Array](), list[int]()
+    shared = np.sqrt(4.0 / rng.chisquare(4.0, n)) if kind == "scale mixture" else np.ones(n)
+    for j in range(p):
+        which = kind if kind != "mixed" else ("gaussian", "binary", "ordinal")[3 * j // p]
+        location = fixed.permutation(np.linspace(-1.6, 1.6, k)) + fixed.normal(scale=0.2, size=k)
+        if which in ("student", "scale mixture", "gaussian"):
+            noise = rng.standard_t(3.0, n) if which == "student" else shared * rng.standard_normal(n)
+            scores[:, j] = location[states] + 0.7 * noise
+            parameters[j], grades = location[:, None], 0
+        else:
+            if which == "binary":
+                chance = np.column_stack([1 - _sigmoid(location), _sigmoid(location)])
+            elif which == "ordinal":
+                cuts = np.array([-1.5, -0.5, 0.5, 1.5]) + fixed.normal(scale=0.1)
+                chance = np.diff(_sigmoid(cuts[None, :] - location[:, None]), axis=1, prepend=0.0, append=1.0)
+            else:
+                chance = fixed.dirichlet(np.full(4, 0.6), size=k)
+            running = np.cumsum(chance, axis=1)[states]
+            scores[:, j] = np.minimum((rng.random(n)[:, None] > running).sum(axis=1), chance.shape[1] - 1)
+            parameters[j], grades = chance, chance.shape[1]
+        levels.append(grades)
+    return ObservedDraw(scores, states.astype(np.intp), weights, parameters, tuple(levels))
+
+
+def dependent_votes(
+    rng: np.random.Generator, *, n: int, p: int = 12, edge: float = 1.0, density: float = 0.4
+) -> tuple[Array, NDArray[np.intp], NDArray[np.bool_]]:
+    """Binary votes given binary Q and C, with log-linear edges within each third of the judges (fully binary setting).
+
+    Returns
+    -------
+    votes : (n, p) array of 0 and 1
+    states : (n,) array of int
+        2 Q + C.
+    edges : (p, p) array of bool
+    """
+    group = np.repeat(np.arange(3), -(-p // 3))[:p]
+    upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < density), 1)
+    states = rng.integers(0, 4, n)
+    level = rng.normal(scale=0.2, size=(4, p)) + np.where(np.arange(4) >= 2, 1.3, -1.3)[:, None]
+    level = level + np.where(np.arange(4) % 2 == 1, 1.0, -1.0)[:, None] * (np.arange(p) % 2 == 0)
+    votes = np.empty((n, p))
+    for number in range(3):
+        columns = np.flatnonzero(group == number)
+        patterns = np.array(list(itertools.product((0.0, 1.0), repeat=len(columns))))
+        within = upper[np.ix_(columns, columns)]
+        energy = edge * np.einsum("ma,ab,mb->m", 2 * patterns - 1, within, 2 * patterns - 1) / 2
+        for state in range(4):
+            of = np.flatnonzero(states == state)
+            weight = np.exp(energy + patterns @ level[state, columns])
+            votes[np.ix_(of, columns)] = patterns[rng.choice(len(patterns), len(of), p=weight / weight.sum())]
+    return votes, states.astype(np.intp), upper | upper.T
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1.0 / (1.0 + np.exp(-x))

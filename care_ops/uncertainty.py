@@ -157,5 +157,5 @@ def _matched(found: Array, reference: Array) -> Array:
 
 
 def _quantiles(draws: list[Array], tails: tuple[float, float], centre: Array, shrink: float) -> tuple[Array, Array]:
-    lo, hi = np.nanquantile(np.array(draws), tails, axis=0)
+    lo, hi = np.nanquantile(np.array(draws), tails, axis=0, method="weibull")  # tails of the size asked for
     return centre + shrink * (lo - centre), centre + shrink * (hi - centre)

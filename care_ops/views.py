@@ -17,6 +17,9 @@ from care_ops.errors import FitError
 
 Array = NDArray[np.float64]
 
+_CLEAR = 5.0
+"""Standard errors from which a partial correlation is an edge."""
+
 
 @dataclass(frozen=True)
 class Views:
@@ -37,7 +40,7 @@ class Views:
     largest_cross_edge: float
 
 
-def partition(sparse: Array, tolerance: float | None = None) -> Views:
+def partition(sparse: Array, tolerance: float | None = None, *, balanced: bool = True) -> Views:
     """Pack the connected components of |S| > tolerance into three groups of like size.
 
     Parameters
@@ -47,6 +50,9 @@ def partition(sparse: Array, tolerance: float | None = None) -> Views:
     tolerance : float, optional
         By default the smallest one at which no component outgrows a third of the judges, rounded up, so
         that the groups come out even.
+    balanced : bool
+        Otherwise the default is the smallest tolerance with three components, however large one of them is: fewer
+        edges are cut, and a view may be left with too few judges for the third moment.
 
     Returns
     -------
@@ -62,7 +68,7 @@ def partition(sparse: Array, tolerance: float | None = None) -> Views:
         raise FitError(f"views: three views need at least three judges, there are {p}")
     strength = np.abs(sparse - np.diag(np.diag(sparse)))
     if tolerance is None:
-        tolerance = _smallest_balanced_tolerance(strength)
+        tolerance = _smallest_tolerance(strength, largest=-(-p // 3) if balanced else p)
     count, label = _components(strength, tolerance)
     if count < 3:
         raise FitError(
@@ -77,6 +83,38 @@ def partition(sparse: Array, tolerance: float | None = None) -> Views:
     return Views((first, second, third), float(tolerance), largest_cross_edge(sparse, (first, second, third)))
 
 
+def partition_within(covariance: Array, items: int, limit: float = _CLEAR) -> Views:
+    """The same from the precision of the within-state covariance: an edge is a partial correlation that is clear.
+
+    Where judges of a mixture are told apart by states, the states' own covariance is in S as well; the covariance
+    within states is not, and shows the edges alone.
+
+    Parameters
+    ----------
+    covariance : (p, p) array
+        Of ``mixture.Mixture`` with a full shape.
+    items : int
+        Behind it.
+    limit : float
+        |Fisher's z| times sqrt(n - p - 1) above which there is an edge.
+
+    Raises
+    ------
+    FitError
+        As ``partition``.
+    """
+    return partition(fisher_z(covariance, items), tolerance=limit)
+
+
+def fisher_z(covariance: Array, items: int) -> Array:
+    """Standardised partial correlations, (p, p), zero on the diagonal: about N(0, 1) where there is no edge."""
+    precision = np.linalg.inv(covariance)
+    root = np.sqrt(np.diag(precision))
+    partial = -precision / np.outer(root, root)
+    np.fill_diagonal(partial, 0.0)
+    return np.arctanh(np.clip(partial, -1 + 1e-12, 1 - 1e-12)) * np.sqrt(max(items - len(covariance) - 1, 1))
+
+
 def largest_cross_edge(sparse: Array, groups: tuple[NDArray[np.intp], ...]) -> float:
     """The strongest |S_ij| with i and j in different groups."""
     view = np.empty(len(sparse), dtype=int)
@@ -86,14 +124,13 @@ def largest_cross_edge(sparse: Array, groups: tuple[NDArray[np.intp], ...]) -> f
     return float(np.abs(sparse[across]).max())
 
 
-def _smallest_balanced_tolerance(strength: Array) -> float:
-    limit = -(-len(strength) // 3)
+def _smallest_tolerance(strength: Array, largest: int) -> float:
     edges = np.unique(np.concatenate([[0.0], strength[np.triu_indices(len(strength), 1)]]))
     low, high = 0, len(edges) - 1  # at the largest edge every judge stands alone
     while low < high:
         middle = (low + high) // 2
         count, label = _components(strength, float(edges[middle]))
-        if count >= 3 and np.bincount(label).max() <= limit:
+        if count >= 3 and np.bincount(label).max() <= largest:
             high = middle
         else:
             low = middle + 1

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from assets.workspace import MomentsConfig, Workspace
 from care_ops.anchors import Anchors
-from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, StructureConfig
+from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
@@ -46,11 +46,20 @@ class FitSettings(BaseModel):
     program: Literal["frobenius", "dtrace"] = "frobenius"
     gamma: float = Field(default=1.0, gt=0)
     tau: float = Field(default=0.5, gt=0)
+    states: int = Field(default=4, ge=0, le=32)
+    views: Literal["structure", "within"] = "structure"
     quality: Literal["leading", "balance"] = "leading"
     subtract_confounders: bool = False
     missing: Literal["pairwise", "em"] = "pairwise"
     resamples: int = Field(default=60, ge=0)
     seed: int = 0
+
+    @field_validator("states")
+    @classmethod
+    def _more_than_one(cls, states: int) -> int:
+        if states == 1:
+            raise ValueError("one state tells no items apart; give two or more, or 0 to choose by BIC")
+        return states
 
     @field_validator("resamples")
     @classmethod
@@ -62,8 +71,8 @@ class FitSettings(BaseModel):
     def config(self) -> FitConfig:
         """The same for ``care_ops``."""
         structure = StructureConfig(self.program, self.gamma, self.tau)
-        rest = self.model_dump(exclude={"program", "gamma", "tau"})
-        return FitConfig(structure=structure, **rest)
+        rest = self.model_dump(exclude={"program", "gamma", "tau", "states", "views"})
+        return FitConfig(structure=structure, tensor=TensorConfig(self.states, self.views), **rest)
 
 
 class JudgingSettings(BaseModel):

@@ -6,7 +6,7 @@ Belongs here: the road from views to E[Q | J]. Does not: the decomposition (``cp
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,28 +18,62 @@ from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.factors import extract
 from care_ops.mixture import Mixture
-from care_ops.views import Views, partition
+from care_ops.views import Views, partition, partition_within
 
 Array = NDArray[np.float64]
+
+_K_MEANS_STARTS = 5
+
+_WITHIN_STARTS = 8
+
+_MOST_MAPPED = 12
+"""States up to which every map of states to {0, 1} is tried."""
+
+
+@dataclass(frozen=True)
+class States:
+    """A fitted mixture, and what its states mean.
+
+    Attributes
+    ----------
+    mixture : Mixture
+        Of the standardised scores.
+    quality : (k,) array
+        Q of each state: 0 or 1 without labels; with labels of more than two values, their mean in it.
+    confounder : (k,) array of int
+        States of one Q in the order of their weight: the value of C, up to naming.
+    score : (k,) array
+        s_r = v' mu_r, v the quality direction of L (step E).
+    views : Views
+    details : dict
+        What the starts and the tensor stage said.
+    """
+
+    mixture: Mixture
+    quality: Array
+    confounder: NDArray[np.intp]
+    score: Array
+    views: Views
+    details: dict[str, Any]
+
+    def posterior(self, standardised: Array) -> Array:
+        """P(Q, C | J), shape (n, k); the states' weights where no score is."""
+        return self.mixture.posterior(standardised)
 
 
 class CareTensor:
     """``care_tensor``: the log-odds of Q = 1 given the scores, on the panel's scale.
 
-    Judges are standardised first, so the answer does not depend on their scales. The tensor estimate and
-    k-means starts are each refined by EM; the best likelihood is kept. States are mapped to Q by
-    s_r = v' mu_r with v the quality direction of L (step E), or by anchors (step F). The posterior is that
-    of conditionally independent judges and hence overconfident: it orders items and decides at one half,
-    and is not printed as a probability.
+    Judges are standardised first, so the answer does not depend on their scales. Tensor, fourth-order and k-means
+    starts are each refined by EM; the best likelihood is kept. States are mapped to Q by s_r = v' mu_r with v the
+    quality direction of L (step E), or by anchors (step F); with anchors of more than two values the estimate is
+    E[Q | J], each state's Q the mean label in it. The posterior is that of conditionally independent judges and hence
+    overconfident: it orders items and decides at one half, and is not printed as a probability.
     """
 
     name = "care_tensor"
     scale_free = True
     uses_labels = True
-    states = 4
-    k_means_starts = 5
-    short_iterations = 30  # of every start; the finalists go on until they have converged
-    finalists = 2
 
     def __init__(self, memo: dict[tuple[tuple[int, ...], ...], tuple[Mixture, dict[str, Any]]] | None = None) -> None:
         """``memo`` keeps the mixture by views, for many fits of the same scores that differ in their penalties."""
@@ -47,40 +81,87 @@ class CareTensor:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Views, third moment, decomposition, EM, states to Q."""
-        structure = problem.require_structure()
-        views = partition(structure.sparse)
+        states = self.states(problem)
+        fitted = states.mixture
         known: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
-        values = problem.standardised[known]
-        fitted, tensor_details = self._remembered(problem, views, values)
-        quality = extract(structure.low_rank, problem.correlation).weights
-        positive = self._states_of_quality(problem, fitted, quality)
-        log_joint = fitted.log_joint(values)
         latent = np.full(len(known), np.nan)
-        latent[known] = mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
+        log_joint = fitted.log_joint(problem.standardised[known])
+        graded = len(np.unique(states.quality)) > 2
+        if graded:
+            latent[known] = np.exp(log_joint - mixture.log_sum(log_joint)[:, None]) @ states.quality
+        else:
+            positive = states.quality > states.quality.min()
+            latent[known] = mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
         estimate, offset, _ = to_panel_scale(latent, problem.panel_mean)
-        details: dict[str, Any] = {
-            "views": [[problem.scores.judges[j] for j in group] for group in views.groups],
-            "view_tolerance": views.tolerance,
-            "largest_cross_edge": views.largest_cross_edge,
-            "tensor": tensor_details,
-            "state_weights": fitted.weights.tolist(),
-            "state_means": (problem.moments.mean() + fitted.means * problem.scale).tolist(),
-            "states_of_quality": np.flatnonzero(positive).tolist(),
-            "start": fitted.start,
-            "converged": fitted.converged,
-            "log_likelihood": fitted.log_likelihood,
-            "certificate": asdict(structure.certificate),
-            "scale": "location and spread of the panel mean; zero log-odds at the threshold",
-        }
+        said = "quality is the mean label of a state" if graded else "zero log-odds at the threshold"
         return Aggregate(
             self.name,
             estimate,
-            threshold=offset,
+            threshold=problem.cut if graded else offset,
             loadings=fitted.means.T,
             latent=latent,
             labels_used=len(problem.anchors),
-            details=details,
+            details={
+                "views": [[problem.scores.judges[j] for j in group] for group in states.views.groups],
+                "view_tolerance": states.views.tolerance,
+                "largest_cross_edge": states.views.largest_cross_edge,
+                **states.details,
+                "state_weights": fitted.weights.tolist(),
+                "state_means": (problem.moments.mean() + fitted.means * problem.scale).tolist(),
+                "state_quality": states.quality.tolist(),
+                "state_confounder": states.confounder.tolist(),
+                "state_scores": states.score.tolist(),
+                "start": fitted.start,
+                "converged": fitted.converged,
+                "log_likelihood": fitted.log_likelihood,
+                "certificate": asdict(problem.require_structure().certificate),
+                "scale": f"location and spread of the panel mean; {said}",
+            },
         )
+
+    def states(self, problem: Problem) -> States:
+        """The mixture and its meaning; raises ``FitError`` without structure, or where judges make no three views."""
+        structure = problem.require_structure()
+        known: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
+        values = problem.standardised[known]
+        _distinct_enough(values, problem.config.tensor.states)
+        views = self._views(problem, values)
+        fitted, details = self._remembered(problem, views, values)
+        score = fitted.means @ extract(structure.low_rank, problem.correlation).weights
+        rows, labels = problem.anchors.rows(problem.scores.item_ids)
+        if len(rows) >= 2 and np.ptp(labels) > 0:
+            quality = quality_by_anchors(fitted, problem.standardised[rows], labels)
+        else:
+            quality = np.zeros(len(score))
+            quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
+        confounder = np.zeros(len(score), dtype=np.intp)
+        for q in np.unique(quality):
+            of = np.flatnonzero(quality == q)
+            confounder[of[np.argsort(-fitted.weights[of], kind="stable")]] = np.arange(len(of))
+        return States(fitted, quality, confounder, score, views, details)
+
+    def components(self, problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
+        """The mixture with the best likelihood over the starts, and what the tensor stage said."""
+        k, details = problem.config.tensor.states, dict[str, Any]()
+        if k == 0:
+            k, criterion = mixture.number_of_states(values, problem.rng)
+            k = max(k, 2)
+            details["bic"] = {str(states): value for states, value in criterion.items()}
+        scale = problem.scale
+        tensor = cp.augmented_moment(problem.moments, views)
+        tensor = cp.scale_tensor(tensor, (scale[views.groups[0]], scale[views.groups[1]], scale[views.groups[2]]))
+        starts, details["tensor"] = portfolio(values, tensor, problem.correlation, views, k, problem.rng)
+        best, details["start_likelihoods"] = mixture.best_of(values, starts)
+        return best, details
+
+    def _views(self, problem: Problem, values: Array) -> Views:
+        if problem.config.tensor.views == "structure":
+            return partition(problem.require_structure().sparse)
+        complete = values[~np.isnan(values).any(axis=1)]
+        k = problem.config.tensor.states or 4
+        starts = [(str(s), mixture.k_means_plus_plus(complete, k, problem.rng)) for s in range(_WITHIN_STARTS)]
+        within, _ = mixture.best_of(complete, starts, shape="full")
+        return partition_within(within.covariance, len(complete))
 
     def _remembered(self, problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
         if self._memo is None:
@@ -90,48 +171,82 @@ class CareTensor:
             self._memo[key] = self.components(problem, views, values)
         return self._memo[key]
 
-    def components(self, problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
-        """The mixture with the best likelihood over the starts, and what the tensor stage said."""
-        k = self.states
-        starts: list[tuple[str, Array]] = []
-        details: dict[str, Any] = {"used": False}
-        tensor = cp.augmented_moment(problem.moments, views)
-        tensor = cp.scale_tensor(
-            tensor, (problem.scale[views.groups[0]], problem.scale[views.groups[1]], problem.scale[views.groups[2]])
-        )
+
+def portfolio(
+    values: Array, tensor: Array, correlation: Array, views: Views, k: int, rng: np.random.Generator
+) -> tuple[list[tuple[str, Array]], dict[str, Any]]:
+    """Starts for EM: the third moment's components where it has any, fourth-order corners, k-means centres.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Standardised; NaN is missing.
+    tensor : array
+        Their augmented third moment (``cp.augmented_moment``).
+    correlation : (p, p) array
+    views : Views
+    k : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    starts : list of (name, (k, p) centres)
+    details : dict
+        Condition of the third moment, its warning, and why a method could not be used.
+    """
+    starts: list[tuple[str, Array]] = []
+    details: dict[str, Any] = {"used": False}
+    methods: tuple[tuple[cp.Method, str], ...] = (("jennrich", "tensor"), ("power", "power"))
+    for method, name in methods:
         try:
-            bare = cp.decompose(tensor, views, k, problem.rng)
-            details = {
-                "used": True,
-                "condition": bare.condition,
-                "negative_weights": bare.negative_weights,
-            }
-            starts.append(("tensor", bare.means))
+            bare = cp.decompose(tensor, views, k, rng, method=method, items=len(values))
         except FitError as error:
-            details["why_not"] = str(error)
-        for start in range(self.k_means_starts):
-            starts.append((f"k-means {start + 1}", mixture.k_means_plus_plus(values, k, problem.rng)))
-        best, details["start_likelihoods"] = mixture.best_of(
-            values, starts, short_iterations=self.short_iterations, finalists=self.finalists
-        )
-        return best, details
+            details[f"why_not_{method}"] = str(error)
+            continue
+        starts.append((name, bare.means))
+        details |= {
+            "used": True,
+            "condition": bare.condition,
+            "smallest_singular_value": bare.smallest,
+            "noise": bare.noise,
+            "warning": bare.warning,
+        }
+    for d in sorted({2, k - 1}):
+        if 1 < d < len(correlation):
+            subspace = cp.cross_view_subspace(correlation, views, d)
+            starts.append((f"fourth order, {d}", mixture.fourth_order(values, subspace, k, rng)))
+    starts += [(f"k-means {s + 1}", mixture.k_means_plus_plus(values, k, rng)) for s in range(_K_MEANS_STARTS)]
+    return starts, details
 
-    def _states_of_quality(self, problem: Problem, fitted: Mixture, quality: Array) -> NDArray[np.bool_]:
-        rows, labels = problem.anchors.rows(problem.scores.item_ids)
-        if len(rows) >= 2 and np.ptp(labels) > 0:
-            return _best_by_anchors(fitted, problem.standardised[rows], labels)
-        score = fitted.means @ quality
-        positive = np.zeros(len(score), dtype=bool)
-        positive[np.argsort(score, kind="stable")[len(score) // 2 :]] = True
-        return positive
 
+def quality_by_anchors(fitted: Mixture, values: Array, labels: Array) -> Array:
+    """Q of each state by labelled items (step F), shape (k,).
 
-def _best_by_anchors(fitted: Mixture, values: Array, labels: Array) -> NDArray[np.bool_]:
-    """The map of states to Q whose P(Q = 1 | J) lies nearest the anchors' labels (step F)."""
-    target = (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)
-    filled = np.where(np.isnan(values).all(axis=1, keepdims=True), 0.0, values)
-    posterior = fitted.posterior(filled)
+    Two label values: the map of states to {0, 1} whose P(Q = 1 | J) lies nearest the labels. More: the mean label of
+    a state, by its posterior, with the weight of one item at the labels' mean.
+
+    Parameters
+    ----------
+    fitted : Mixture
+    values : (m, p) array
+        Standardised scores of the labelled items.
+    labels : (m,) array
+    """
+    posterior = fitted.posterior(values)
     k = len(fitted.weights)
-    maps = [np.array(m, dtype=bool) for m in itertools.product((False, True), repeat=k) if 0 < sum(m) < k]
-    loss = [float(np.sum((posterior[:, m].sum(axis=1) - target) ** 2)) for m in maps]
+    if len(np.unique(labels)) > 2 or k > _MOST_MAPPED:
+        return (posterior.T @ labels + labels.mean()) / (posterior.sum(axis=0) + 1.0)
+    target = (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)
+    maps = [np.array(m, dtype=np.float64) for m in itertools.product((0, 1), repeat=k) if 0 < sum(m) < k]
+    loss = [float(np.sum((posterior @ m - target) ** 2)) for m in maps]
     return maps[int(np.argmin(loss))]
+
+
+def _distinct_enough(values: Array, states: int) -> None:
+    """Raise ``FitError`` where there are fewer different rows than states: a state would be a single pattern."""
+    different = len(np.unique(np.nan_to_num(values, nan=np.inf), axis=0))
+    if different < max(states, 2):
+        raise FitError(
+            f"care_tensor: {max(states, 2)} states need as many different rows of scores, there are {different}; "
+            "lower `fit.states`, or add items"
+        )

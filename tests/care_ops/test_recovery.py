@@ -64,7 +64,7 @@ def test_the_bare_tensor_stage_comes_near_the_truth(rng):
     structure, _ = fit_structure(moments, StructureConfig())
     problem = Problem(matrix(draw.scores), moments, structure, rng)
     _, details = CareTensor().components(problem, partition(structure.sparse), problem.standardised)
-    assert details["used"], details
+    assert details["tensor"]["used"], details
     assert "tensor" in details["start_likelihoods"]
 
 

@@ -1,0 +1,144 @@
+"""Four states from three views: the portfolio against EM from the truth; views that may or may not be valid."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from care_ops import cp, mixture
+from care_ops.aggregators.care_tensor import portfolio as starts_of
+from care_ops.errors import FitError
+from care_ops.mixture import Mixture
+from care_ops.moments import accumulate
+from care_ops.regimes import four_state_mixture, grouped_mixture
+from care_ops.views import Views, partition_within
+
+Array = NDArray[np.float64]
+
+REGIMES = ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 2_000, 2.0), (12, 1_000, 1.0), (36, 1_000, 2.0))
+SEEDS = 10
+
+
+def run() -> list[dict[str, object]]:
+    """A row a regime: relative errors of the means, medians over seeds, and the worst ratio to the oracle's."""
+    rows: list[dict[str, object]] = []
+    with threadpool_limits(limits=1, user_api="blas"):
+        for p, n, noise in REGIMES:
+            ratios, errors, bare, seconds, svd = [], [], {m: [] for m in ("jennrich", "power", "als")}, [], []
+            for seed in range(SEEDS):
+                rng = np.random.default_rng(seed)
+                draw = four_state_mixture(rng, n=n, p=p, noise=noise)
+                views = thirds(p)
+                started = time.process_time()
+                found = portfolio(draw.scores, views, rng)
+                seconds.append(time.process_time() - started)
+                oracle = mixture.expectation_maximisation(
+                    draw.scores, draw.weights, draw.means, np.full(p, noise**2), tolerance=1e-9, max_iterations=3_000
+                )
+                floor = matched(oracle.means, draw.means)
+                errors.append(matched(found.means, draw.means))
+                ratios.append(errors[-1] / floor)
+                centred = draw.means - draw.scores.mean(axis=0)
+                tensor = cp.augmented_moment(accumulate(draw.scores), views)
+                for method, listed in bare.items():
+                    listed.append(_bare(tensor, views, rng, method, centred, float(np.linalg.norm(draw.means))))
+                svd.append(rotated(cp.two_way_baseline(tensor, views, 4), centred))
+            rows.append(
+                {
+                    "p": p,
+                    "n": n,
+                    "noise": noise,
+                    "portfolio": float(np.median(errors)),
+                    "over_oracle": float(np.median(ratios)),
+                    "worst_over_oracle": max(ratios),
+                    "cpu_s": float(np.median(seconds)),
+                    **{f"bare_{m}": float(np.median(v)) for m, v in bare.items()},
+                    "svd_baseline": float(np.median(svd)),
+                }
+            )
+    return rows
+
+
+def portfolio(values: Array, views: Views, rng: np.random.Generator) -> Mixture:
+    """As ``care_tensor`` does it, means back on the scores' scale."""
+    centre, scale = values.mean(axis=0), values.std(axis=0)
+    z = (values - centre) / scale
+    moments = accumulate(z)
+    tensor = cp.augmented_moment(moments, views)
+    best, _ = mixture.best_of(z, starts_of(z, tensor, moments.covariance(), views, 4, rng)[0], tolerance=1e-9)
+    return replace(best, means=centre + best.means * scale)
+
+
+def _bare(tensor: Array, views: Views, rng: np.random.Generator, method: cp.Method, truth: Array, norm: float) -> float:
+    try:
+        found = cp.decompose(tensor, views, 4, rng, method=method)
+    except FitError:
+        return float("inf")
+    return matched(found.means, truth) * float(np.linalg.norm(truth)) / norm
+
+
+def thirds(p: int) -> Views:
+    """The planted views."""
+    first, second, third = np.array_split(np.arange(p), 3)
+    return Views((first, second, third), 0.0, 0.0)
+
+
+def matched(found: Array, wanted: Array) -> float:
+    """Relative error of the means under the best permutation of the states."""
+    orders = itertools.permutations(range(len(wanted)))
+    return min(float(np.linalg.norm(found[list(o)] - wanted)) for o in orders) / float(np.linalg.norm(wanted))
+
+
+def rotated(found: Array, wanted: Array) -> float:
+    """The same under the best orthogonal matrix besides: more than a permutation could do."""
+    u, _, vt = np.linalg.svd(wanted @ found.T)
+    return float(np.linalg.norm(u @ vt @ found - wanted)) / float(np.linalg.norm(wanted))
+
+
+def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int = 12) -> dict[str, float]:
+    """Validity of the views found within states, and what random views cost the bare tensor, and EM after it."""
+    valid, true_error, random_error, own_error, em_true, em_random = [], [], [], [], [], []
+    for seed in range(seeds):
+        rng = np.random.default_rng([seed, 7])
+        draw, edges = grouped_mixture(rng, n=n, p=p, noise=noise)
+        x = draw.scores - draw.scores.mean(axis=0)
+        scale = x.std(axis=0)
+        z, truth = x / scale, (draw.means - draw.scores.mean(axis=0)) / scale
+        starts = [(f"k-means {s}", mixture.k_means_plus_plus(z, 4, rng)) for s in range(8)]
+        within, _ = mixture.best_of(z, starts, shape="full")
+        views = partition_within(within.covariance, n)
+        home = np.empty(p, dtype=int)
+        for number, group in enumerate(views.groups):
+            home[group] = number
+        valid.append(not edges[home[:, None] != home[None, :]].any())
+        mixed = np.array_split(rng.permutation(p), 3)
+        random = Views((np.sort(mixed[0]), np.sort(mixed[1]), np.sort(mixed[2])), 0.0, 0.0)
+        tensors = {v: cp.augmented_moment(accumulate(z), w) for v, w in enumerate((thirds(p), random, views))}
+        for number, (w, listed) in enumerate(((thirds(p), true_error), (random, random_error), (views, own_error))):
+            try:
+                bare = cp.decompose(tensors[number], w, 4, rng)
+            except FitError:
+                listed.append(float("inf"))
+                continue
+            listed.append(matched(bare.means, truth))
+            if number == 2:
+                continue
+            after = mixture.expectation_maximisation(
+                z, *mixture.start_near(z, bare.means), shape="full", max_iterations=1_000
+            )
+            (em_true if number == 0 else em_random).append(matched(after.means, truth))
+    return {
+        "noise": noise,
+        "valid": float(np.mean(valid)),
+        "bare, planted views": float(np.median(true_error)),
+        "bare, own views": float(np.median(own_error)),
+        "bare, random views": float(np.median(random_error)),
+        "random over own": float(np.median(random_error) / np.median(own_error)),
+        "EM after planted": float(np.median(em_true)),
+        "EM after random": float(np.median(em_random)),
+    }
