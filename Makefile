@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test lint format bench bench-panels bench-truth bench-coverage pictures rivals lock clean
+.PHONY: run test lint format bench bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -46,6 +46,10 @@ bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without 
 
 bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
 	$(BIN)/python -m benchmarks.study_coverage
+
+bench-tensor: $(VENV)/.dev ## views, and models of judges that are not Gaussian
+	$(BIN)/python -m benchmarks.study_views
+	$(BIN)/python -m benchmarks.study_observation
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 	$(BIN)/python docs/pictures.py $(DEMO)

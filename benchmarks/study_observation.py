@@ -1,4 +1,4 @@
-"""Observation models on data of their own, and what a wrong one costs. ``make bench-observation``.
+"""Observation models on data of their own, and what a wrong one costs. ``make bench-tensor``.
 
 Parameters planted: their error against the number of items (the slope of its logarithm should be -1/2), held-out log
 likelihood against the Gaussian mixture's (of a rounded Gaussian where scores are grades), who is told apart, and the

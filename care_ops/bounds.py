@@ -244,3 +244,80 @@ def misspecified_mean_error(connection: Array, latent_precision: Array, observed
         return np.full(len(observed), np.nan)
     factor = 2 * found.confounding / float(np.linalg.norm(connection[:, 0]))
     return factor * np.linalg.norm(observed, axis=1)
+
+
+@dataclass(frozen=True)
+class TensorRate:
+    """The scale of the tensor step's error (thm:care-tensor-rate), its universal constants left out.
+
+    Attributes
+    ----------
+    noise : float
+        sigma_max, the square root of the largest eigenvalue of the within-state covariance.
+    gap : float
+        delta. The theorem takes it from the decomposition's perturbation theory without a formula; here it is the
+        smallest singular value of the pair moment of the first two views, which the whitening divides by.
+    least_weight : float
+        pi_min.
+    means : float
+        sigma_max^3 / delta * sqrt(p log(p / epsilon) / n): the error of a state's mean is at most a constant times it.
+    weights : float
+        sqrt(p log(p / epsilon) / n), likewise for the mixing weights.
+    items : float
+        sigma_max^6 / (delta^2 pi_min^2) * p log(p / epsilon): a constant times as many items are asked for.
+    """
+
+    noise: float
+    gap: float
+    least_weight: float
+    means: float
+    weights: float
+    items: float
+
+
+def tensor_rate(
+    means: Array,
+    weights: Array,
+    covariance: Array,
+    groups: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]],
+    n: int,
+    epsilon: float = 0.05,
+) -> TensorRate:
+    """The theorem's quantities for a mixture, planted or fitted.
+
+    Parameters
+    ----------
+    means : (k, p) array
+    weights : (k,) array
+    covariance : (p, p) array
+        Within states.
+    groups : three index arrays
+        The views.
+    n : int
+    epsilon : float
+        Probability of failure, between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        epsilon outside (0, 1), or fewer than one item.
+    """
+    if not 0 < epsilon < 1 or n < 1:
+        raise InputError(f"bounds: epsilon must lie in (0, 1) and n be positive, got {epsilon} and {n}")
+    p, k = means.shape[1], len(weights)
+    pair = (means[:, groups[0]] * weights[:, None]).T @ means[:, groups[1]]
+    singular = np.linalg.svd(pair, compute_uv=False)
+    gap = float(singular[k - 1]) if len(singular) >= k else 0.0
+    noise = float(np.sqrt(np.linalg.eigvalsh(covariance)[-1]))
+    spread = p * float(np.log(p / epsilon))
+    least = float(weights.min())
+    if gap <= 0:
+        return TensorRate(noise, 0.0, least, float("inf"), float(np.sqrt(spread / n)), float("inf"))
+    return TensorRate(
+        noise,
+        gap,
+        least,
+        noise**3 / gap * float(np.sqrt(spread / n)),
+        float(np.sqrt(spread / n)),
+        noise**6 / (gap * least) ** 2 * spread,
+    )

@@ -92,7 +92,7 @@ def fit_panel(
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, gap)
     aggregates, more = run_aggregators(scores, moments, structure, config, anchors, pairs=pairs)
     if not aggregates:
-        raise FitError("fit: no aggregator could answer: " + "; ".join(more.values()))
+        raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
 
 

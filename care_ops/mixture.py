@@ -160,23 +160,29 @@ def _complete(x: Array, shape: Shape) -> _Step:
 
 
 def _with_holes(values: Array) -> _Step:
-    """The same where scores are missing, with a diagonal covariance: sums run over what is present."""
+    """The same where scores are missing, with a diagonal covariance: sums run over what is present.
+
+    The variance is common to the states, so an item's squares are the same in all of them, and enter as column sums.
+    """
     n, mask = len(values), (~np.isnan(values)).astype(np.float64)
     filled = np.where(np.isnan(values), 0.0, values)
-    square, count = filled**2, np.maximum(mask.sum(axis=0), 1.0)
+    squares, count = (filled**2).sum(axis=0), mask.sum(axis=0)
 
     def step(weights: Array, means: Array, covariance: Array) -> tuple[float, Array, Array, Array]:
         variance = np.diag(covariance)
         scaled = means / variance
-        quadratic = (square @ (1 / variance))[:, None] - 2 * filled @ scaled.T + mask @ (means * scaled).T
-        joint = np.log(weights) - 0.5 * (quadratic + (mask @ np.log(2 * np.pi * variance))[:, None])
-        evidence = log_sum(joint)
-        r = np.exp(joint - evidence[:, None])
+        joint = filled @ scaled.T - 0.5 * (mask @ (means * scaled).T) + np.log(weights)
+        top = joint.max(axis=1, keepdims=True)
+        r = np.exp(joint - top)
+        total = r.sum(axis=1, keepdims=True)
+        constant = float(np.sum(squares / variance + count * np.log(2 * np.pi * variance))) / n
+        likelihood = float(np.mean(top + np.log(total))) - 0.5 * constant
+        r = r / total
         share = np.maximum(r.mean(axis=0), 1.0 / (10 * n))
-        mass, first, second = r.T @ mask, r.T @ filled, r.T @ square
+        mass, first = r.T @ mask, r.T @ filled
         centre = np.where(mass > 1e-9, first / np.maximum(mass, 1e-9), means)
-        scatter = (second - 2 * centre * first + centre**2 * mass).sum(axis=0)
-        return float(evidence.mean()), share / share.sum(), centre, _floored(np.diag(scatter / count))
+        scatter = squares - np.sum(mass * centre**2, axis=0)
+        return likelihood, share / share.sum(), centre, _floored(np.diag(scatter / np.maximum(count, 1.0)))
 
     return step
 

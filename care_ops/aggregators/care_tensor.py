@@ -6,6 +6,7 @@ Belongs here: the road from views to E[Q | J]. Does not: the decomposition (``cp
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from care_ops.mixture import Mixture
 from care_ops.views import Views, partition, partition_within
 
 Array = NDArray[np.float64]
+
+Found = tuple[Mixture, dict[str, Any]]
 
 _K_MEANS_STARTS = 5
 
@@ -75,8 +78,8 @@ class CareTensor:
     scale_free = True
     uses_labels = True
 
-    def __init__(self, memo: dict[tuple[tuple[int, ...], ...], tuple[Mixture, dict[str, Any]]] | None = None) -> None:
-        """``memo`` keeps the mixture by views, for many fits of the same scores that differ in their penalties."""
+    def __init__(self, memo: dict[Hashable, Found] | None = None) -> None:
+        """``memo`` keeps mixtures by views, for many fits of the same scores that differ in nothing but penalties."""
         self._memo = memo
 
     def fit(self, problem: Problem) -> Aggregate:
@@ -126,7 +129,8 @@ class CareTensor:
         values = problem.standardised[known]
         _distinct_enough(values, problem.config.tensor.states)
         views = self._views(problem, values)
-        fitted, details = self._remembered(problem, views, values)
+        key = tuple(tuple(int(j) for j in group) for group in views.groups)
+        fitted, details = self._once(key, lambda: self.components(problem, views, values))
         score = fitted.means @ extract(structure.low_rank, problem.correlation).weights
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
@@ -150,9 +154,13 @@ class CareTensor:
         scale = problem.scale
         tensor = cp.augmented_moment(problem.moments, views)
         tensor = cp.scale_tensor(tensor, (scale[views.groups[0]], scale[views.groups[1]], scale[views.groups[2]]))
-        starts, details["tensor"] = portfolio(values, tensor, problem.correlation, views, k, problem.rng)
-        best, details["start_likelihoods"] = mixture.best_of(values, starts)
-        return best, details
+        by_views, free = problem.rng.spawn(2)  # so that k-means starts are the same whatever the views
+        starts, details["tensor"] = view_starts(values, tensor, problem.correlation, views, k, by_views)
+        fits = [self._once(("free", k), lambda: mixture.best_of(values, free_starts(values, k, free), finalists=1))]
+        if starts:
+            fits.append(mixture.best_of(values, starts, finalists=1))
+        details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
+        return max((fit for fit, _ in fits), key=lambda fit: fit.log_likelihood), details
 
     def _views(self, problem: Problem, values: Array) -> Views:
         if problem.config.tensor.views == "structure":
@@ -163,19 +171,23 @@ class CareTensor:
         within, _ = mixture.best_of(complete, starts, shape="full")
         return partition_within(within.covariance, len(complete))
 
-    def _remembered(self, problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
+    def _once(self, key: Hashable, make: Callable[[], Found]) -> Found:
         if self._memo is None:
-            return self.components(problem, views, values)
-        key = tuple(tuple(int(j) for j in group) for group in views.groups)
+            return make()
         if key not in self._memo:
-            self._memo[key] = self.components(problem, views, values)
+            self._memo[key] = make()
         return self._memo[key]
 
 
-def portfolio(
+def free_starts(values: Array, k: int, rng: np.random.Generator) -> list[tuple[str, Array]]:
+    """Starts for EM that need no views: k-means centres."""
+    return [(f"k-means {s + 1}", mixture.k_means_plus_plus(values, k, rng)) for s in range(_K_MEANS_STARTS)]
+
+
+def view_starts(
     values: Array, tensor: Array, correlation: Array, views: Views, k: int, rng: np.random.Generator
 ) -> tuple[list[tuple[str, Array]], dict[str, Any]]:
-    """Starts for EM: the third moment's components where it has any, fourth-order corners, k-means centres.
+    """Starts for EM from the views: the third moment's components where it has any, fourth-order corners.
 
     Parameters
     ----------
@@ -215,7 +227,6 @@ def portfolio(
         if 1 < d < len(correlation):
             subspace = cp.cross_view_subspace(correlation, views, d)
             starts.append((f"fourth order, {d}", mixture.fourth_order(values, subspace, k, rng)))
-    starts += [(f"k-means {s + 1}", mixture.k_means_plus_plus(values, k, rng)) for s in range(_K_MEANS_STARTS)]
     return starts, details
 
 

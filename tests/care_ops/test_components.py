@@ -9,8 +9,8 @@ from tensorly.decomposition import parafac
 from care_ops import cp, mixture
 from care_ops.errors import FitError
 from care_ops.moments import accumulate
-from care_ops.regimes import four_state_mixture
-from care_ops.views import Views, largest_cross_edge, partition
+from care_ops.regimes import four_state_mixture, grouped_mixture
+from care_ops.views import Views, fisher_z, largest_cross_edge, partition, partition_within
 
 
 def thirds(p: int) -> Views:
@@ -107,3 +107,101 @@ def test_dense_graphs_raise_the_tolerance_just_enough(rng):
         partition(sparse, tolerance=0.0)
     with pytest.raises(FitError, match="three judges"):
         partition(np.eye(2))
+
+
+@pytest.mark.parametrize("method", ["jennrich", "power", "als"])
+def test_every_method_finds_exact_components(rng, method):
+    truth = four_state_mixture(rng, n=10, p=12)
+    views = thirds(12)
+    found = cp.decompose(exact_tensor(truth.means, truth.weights, views), views, 4, rng, method=method)
+    assert matched_error(found.means, truth.means - truth.weights @ truth.means) < (1e-3 if method == "als" else 1e-6)
+    np.testing.assert_allclose(sorted(found.weights), sorted(truth.weights), atol=1e-3)
+    assert found.warning is None
+
+
+def test_a_moment_within_its_noise_is_warned_of(rng):
+    truth = four_state_mixture(rng, n=400, p=12)
+    z = (truth.scores - truth.scores.mean(axis=0)) / truth.scores.std(axis=0)
+    views = thirds(12)
+    found = cp.decompose(cp.augmented_moment(accumulate(z), views), views, 4, rng, items=400)
+    assert found.smallest < found.noise
+    assert "within sampling noise" in found.warning
+
+
+def test_two_way_moments_leave_a_rotation_open(rng):
+    truth = four_state_mixture(rng, n=10, p=12)
+    views = thirds(12)
+    centred = truth.means - truth.weights @ truth.means
+    found = cp.two_way_baseline(exact_tensor(truth.means, truth.weights, views), views, 4)
+    weighted = centred * np.sqrt(truth.weights)[:, None]
+    u, _, vt = np.linalg.svd(weighted @ found.T)
+    assert np.linalg.norm(u @ vt @ found - weighted) < 0.35 * np.linalg.norm(weighted)
+    assert matched_error(found, centred) > 0.2  # no permutation mends it
+
+
+def test_fourth_order_corners_are_the_states_of_additive_latents(rng):
+    """Means add up and Q, C are independent and even: the third moment vanishes, the fourth does not."""
+    q, c = rng.integers(0, 2, (2, 4_000))
+    quality, confounder = rng.uniform(0.5, 1.5, (2, 12))
+    scores = np.outer(2 * q - 1, quality) + np.outer(2 * c - 1, confounder) + rng.normal(scale=0.5, size=(4_000, 12))
+    x = scores - scores.mean(axis=0)
+    subspace = cp.cross_view_subspace(accumulate(x).covariance(), thirds(12), 2)
+    centres = mixture.fourth_order(x, subspace, 4, rng)
+    wanted = np.array([a * quality + b * confounder for a in (-1, 1) for b in (-1, 1)])
+    assert matched_error(centres, wanted) < 0.05
+
+
+def test_a_full_covariance_is_found_and_wants_complete_rows(rng):
+    draw, edges = grouped_mixture(rng, n=8_000, p=12, noise=0.5)
+    centres = [(str(s), mixture.k_means_plus_plus(draw.scores, 4, rng)) for s in range(8)]
+    found, _ = mixture.best_of(draw.scores, centres, shape="full")
+    within = draw.scores - draw.means[draw.states]
+    np.testing.assert_allclose(found.covariance, np.cov(within.T), atol=0.03)
+    steps = [
+        mixture.expectation_maximisation(
+            draw.scores, found.weights, found.means + 0.3, np.eye(12), shape="full", max_iterations=k, tolerance=-np.inf
+        ).log_likelihood
+        for k in range(6)
+    ]
+    assert (np.diff(steps) > -1e-10).all()
+    z = fisher_z(found.covariance, 8_000)
+    assert ((np.abs(z) > 5) == edges).mean() > 0.98
+    views = partition_within(found.covariance, 8_000)
+    home = {j: g for g, group in enumerate(views.groups) for j in group}
+    assert not any(edges[a, b] for a in range(12) for b in range(12) if home[a] != home[b])
+    with pytest.raises(FitError, match="without missing scores"):
+        mixture.expectation_maximisation(
+            np.where(rng.random((8_000, 12)) < 0.1, np.nan, draw.scores),
+            *mixture.start_near(draw.scores, draw.means),
+            shape="full",
+        )
+
+
+def test_em_with_and_without_holes_is_the_same_em(rng):
+    truth = four_state_mixture(rng, n=2_000, p=6, noise=0.7)
+    start = mixture.start_near(truth.scores, truth.means)
+    whole = mixture.expectation_maximisation(truth.scores, *start)
+    one_hole = truth.scores.copy()
+    one_hole[0, 0] = np.nan
+    holed = mixture.expectation_maximisation(one_hole, *start)
+    np.testing.assert_allclose(holed.means, whole.means, atol=2e-2)
+    assert holed.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-2)
+
+
+@pytest.mark.parametrize("states", [2, 3, 4])
+def test_the_number_of_states_is_found_where_judges_are_gaussian(rng, states):
+    means = rng.uniform(-2, 2, (states, 8))
+    scores = means[rng.integers(0, states, 3_000)] + 0.6 * rng.standard_normal((3_000, 8))
+    found, criterion = mixture.number_of_states(scores, rng)
+    assert found == states
+    assert min(criterion.values()) == criterion[states]
+
+
+def test_unbalanced_views_cut_fewer_edges():
+    sparse = np.eye(9)
+    for a, b in itertools.pairwise(range(6)):  # six judges in a chain, three alone
+        sparse[a, b] = sparse[b, a] = 0.1 * (a + 1)
+    even, loose = partition(sparse), partition(sparse, balanced=False)
+    assert loose.largest_cross_edge == 0.0 < even.largest_cross_edge
+    assert max(len(g) for g in even.groups) == 3
+    assert max(len(g) for g in loose.groups) == 6

@@ -1,0 +1,154 @@
+"""CARE-Tensor: what its states mean, how many there are, and what it says of degenerate panels."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from care_ops.aggregators import Problem
+from care_ops.aggregators.care_svd import fit_structure
+from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.anchors import Anchors
+from care_ops.bounds import tensor_rate
+from care_ops.config import FitConfig, StructureConfig, TensorConfig
+from care_ops.errors import FitError, InputError
+from care_ops.fit import fit_panel
+from care_ops.moments import accumulate
+from care_ops.regimes import four_state_mixture, grouped_mixture
+from tests.conftest import matrix
+
+
+def tensor(scores, anchors=None, **settings):
+    config = FitConfig(aggregators=("care_tensor",), tensor=TensorConfig(**settings))
+    return fit_panel(scores, config, anchors or Anchors({})).aggregates["care_tensor"]
+
+
+def two_binary_latents(rng, n=4_000, p=12):
+    q, c = rng.integers(0, 2, (2, n))
+    judges = 5 + np.outer(2 * q - 1, rng.uniform(0.6, 1.2, p)) + np.outer(2 * c - 1, rng.uniform(-0.6, 0.6, p))
+    return q, c, judges + rng.normal(scale=0.7, size=(n, p))
+
+
+def test_states_say_quality_and_confounder(rng):
+    q, c, values = two_binary_latents(rng)
+    scores = matrix(values)
+    moments = accumulate(values)
+    structure, _ = fit_structure(moments, StructureConfig())
+    states = CareTensor().states(Problem(scores, moments, structure, rng))
+    posterior = states.posterior((values - moments.mean()) / np.sqrt(np.diag(moments.covariance())))
+    np.testing.assert_allclose(posterior.sum(axis=1), 1.0)
+    label = posterior.argmax(axis=1)
+    assert np.mean(states.quality[label] == q) > 0.98
+    assert sorted(zip(states.quality.tolist(), states.confounder.tolist(), strict=True)) == [
+        (0.0, 0),
+        (0.0, 1),
+        (1.0, 0),
+        (1.0, 1),
+    ]
+    # each of the four states is one (Q, C): C is found up to its naming within each Q
+    for quality in (0, 1):
+        of = q == quality
+        assert abs(np.mean(states.confounder[label[of]] == c[of]) - 0.5) > 0.4
+    assert (np.diff(states.score[np.argsort(states.quality, kind="stable")][[1, 2]]) > 0).all()
+
+
+def test_anchors_turn_a_panel_that_follows_the_confounder(rng):
+    n = 4_000
+    q, c = rng.integers(0, 2, (2, n))
+    load = np.r_[np.zeros(4), np.ones(8)]
+    values = np.outer(2 * q - 1, 1 - load) + np.outer(2 * c - 1, 1.2 * load) + rng.normal(scale=0.8, size=(n, 12))
+    scores = matrix(values)
+    blind = tensor(scores)
+    chosen = rng.choice(n, 30, replace=False)
+    seeing = tensor(scores, Anchors({scores.item_ids[i]: float(q[i]) for i in chosen}))
+    assert np.mean((blind.estimate > blind.threshold) == q) < 0.7
+    assert np.mean((seeing.estimate > seeing.threshold) == q) > 0.95
+
+
+def test_quality_of_three_classes_beside_two_confounders(rng):
+    """Twelve states; sixty anchors say what each is worth."""
+    n, p = 8_000, 24
+    q, c = rng.integers(0, 3, n), rng.integers(0, 2, (2, n))
+    values = np.outer(q - 1.0, rng.uniform(0.7, 1.3, p))
+    for confounder in c:
+        values = values + np.outer(2 * confounder - 1, rng.choice([-1, 1], p) * rng.uniform(0.4, 1.0, p))
+    scores = matrix(values + rng.normal(scale=0.8, size=(n, p)))
+    chosen = rng.choice(n, 60, replace=False)
+    anchors = Anchors({scores.item_ids[i]: float(q[i]) for i in chosen})
+    found = tensor(scores, anchors, states=12)
+    nearest = np.clip(np.round(found.latent), 0, 2)
+    print(f"\nthree classes, two confounders: {np.mean(nearest == q):.3f} in their class")
+    assert np.mean(nearest == q) > 0.95
+    assert found.labels_used == 60
+    assert len(found.details["state_quality"]) == 12
+
+
+def test_the_number_of_states_may_be_left_to_bic(rng):
+    draw = four_state_mixture(rng, n=3_000, p=12, noise=0.6)
+    found = tensor(matrix(draw.scores), states=0)
+    assert len(found.details["state_weights"]) == 4
+    assert min(found.details["bic"], key=found.details["bic"].get) == "4"
+
+
+def test_views_within_states_have_no_planted_edge_across(rng):
+    draw, edges = grouped_mixture(rng, n=10_000, p=12, noise=0.5)
+    scores = matrix(draw.scores)
+    found = tensor(scores, views="within")
+    views = [[scores.judges.index(j) for j in group] for group in found.details["views"]]
+    assert sorted(itertools.chain(*views)) == list(range(12))
+    for one, other in itertools.combinations(views, 2):
+        assert not edges[np.ix_(one, other)].any()
+
+
+def test_two_different_rows_are_told(rng):
+    rows = rng.integers(0, 2, 300)
+    with pytest.raises(FitError, match="different rows"):
+        tensor(matrix(np.column_stack([rows, 1 - rows, rows, rows]).astype(float)))
+
+
+def test_fewer_than_three_judges_and_constant_ones_are_told(rng):
+    with pytest.raises(FitError, match="three judges"):
+        tensor(matrix(rng.normal(size=(100, 2))))
+    values = rng.normal(size=(100, 1)) + rng.normal(size=(100, 5))
+    values[:, 2] = 4.0
+    with pytest.raises(FitError, match="j002"):
+        tensor(matrix(values))
+
+
+def test_a_state_that_is_not_there_is_warned_of_and_harms_nothing(rng):
+    """Two states where four are asked for: the moment says so, and Q comes back all the same."""
+    q = rng.integers(0, 2, 3_000)
+    values = np.outer(2 * q - 1, np.ones(12)) + rng.normal(scale=0.8, size=(3_000, 12))
+    found = tensor(matrix(values))
+    assert "within sampling noise" in (found.details["tensor"].get("warning") or "within sampling noise")
+    assert found.details["tensor"]["smallest_singular_value"] < 2 * found.details["tensor"]["noise"]
+    assert np.mean((found.estimate > found.threshold) == q) > 0.98
+
+
+def test_settings_that_cannot_be_are_told():
+    with pytest.raises(InputError, match="0 to choose by BIC"):
+        TensorConfig(states=1)
+    with pytest.raises(InputError, match="structure or within"):
+        TensorConfig(views="both")
+
+
+def test_the_rate_of_the_theorem_bounds_the_error_by_a_constant():
+    """Over a decade of n the measured error falls as the rate does: their ratio hardly moves."""
+    ratios = []
+    for n in (2_000, 20_000):
+        errors = []
+        for seed in range(5):
+            draw = four_state_mixture(np.random.default_rng(seed), n=n, p=12)  # the same means at either n
+            found = np.array(tensor(matrix(draw.scores)).details["state_means"])
+            orders = itertools.permutations(range(4))
+            error = min(np.linalg.norm(found[list(o)] - draw.means, axis=1).max() for o in orders)
+            groups = tuple(np.array_split(np.arange(12), 3))
+            rate = tensor_rate(draw.means, draw.weights, np.eye(12), groups, n)
+            errors.append(error / rate.means)
+        ratios.append(np.median(errors))
+    print(f"\nerror over the rate: {ratios[0]:.3f} at 2,000, {ratios[1]:.3f} at 20,000")
+    assert 0.3 < ratios[1] / ratios[0] < 3
+    flat = tensor_rate(np.ones((4, 12)), np.full(4, 0.25), np.eye(12), groups, 100)
+    assert flat.means > 1e6
+    with pytest.raises(InputError, match="epsilon"):
+        tensor_rate(np.ones((4, 12)), np.full(4, 0.25), np.eye(12), groups, 100, 1.5)

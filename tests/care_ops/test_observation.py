@@ -1,0 +1,155 @@
+"""Observation models against what was planted and against densities written out; `make bench-tensor` has more."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_t, norm, t
+
+from benchmarks.study_observation import (
+    KINDS,
+    error,
+    f1,
+    families,
+    found_parameters,
+    gaussian,
+    gaussian_score,
+    told_apart,
+)
+from care_ops import observation
+from care_ops.answers import Answers
+from care_ops.dependence import conditional_mutual_information, coupled_votes, pseudo_likelihood
+from care_ops.errors import FitError, InputError
+from care_ops.observation import Gaussian, Graded, Ordinal, ScaleMixture, StudentT
+from care_ops.regimes import dependent_votes, observed_mixture
+
+N = 6_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_planted_parameters_come_back_and_beat_the_gaussian(kind):
+    rng = np.random.default_rng(3)
+    draw = observed_mixture(rng, kind, truth=1, n=N)
+    fresh = observed_mixture(rng, kind, truth=1, n=N)
+    model = observation.fit(draw.scores, families(draw, kind), 3, rng)
+    assert model.converged
+    off = error(found_parameters(model, draw), draw.parameters)
+    gain = model.score(fresh.scores) - gaussian_score(gaussian(draw.scores, 3, rng), fresh.scores, draw.levels)
+    right = told_apart(model.posterior(fresh.scores), fresh.states)
+    print(f"\n{kind}: error {off:.4f}, held-out gain {gain:.3f}, {right:.3f} in their state")
+    assert off < 0.04
+    assert gain > 0.05
+    assert right > 0.85
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_em_climbs_and_missing_scores_leave_the_likelihood(kind):
+    rng = np.random.default_rng(5)
+    draw = observed_mixture(rng, kind, truth=2, n=1_500)
+    holes = np.where(rng.random(draw.scores.shape) < 0.1, np.nan, draw.scores)
+    steps = [
+        observation.fit(holes, families(draw, kind), 3, np.random.default_rng(0), max_iterations=k).log_likelihood
+        for k in (1, 2, 4, 8, 16)
+    ]
+    assert (np.diff(steps) > -1e-4).all(), steps
+    model = observation.fit(holes, families(draw, kind), 3, rng)
+    nothing = np.full((1, 9), np.nan)
+    np.testing.assert_allclose(model.posterior(nothing)[0], model.weights)
+    assert told_apart(model.posterior(draw.scores), draw.states) > 0.8
+
+
+def test_densities_are_those_of_scipy(rng):
+    x = rng.normal(size=(7, 2))
+    means, sd = np.array([[0.0, 1.0], [2.0, -1.0]]), np.array([0.5, 1.5])
+    found = Gaussian((0, 1), means, sd**2).log_density(x)
+    np.testing.assert_allclose(found, np.stack([norm.logpdf(x, m, sd).sum(axis=1) for m in means], axis=1))
+    heavy = StudentT((0, 1), means, sd, np.array([3.0, 8.0])).log_density(x)
+    np.testing.assert_allclose(heavy, np.stack([t.logpdf(x, [3, 8], m, sd).sum(axis=1) for m in means], axis=1))
+    shared = ScaleMixture((0, 1), means, sd, 5.0).log_density(x)
+    wanted = np.stack([multivariate_t(m, np.diag(sd**2), df=5.0).logpdf(x) for m in means], axis=1)
+    np.testing.assert_allclose(shared, wanted)
+    table = np.array([[0.2, 0.9], [0.8, 0.1]])
+    votes = np.array([[0.0], [1.0], [np.nan]])
+    np.testing.assert_allclose(Graded((0,), (2,), table).log_density(votes), np.log([[0.2, 0.9], [0.8, 0.1], [1, 1]]))
+    cuts, location = np.array([-1.0, 0.5]), np.array([[0.0], [0.7]])
+    graded = Ordinal((0,), (3,), location, (cuts,)).log_density(np.array([[0.0], [1.0], [2.0]]))
+    below = 1 / (1 + np.exp(location.T - cuts[:, None]))
+    np.testing.assert_allclose(np.exp(graded), np.stack([below[0], below[1] - below[0], 1 - below[1]]))
+
+
+def test_a_wrong_model_costs(rng):
+    """Outliers drag Gaussian means; unordered grades mean nothing as numbers."""
+    draw = observed_mixture(rng, "categorical", truth=1, n=N)
+    right = observation.fit(draw.scores, families(draw, "categorical"), 3, rng)
+    assert told_apart(right.posterior(draw.scores), draw.states) > 0.9
+    assert told_apart(gaussian(draw.scores, 3, rng).posterior(draw.scores), draw.states) < 0.8
+
+
+def test_edges_between_votes_come_back_once_the_posterior_knows_them():
+    rng = np.random.default_rng(1)
+    votes, states, planted = dependent_votes(rng, n=10_000, edge=0.7)
+    model = observation.fit(votes, [Graded(tuple(range(12)), (2,) * 12)], 4, rng)
+    naive = f1(np.abs(pseudo_likelihood(votes, model.posterior(votes))[0]) > 5, planted)
+    coupled = coupled_votes(votes, model.posterior(votes))
+    found = f1(coupled.edges, planted)
+    information = conditional_mutual_information(Answers(votes.astype(int), [2] * 12), coupled.posterior(votes))
+    print(f"\nF1 of edges: {naive:.2f} with judges as independent, {found:.2f} with edges in the posterior")
+    assert found >= 0.9
+    assert found >= naive
+    assert f1(2 * 10_000 * information > 40, planted) >= 0.8
+    assert told_apart(coupled.posterior(votes), states) >= told_apart(model.posterior(votes), states) - 0.01
+
+
+def test_coupled_votes_are_a_distribution(rng):
+    votes, _, _ = dependent_votes(rng, n=2_000, p=6)
+    model = coupled_votes(votes, np.random.default_rng(0).dirichlet(np.ones(2), 2_000), rounds=3)
+    every = np.array(list(itertools.product((0.0, 1.0), repeat=6)))
+    assert np.exp(model.log_joint(every)).sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(model.couplings, model.couplings.T)
+
+
+def test_pseudo_likelihood_is_a_logit_regression(rng):
+    """With one state it is each judge's logit on the others."""
+    from scipy.optimize import minimize
+
+    votes, _, _ = dependent_votes(rng, n=3_000, p=3)
+    _, levels, couplings = pseudo_likelihood(votes, np.ones((3_000, 1)))
+    x = np.column_stack([np.ones(3_000), votes[:, 1:]])
+
+    def loss(b):
+        return np.sum(np.logaddexp(0, x @ b) - votes[:, 0] * (x @ b)) + 5e-4 * b @ b
+
+    wanted = minimize(loss, np.zeros(3), method="BFGS").x
+    assert levels[0, 0] == pytest.approx(wanted[0], abs=1e-3)
+    assert couplings[0, 1] == pytest.approx(
+        0.5
+        * (
+            wanted[1]
+            + minimize(  # the mean of both judges' coefficients
+                lambda b: (
+                    np.sum(
+                        np.logaddexp(0, (y := np.column_stack([np.ones(3_000), votes[:, [0, 2]]])) @ b)
+                        - votes[:, 1] * (y @ b)
+                    )
+                    + 5e-4 * b @ b
+                ),
+                np.zeros(3),
+                method="BFGS",
+            ).x[1]
+        ),
+        abs=1e-3,
+    )
+
+
+def test_bad_input_is_told(rng):
+    values = rng.integers(0, 3, (50, 3)).astype(float)
+    with pytest.raises(InputError, match="just one family"):
+        observation.fit(values, [Gaussian((0, 1))], 2, rng)
+    with pytest.raises(InputError, match="whole numbers"):
+        observation.fit(values + 0.5, [Graded((0, 1, 2), (3, 3, 3))], 2, rng)
+    with pytest.raises(FitError, match="leave it out"):
+        observation.fit(np.column_stack([values, np.ones(50)]), [Gaussian((0, 1, 2, 3))], 2, rng)
+    with pytest.raises(FitError, match="different rows"):
+        observation.fit(np.repeat([[0.0, 1.0], [1.0, 0.0]], 20, axis=0), [Gaussian((0, 1))], 3, rng)
+    with pytest.raises(FitError, match="fit it first"):
+        Gaussian((0,)).log_density(values[:, :1])
