@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from care_ops.errors import InputError
 
 Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
+Judges = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
 QualityRule = Literal["leading", "balance", "order", "style", "anchors"]
 
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
@@ -98,16 +99,23 @@ class TensorConfig:
         Of the mixture: two for each binary latent, 0 to choose by the Bayesian information criterion.
     views : {"structure", "within"}
         From S (Algorithm 2 step A), or from the precision within the states of a mixture fitted first.
+    judges : {"gaussian", "graded", "categorical", "student", "scale_mixture"}
+        What a judge is given the state. But for ``gaussian``, two-valued judges are Bernoulli and those of at most ten
+        grades ordered logit (``categorical``: any order); the others are Gaussian, Student's t, or share one scale of
+        noise by item (``observation``). Views and third moment then give no start.
     """
 
     states: int = 4
     views: Literal["structure", "within"] = "structure"
+    judges: Judges = "gaussian"
 
     def __post_init__(self) -> None:
         if self.states == 1 or not 0 <= self.states <= 32:
             raise InputError(f"tensor: states is {self.states}; give 2 to 32, or 0 to choose by BIC")
         if self.views not in ("structure", "within"):
             raise InputError(f"tensor: views is {self.views!r}; use structure or within")
+        if self.judges not in get_args(Judges):
+            raise InputError(f"tensor: judges is {self.judges!r}; use {', '.join(get_args(Judges))}")
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ class Family(Protocol):
         Which judges.
     """
 
-    columns: tuple[int, ...]
+    @property
+    def columns(self) -> tuple[int, ...]: ...
 
     def updated(self, values: Array, weights: Array) -> Self:
         """Parameters that raise the expected log likelihood, given P(state | item); (n, b) and (n, k)."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from assets.workspace import MomentsConfig, Workspace
 from care_ops.anchors import Anchors
-from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, StructureConfig, TensorConfig
+from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, Judges, StructureConfig, TensorConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
@@ -48,6 +48,7 @@ class FitSettings(BaseModel):
     tau: float = Field(default=0.5, gt=0)
     states: int = Field(default=4, ge=0, le=32)
     views: Literal["structure", "within"] = "structure"
+    judges: Judges = "gaussian"
     quality: Literal["leading", "balance"] = "leading"
     subtract_confounders: bool = False
     missing: Literal["pairwise", "em"] = "pairwise"
@@ -71,8 +72,8 @@ class FitSettings(BaseModel):
     def config(self) -> FitConfig:
         """The same for ``care_ops``."""
         structure = StructureConfig(self.program, self.gamma, self.tau)
-        rest = self.model_dump(exclude={"program", "gamma", "tau", "states", "views"})
-        return FitConfig(structure=structure, tensor=TensorConfig(self.states, self.views), **rest)
+        rest = self.model_dump(exclude={"program", "gamma", "tau", "states", "views", "judges"})
+        return FitConfig(structure=structure, tensor=TensorConfig(self.states, self.views, self.judges), **rest)
 
 
 class JudgingSettings(BaseModel):

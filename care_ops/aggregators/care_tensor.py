@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops import cp, mixture
+from care_ops import cp, mixture, observation
 from care_ops.aggregators.base import Aggregate, Problem
+from care_ops.answers import MOST_LEVELS, grades, softmax
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.factors import extract
@@ -25,6 +26,11 @@ Array = NDArray[np.float64]
 
 Found = tuple[Mixture, dict[str, Any]]
 
+_REAL: dict[str, type[observation.StudentT] | type[observation.ScaleMixture]] = {
+    "student": observation.StudentT,
+    "scale_mixture": observation.ScaleMixture,
+}
+
 _K_MEANS_STARTS = 5
 
 _WITHIN_STARTS = 8
@@ -34,13 +40,38 @@ _MOST_MAPPED = 12
 
 
 @dataclass(frozen=True)
+class Fitted:
+    """A mixture on a panel, whatever its judges' likelihoods.
+
+    Attributes
+    ----------
+    weights : (k,) array
+    means : (k, p) array
+        Mean standardised score of each judge in each state.
+    log_joint : (n, k) array
+        log pi_r + log p(J_i | r) over the scores present.
+    log_likelihood : float
+        Of an item with scores.
+    converged : bool
+    start : str
+        Which start won.
+    """
+
+    weights: Array
+    means: Array
+    log_joint: Array
+    log_likelihood: float
+    converged: bool
+    start: str
+
+
+@dataclass(frozen=True)
 class States:
     """A fitted mixture, and what its states mean.
 
     Attributes
     ----------
-    mixture : Mixture
-        Of the standardised scores.
+    fitted : Fitted
     quality : (k,) array
         Q of each state: 0 or 1 without labels; with labels of more than two values, their mean in it.
     confounder : (k,) array of int
@@ -52,16 +83,17 @@ class States:
         What the starts and the tensor stage said.
     """
 
-    mixture: Mixture
+    fitted: Fitted
     quality: Array
     confounder: NDArray[np.intp]
     score: Array
     views: Views
     details: dict[str, Any]
 
-    def posterior(self, standardised: Array) -> Array:
+    @property
+    def posterior(self) -> Array:
         """P(Q, C | J), shape (n, k); the states' weights where no score is."""
-        return self.mixture.posterior(standardised)
+        return softmax(self.fitted.log_joint)[0]
 
 
 class CareTensor:
@@ -85,16 +117,14 @@ class CareTensor:
     def fit(self, problem: Problem) -> Aggregate:
         """Views, third moment, decomposition, EM, states to Q."""
         states = self.states(problem)
-        fitted = states.mixture
-        known: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
-        latent = np.full(len(known), np.nan)
-        log_joint = fitted.log_joint(problem.standardised[known])
+        fitted, log_joint = states.fitted, states.fitted.log_joint
         graded = len(np.unique(states.quality)) > 2
         if graded:
-            latent[known] = np.exp(log_joint - mixture.log_sum(log_joint)[:, None]) @ states.quality
+            latent = states.posterior @ states.quality
         else:
             positive = states.quality > states.quality.min()
-            latent[known] = mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
+            latent = mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
+        latent = np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
         estimate, offset, _ = to_panel_scale(latent, problem.panel_mean)
         said = "quality is the mean label of a state" if graded else "zero log-odds at the threshold"
         return Aggregate(
@@ -129,12 +159,17 @@ class CareTensor:
         values = problem.standardised[known]
         _distinct_enough(values, problem.config.tensor.states)
         views = self._views(problem, values)
-        key = tuple(tuple(int(j) for j in group) for group in views.groups)
-        fitted, details = self._once(key, lambda: self.components(problem, views, values))
+        if problem.config.tensor.judges == "gaussian":
+            key = tuple(tuple(int(j) for j in group) for group in views.groups)
+            found, details = self._once(key, lambda: self.components(problem, views, values))
+            joint = found.log_joint(problem.standardised)
+            fitted = Fitted(found.weights, found.means, joint, found.log_likelihood, found.converged, found.start)
+        else:
+            fitted, details = self._observed(problem, known)
         score = fitted.means @ extract(structure.low_rank, problem.correlation).weights
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
-            quality = quality_by_anchors(fitted, problem.standardised[rows], labels)
+            quality = quality_by_anchors(softmax(fitted.log_joint[rows])[0], labels)
         else:
             quality = np.zeros(len(score))
             quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
@@ -161,6 +196,21 @@ class CareTensor:
             fits.append(mixture.best_of(values, starts, finalists=1))
         details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
         return max((fit for fit, _ in fits), key=lambda fit: fit.log_likelihood), details
+
+    def _observed(self, problem: Problem, known: NDArray[np.bool_]) -> tuple[Fitted, dict[str, Any]]:
+        """The mixture whose judges are what their scores look like (``observation``)."""
+        k = problem.config.tensor.states or 4
+        values, families = _as_observed(problem)
+        model = observation.fit(values[known], families, k, problem.rng)
+        joint = model.log_joint(values)
+        weight = softmax(joint[known])[0]
+        z = problem.standardised[known]
+        present = ~np.isnan(z)
+        means = (weight.T @ np.where(present, z, 0.0)) / np.maximum(weight.T @ present, 1e-12)
+        fitted = Fitted(model.weights, means, joint, model.log_likelihood, model.converged, "k-means")
+        judges = problem.scores.judges
+        said = {type(f).__name__: [judges[j] for j in f.columns] for f in model.families}
+        return fitted, {"judges": said, "tensor": {"used": False}}
 
     def _views(self, problem: Problem, values: Array) -> Views:
         if problem.config.tensor.views == "structure":
@@ -230,7 +280,27 @@ def view_starts(
     return starts, details
 
 
-def quality_by_anchors(fitted: Mixture, values: Array, labels: Array) -> Array:
+def _as_observed(problem: Problem) -> tuple[Array, list[observation.Family]]:
+    """Scores as families want them, and the family of each judge: grades where there are at most ten, else real."""
+    kind = problem.config.tensor.judges
+    values = problem.standardised.copy()
+    grade = grades(problem.scores.values)
+    levels = grade.max(axis=0) + 1
+    few = np.array([len(np.unique(c[~np.isnan(c)])) <= MOST_LEVELS for c in problem.scores.values.T])
+    values[:, few] = np.where(grade[:, few] >= 0, grade[:, few], np.nan)
+    free = few & ((levels == 2) | (kind == "categorical"))
+    families: list[observation.Family] = []
+    for columns, make in (
+        (np.flatnonzero(free), lambda c: observation.Graded(c, tuple(int(levels[j]) for j in c))),
+        (np.flatnonzero(few & ~free), lambda c: observation.Ordinal(c, tuple(int(levels[j]) for j in c))),
+        (np.flatnonzero(~few), _REAL.get(kind, observation.Gaussian)),
+    ):
+        if len(columns):
+            families.append(make(tuple(int(j) for j in columns)))
+    return values, families
+
+
+def quality_by_anchors(posterior: Array, labels: Array) -> Array:
     """Q of each state by labelled items (step F), shape (k,).
 
     Two label values: the map of states to {0, 1} whose P(Q = 1 | J) lies nearest the labels. More: the mean label of
@@ -238,13 +308,11 @@ def quality_by_anchors(fitted: Mixture, values: Array, labels: Array) -> Array:
 
     Parameters
     ----------
-    fitted : Mixture
-    values : (m, p) array
-        Standardised scores of the labelled items.
+    posterior : (m, k) array
+        P(state | J) of the labelled items.
     labels : (m,) array
     """
-    posterior = fitted.posterior(values)
-    k = len(fitted.weights)
+    k = posterior.shape[1]
     if len(np.unique(labels)) > 2 or k > _MOST_MAPPED:
         return (posterior.T @ labels + labels.mean()) / (posterior.sum(axis=0) + 1.0)
     target = (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)

@@ -35,7 +35,7 @@ def test_states_say_quality_and_confounder(rng):
     moments = accumulate(values)
     structure, _ = fit_structure(moments, StructureConfig())
     states = CareTensor().states(Problem(scores, moments, structure, rng))
-    posterior = states.posterior((values - moments.mean()) / np.sqrt(np.diag(moments.covariance())))
+    posterior = states.posterior
     np.testing.assert_allclose(posterior.sum(axis=1), 1.0)
     label = posterior.argmax(axis=1)
     assert np.mean(states.quality[label] == q) > 0.98
@@ -100,6 +100,25 @@ def test_views_within_states_have_no_planted_edge_across(rng):
         assert not edges[np.ix_(one, other)].any()
 
 
+@pytest.mark.parametrize("judges", ["graded", "categorical", "student", "scale_mixture"])
+def test_judges_may_be_what_their_scores_look_like(rng, judges):
+    """Four votes, four grades, four real scores with outliers."""
+    q, _, values = two_binary_latents(rng, p=12)
+    values[:, :4] = (values[:, :4] > 5).astype(float)
+    values[:, 4:8] = np.clip(np.round(values[:, 4:8]), 3, 7)
+    loud = rng.random((4_000, 4)) < 0.03
+    values[:, 8:] = np.where(loud, values[:, 8:] + rng.normal(scale=20, size=loud.shape), values[:, 8:])
+    values[5] = np.nan
+    plain, found = tensor(matrix(values)), tensor(matrix(values), judges=judges)
+    right = [np.mean((a.estimate > a.threshold)[6:] == q[6:]) for a in (plain, found)]
+    print(f"\n{judges}: {right[1]:.3f}, Gaussian {right[0]:.3f}")
+    assert right[1] > 0.9
+    assert np.isnan(found.estimate[5])
+    kinds = found.details["judges"]
+    assert kinds["Graded"][:4] == ["j000", "j001", "j002", "j003"]
+    assert len(kinds["Graded"]) == (8 if judges == "categorical" else 4)
+
+
 def test_two_different_rows_are_told(rng):
     rows = rng.integers(0, 2, 300)
     with pytest.raises(FitError, match="different rows"):
@@ -130,6 +149,8 @@ def test_settings_that_cannot_be_are_told():
         TensorConfig(states=1)
     with pytest.raises(InputError, match="structure or within"):
         TensorConfig(views="both")
+    with pytest.raises(InputError, match="scale_mixture"):
+        TensorConfig(judges="poisson")
 
 
 def test_the_rate_of_the_theorem_bounds_the_error_by_a_constant():
