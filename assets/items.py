@@ -25,7 +25,7 @@ from warehouse.items import ItemRecord
         dg.AssetSpec(
             "gold",
             deps=[source],
-            description="What is right, and which items belong together: for evaluation only.",
+            description="What is right, which items belong together, what else the source says: for evaluation only.",
             kinds={"duckdb"},
             code_version=source_hash("warehouse", __file__),
             group_name="inputs",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[aggregates, "items", "gold"],
+    deps=[aggregates, "gold"],
     group_name="results",
     code_version=source_hash("care_ops", __file__),
     description="Differences between systems with intervals; corrected by anchors where there are enough.",

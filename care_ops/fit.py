@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators import REGISTRY, Aggregate, Aggregator, Problem
 from care_ops.aggregators.base import Pair
-from care_ops.aggregators.care_svd import fit_structure
+from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
 from care_ops.aggregators.placement import placed
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
@@ -24,6 +25,8 @@ from care_ops.missing import em_moments, expected_sums
 from care_ops.moments import Moments, accumulate
 from care_ops.scores import ScoreMatrix, canonical_order, restore
 from care_ops.structure import Structure
+
+Solve = Literal["exactly", "roughly", "not"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def fit_panel(
     config: FitConfig,
     anchors: Anchors = NO_ANCHORS,
     *,
-    gap: float | None = 1e-6,
+    solve: Solve = "exactly",
     pairs: Mapping[str, Pair] | None = None,
 ) -> Fit:
     """Moments, structure and every aggregator on one panel.
@@ -68,8 +71,8 @@ def fit_panel(
     config : FitConfig
     anchors : Anchors
         Items whose label the fit may see.
-    gap : float, optional
-        Relative duality gap of the structure; None leaves the structure out.
+    solve : {"exactly", "roughly", "not"}
+        The structure: to its certificate, or as far as a resample is worth, or not at all.
     pairs : mapping item_id -> (left, right, group), optional
         See ``aggregators.base.Problem``.
 
@@ -88,8 +91,9 @@ def fit_panel(
     if config.missing == "em":
         moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
     structure, details, failures = None, {}, {}
-    if gap is not None:
-        structure, details, failures = try_structure(moments, config.structure, canonical.judges, gap)
+    if solve != "not":
+        effort = EXACTLY if solve == "exactly" else ROUGHLY
+        structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
     aggregates, more = run_aggregators(scores, moments, structure, config, anchors, pairs=pairs)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
@@ -97,11 +101,11 @@ def fit_panel(
 
 
 def try_structure(
-    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, tolerance: float = 1e-6
+    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, effort: Effort = EXACTLY
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
     """The structure, or the reason why this panel has none."""
     try:
-        structure, details = fit_structure(moments, config, judges, tolerance)
+        structure, details = fit_structure(moments, config, judges, effort)
         return structure, details, {}
     except FitError as error:
         return None, {}, {"structure": str(error)}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
-from care_ops.errors import InputError
+from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.scores import ScoreMatrix
 
@@ -22,9 +22,6 @@ Array = NDArray[np.float64]
 
 MOST_ITEMS = 10_000
 """Items of a resample; beyond, deviations are scaled to the whole (m out of n bootstrap)."""
-
-_LOOSE = 1e-3
-"""Relative duality gap of a resample's structure: far below the spread between resamples."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ def weight_intervals(
     weighed = tuple(name for name, a in whole.items() if a.weights is not None)
     if not weighed:
         return {}
-    config, gap = replace(config, aggregators=weighed), _LOOSE if "care_svd" in weighed else None
+    config, solve = replace(config, aggregators=weighed), "roughly" if "care_svd" in weighed else "not"
     draws = max(2, round(len(members) * min(1.0, most_items / n)))
     rng = np.random.default_rng([int(scores.fingerprint()[:16], 16), config.seed])
     weights: dict[str, list[Array]] = {name: [] for name in weighed}
@@ -106,7 +103,11 @@ def weight_intervals(
         again, seen = _resampled(scores, anchors, rows)
         if (np.nanstd(again.values, axis=0) == 0).any() or np.isnan(again.values).all(axis=0).any():
             continue
-        for name, found in fit_panel(again, config, seen, gap=gap).aggregates.items():
+        try:
+            answers = fit_panel(again, config, seen, solve=solve).aggregates
+        except FitError:  # nobody can answer on this resample; ``resamples`` says how many did
+            continue
+        for name, found in answers.items():
             known, reference = found.weights, whole[name].loadings
             if known is None:
                 continue

@@ -15,7 +15,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.partitions import JUDGES, SLICES, TESTSETS
+from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
 from orchestration.instance import (
@@ -116,6 +116,7 @@ def _run_stale(
         for asset in ORDER[ORDER.index("panel") : -1]:
             made = partition_statuses(instance, asset, TESTSETS)
             requested[asset].update(t for t in lost if made.get(t) == "MATERIALIZED")
+    asked = False
     for _ in range(_MOST_TICKS):
         with partitions_read_once(instance):
             result = dg.evaluate_automation_conditions(defs, instance, cursor=state)
@@ -126,6 +127,12 @@ def _run_stale(
             a: {p for p in ps if wanted.has(a, p) and not (narrowed and (a, p) in tried)} for a, ps in requested.items()
         }
         launches = plan(fresh, instance)
+        if not launches and testset is not None and not asked:
+            # Judges wait for the items of every test set; a run narrowed to one does not make the others'.
+            asked = True
+            requested = {"judge_inference": _unscored(workspace, instance, testset)}
+            fresh = {a: {p for p in ps if wanted.has(a, p) and (a, p) not in tried} for a, ps in requested.items()}
+            launches = plan(fresh, instance)
         if not launches:
             if not narrowed:
                 cursor.save(result.cursor)
@@ -141,6 +148,12 @@ def _run_stale(
             cursor.save(state)
         requested = {}
     return outcome
+
+
+def _unscored(workspace: Workspace, instance: dg.DagsterInstance, testset: str) -> set[str | None]:
+    """Judges of a test set that have no slice on it yet."""
+    made = partition_statuses(instance, "scores", SLICES)
+    return {j for j in workspace.judges_of(testset) if made.get(str(slice_key(j, testset))) != "MATERIALIZED"}
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class PartStore:
             for r in records
         ]
         write_table(self.items_file(testset), pa.Table.from_pylist(rows, ITEM_SCHEMA))
-        hidden = ("gold", "split_unit")
+        hidden = ("gold", "split_unit", "metadata")
         seen = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
         return _digest(seen), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
 

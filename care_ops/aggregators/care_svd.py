@@ -7,7 +7,7 @@ Belongs here: penalties without labels, the aggregate and its placement. Does no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,29 @@ _TAU_STEPS = 12
 _TAU_STEP = 1.5
 
 
+@dataclass(frozen=True)
+class Effort:
+    """When a solve of the structure may stop.
+
+    Attributes
+    ----------
+    tolerance : float
+        Relative duality gap.
+    most_iterations : int
+    """
+
+    tolerance: float
+    most_iterations: int
+
+
+EXACTLY = Effort(1e-6, 20_000)
+
+ROUGHLY = Effort(1e-3, 300)
+"""For resamples: what is left is far below the spread between them, and a singular one does not take minutes."""
+
+
 def fit_structure(
-    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, tolerance: float = 1e-6
+    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, effort: Effort = EXACTLY
 ) -> tuple[Structure, dict[str, float]]:
     """Sparse + low-rank structure of the shrunk correlation of a panel.
 
@@ -64,7 +85,12 @@ def fit_structure(
     tau = config.tau * float(np.sqrt(p))
     for lowered in range(_TAU_STEPS):
         structure = solve(
-            correlation, lambda_s=gamma, lambda_l=gamma * tau, program=config.program, tolerance=tolerance
+            correlation,
+            lambda_s=gamma,
+            lambda_l=gamma * tau,
+            program=config.program,
+            tolerance=effort.tolerance,
+            max_iterations=effort.most_iterations,
         )
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
             return structure, {

@@ -114,3 +114,12 @@ def test_calibration_error_by_hand():
     probability, gold = np.array([0.05, 0.05, 0.95, 0.95]), np.array([0.0, 1.0, 1.0, 1.0])
     assert calibration_error(probability, gold) == pytest.approx(0.5 * 0.45 + 0.5 * 0.05)
     assert calibration_error(np.array([1.0, 0.0]), np.array([1.0, 0.0])) == 0.0
+
+
+def test_a_resample_on_which_nobody_can_answer_is_left_out(rng):
+    """Few items and judges that are nearly copies: resamples are singular, quick, and counted."""
+    base = rng.integers(0, 3, 30).astype(float)
+    values = np.column_stack([base, base, 2 - base, rng.integers(0, 3, 30), rng.integers(0, 3, 30)])
+    found = weight_intervals(matrix(values), FitConfig(aggregators=("uws", "care_svd")), resamples=25)
+    assert found["uws"].resamples <= 25
+    assert all(i.resamples >= 20 for i in found.values())

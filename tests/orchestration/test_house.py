@@ -74,7 +74,7 @@ def test_the_graph_is_the_way_of_one_score(tmp_path):
         "evaluation": ["aggregates", "gold"],
         "factors": ["aggregates"],
         "intervals": ["aggregates", "gold"],
-        "systems": ["aggregates", "gold", "items"],
+        "systems": ["aggregates", "gold"],
         "report": ["evaluation", "factors", "intervals", "systems"],
         "report_index": ["report"],
     }

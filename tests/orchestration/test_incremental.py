@@ -22,7 +22,7 @@ from tests.orchestration.workspaces import (
 
 pytestmark = pytest.mark.slow
 
-FIT = ("panel", "moments", "structure", "aggregates", "evaluation", "factors", "report")
+FIT = ("panel", "moments", "structure", "aggregates", "evaluation", "intervals", "systems", "factors", "report")
 
 
 def estimates(folder) -> list[tuple]:
@@ -180,3 +180,17 @@ def test_recorded_scores_are_read_again_only_where_they_changed(tmp_path):
         "SELECT value FROM scores JOIN judges USING (judge_ix) JOIN items USING (item_ix) "
         "WHERE judge = 'b' AND item_id = 'i0'",
     ) == [(10.0,)]
+
+
+def test_a_fresh_workspace_narrowed_to_one_test_set_goes_all_the_way(tmp_path):
+    folder = make(tmp_path / "ws")
+    write_items(folder, name="two")
+    write_testset(folder, "two")
+    outcome = run(folder, testset="two")
+    assert not outcome.failures
+    assert ran(outcome, "judge_inference") == sorted(JUDGES)
+    assert all(ran(outcome, asset) == ["two"] for asset in ("items", *FIT))
+    assert {testset for (testset,) in query(folder, "SELECT DISTINCT testset FROM latest_aggregates")} == {"two"}
+    rest = run(folder)
+    assert all("one" in ran(rest, asset) for asset in ("items", *FIT))
+    assert len(score_rows(folder)) == 2 * 40 * len(JUDGES)

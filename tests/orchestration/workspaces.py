@@ -41,7 +41,11 @@ def write_testset(folder: Path, name: str = "one") -> None:
     )
 
 
-def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str = "", **more: object) -> Path:
+QUICK = "fit: {resamples: 0}\n"
+"""care.yaml without the bootstrap, which most tests do not look at."""
+
+
+def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str = QUICK, **more: object) -> Path:
     """A workspace with one test set, program judges and the given care.yaml."""
     for sub in ("judges", "testsets"):
         (folder / sub).mkdir(parents=True)
