@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
+from scipy.stats import rankdata
 
 Array = NDArray[np.float64]
 
@@ -55,14 +56,7 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
 
     One common map for every aggregator: what differs after it is order alone (NaN stays NaN).
     """
-    from scipy.stats import rankdata
-
-    placed = np.full(len(estimate), np.nan)
-    known = ~np.isnan(estimate)
-    m = int(known.sum())
-    if m:
-        placed[known] = low + (high - low) * (rankdata(estimate[known]) - 0.5) / m
-    return placed
+    return low + (high - low) * _levels(estimate)
 
 
 def as_distributed(estimate: Array, target: Array) -> Array:
@@ -74,13 +68,18 @@ def as_distributed(estimate: Array, target: Array) -> Array:
     target : (m,) array
         Scores whose distribution is declared to be that of quality; NaN are left out.
     """
-    from scipy.stats import rankdata
+    levels = _levels(estimate)
+    known = ~np.isnan(levels)
+    levels[known] = np.quantile(target[~np.isnan(target)], levels[known], method="hazen")
+    return levels
 
-    placed = np.full(len(estimate), np.nan)
+
+def _levels(estimate: Array) -> Array:
+    """Rank of each estimate as a share of those that are there, between 0 and 1, ties at their mean; NaN stays NaN."""
+    levels = np.full(len(estimate), np.nan)
     known = ~np.isnan(estimate)
-    levels = (rankdata(estimate[known]) - 0.5) / max(int(known.sum()), 1)
-    placed[known] = np.quantile(target[~np.isnan(target)], levels, method="hazen")
-    return placed
+    levels[known] = (rankdata(estimate[known]) - 0.5) / max(int(known.sum()), 1)
+    return levels
 
 
 def to_labels(estimate: Array, labels: Array) -> tuple[float, float] | None:

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.answers import softmax
 from care_ops.errors import FitError
 
 Array = NDArray[np.float64]
@@ -70,8 +71,7 @@ class Mixture:
 
     def posterior(self, values: Array) -> Array:
         """P(state | J), shape (n, k)."""
-        log_joint = self.log_joint(values)
-        return np.exp(log_joint - log_sum(log_joint)[:, None])
+        return softmax(self.log_joint(values))[0]
 
     def bic(self, n: int, shape: Shape = "diagonal") -> float:
         """Bayesian information criterion of an item's log likelihood over n items; lower is better."""
@@ -142,12 +142,9 @@ def _complete(x: Array, shape: Shape) -> _Step:
             determinant = float(np.linalg.slogdet(covariance)[1])
         towards = precision @ means.T
         joint = x @ towards + (np.log(weights) - 0.5 * np.sum(means.T * towards, axis=0))
-        top = joint.max(axis=1, keepdims=True)
-        r = np.exp(joint - top)
-        total = r.sum(axis=1, keepdims=True)
+        r, evidence = softmax(joint)
         squares = float(np.sum(precision * second)) / n + p * float(np.log(2 * np.pi)) + determinant
-        likelihood = float(np.mean(top + np.log(total))) - 0.5 * squares
-        r = r / total
+        likelihood = float(evidence.mean()) - 0.5 * squares
         mass = np.maximum(r.sum(axis=0), 1e-9)
         centre = (r.T @ x) / mass[:, None]
         scatter = (second - (centre * mass[:, None]).T @ centre) / n
@@ -172,12 +169,9 @@ def _with_holes(values: Array) -> _Step:
         variance = np.diag(covariance)
         scaled = means / variance
         joint = filled @ scaled.T - 0.5 * (mask @ (means * scaled).T) + np.log(weights)
-        top = joint.max(axis=1, keepdims=True)
-        r = np.exp(joint - top)
-        total = r.sum(axis=1, keepdims=True)
+        r, evidence = softmax(joint)
         constant = float(np.sum(squares / variance + count * np.log(2 * np.pi * variance))) / n
-        likelihood = float(np.mean(top + np.log(total))) - 0.5 * constant
-        r = r / total
+        likelihood = float(evidence.mean()) - 0.5 * constant
         share = np.maximum(r.mean(axis=0), 1.0 / (10 * n))
         mass, first = r.T @ mask, r.T @ filled
         centre = np.where(mass > 1e-9, first / np.maximum(mass, 1e-9), means)

@@ -6,12 +6,13 @@ Belongs here: resampling and intervals. Does not: the uncertainty of one item's 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.aggregators import Aggregate
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
@@ -51,6 +52,7 @@ def weight_intervals(
     anchors: Anchors = NO_ANCHORS,
     units: Sequence[str | None] | None = None,
     *,
+    whole: Mapping[str, Aggregate] | None = None,
     resamples: int = 100,
     level: float = 0.9,
     most_items: int = MOST_ITEMS,
@@ -69,6 +71,8 @@ def weight_intervals(
         Resampled with their items.
     units : sequence of n str or None, optional
         Split units; an item without one is its own.
+    whole : mapping name -> Aggregate, optional
+        The aggregates on all items, where they are there already; else they are made here.
     resamples : int
         At least 20.
     level : float
@@ -89,7 +93,7 @@ def weight_intervals(
     members = _members(scores.item_ids, names)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
-    whole = fit_panel(scores, config, anchors).aggregates
+    whole = fit_panel(scores, config, anchors).aggregates if whole is None else whole
     weighed = tuple(name for name, a in whole.items() if a.weights is not None)
     if not weighed:
         return {}

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.errors import InputError, WarehouseError
+from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
+from warehouse.items import named_in
 
 
 @dataclass(frozen=True)
@@ -126,19 +128,8 @@ def read_metadata(
         No item has a column of that name.
     """
     rows = connection.execute("SELECT metadata FROM items WHERE testset = ? ORDER BY row_ix", [testset]).fetchall()
-    parsed: list[dict[str, object]] = [json.loads(text) if text else {} for (text,) in rows]
-    for name in names:
-        if not any(item.get(name) is not None for item in parsed):
-            there = sorted({key for item in parsed for key in item})
-            raise InputError(
-                f"test set {testset!r}: no item has a column {name!r}, which `systems` names; "
-                f"there are {', '.join(there) or 'none beside those of `columns`'}"
-            )
-    found: list[tuple[str, ...] | None] = []
-    for item in parsed:
-        values = [item.get(name) for name in names]
-        found.append(None if any(v is None for v in values) else tuple(str(v) for v in values))
-    return found
+    parsed: list[dict[str, Any]] = [json.loads(text) if text else {} for (text,) in rows]
+    return named_in(parsed, names, f"test set {testset!r}, systems")
 
 
 @dataclass(frozen=True)

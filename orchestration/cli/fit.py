@@ -85,7 +85,9 @@ def fit(
     named, units = _named(matrix.item_ids, records, tuple(systems or ())), _units(matrix.item_ids, records)
     pairs = {i: (*n, u) for i, n, u in zip(matrix.item_ids, named, units, strict=True) if n and len(n) == 2}
     found = fit_panel(matrix.select_judges(admitted), config, seen, pairs=pairs)
-    bounds = weight_intervals(found.scores, config, seen, units, resamples=intervals) if intervals else {}
+    bounds = {}
+    if intervals:
+        bounds = weight_intervals(found.scores, config, seen, units, whole=found.aggregates, resamples=intervals)
     compared = _compare(found, named, units, seen, scale) if systems else {}
     data = _report_data(scores, found, checks, records, seen, config, scale, bounds, compared)
     _write(out, found, data)
@@ -145,19 +147,12 @@ def _named(
 ) -> list[tuple[str, ...] | None]:
     """The systems of each item, as ``--systems`` names their columns; None where one is empty."""
     from care_ops.errors import InputError
+    from warehouse.items import named_in
 
     if len(columns) > 2:
         raise InputError(f"--systems is given {len(columns)} times; once for items of a system, twice for pairs")
-    known = {key for record in records.values() for key in record.metadata}
-    unknown = [column for column in columns if column not in known]
-    if unknown:
-        there = ", ".join(sorted(known)) or "no further column; give --items"
-        raise InputError(f"--systems: no item has a column {unknown[0]!r}; there are {there}")
-    named: list[tuple[str, ...] | None] = []
-    for item in item_ids:
-        values = [records[item].metadata.get(column) for column in columns]
-        named.append(None if not values or any(v is None for v in values) else tuple(str(v) for v in values))
-    return named
+    metadata = [records[item].metadata if item in records else {} for item in item_ids]
+    return named_in(metadata, columns, "--systems")
 
 
 def _units(item_ids: Sequence[str], records: dict[str, ItemRecord]) -> list[str]:
