@@ -217,6 +217,12 @@ class ScaleMixture:
     degrees: float = 4.0
 
     def updated(self, values: Array, weights: Array) -> ScaleMixture:
+        return self.updated_within(values, weights)[0]
+
+    def updated_within(
+        self, values: Array, weights: Array, precision: Array | None = None
+    ) -> tuple[ScaleMixture, Array]:
+        """As ``updated`` where judges' standardised noise has this precision, (b, b); and items' weights, (n, k)."""
         present = ~np.isnan(values)
         filled = np.where(present, values, 0.0)
         count = present.sum(axis=1)
@@ -225,24 +231,29 @@ class ScaleMixture:
             locations, scale = _known(start.means), np.sqrt(_known(start.variance))
         else:
             locations, scale = self.locations, self.scale
-        distance = self._distance(filled, present, locations, scale)
+        distance = self._distance(filled, present, locations, scale, precision)
         u = weights * (self.degrees + count[:, None]) / (self.degrees + distance)
         mass = np.maximum(u.T @ present, 1e-12)
         locations = (u.T @ filled) / mass
         squares = (u.T @ filled**2 - mass * locations**2).sum(axis=0)
         scale = np.sqrt(np.maximum(squares / np.maximum(present.sum(axis=0), 1), _LEAST_VARIANCE))
-        distance = self._distance(filled, present, locations, scale)
+        distance = self._distance(filled, present, locations, scale, precision)
         degrees = _degrees(lambda nu: float(np.sum(weights * _log_t(distance, nu, count[:, None]))))
-        return ScaleMixture(self.columns, locations, scale, degrees)
+        return ScaleMixture(self.columns, locations, scale, degrees), u
 
-    def log_density(self, values: Array) -> Array:
+    def log_density(self, values: Array, precision: Array | None = None) -> Array:
         locations, scale = _known(self.locations), _known(self.scale)
         present = ~np.isnan(values)
-        distance = self._distance(np.where(present, values, 0.0), present, locations, scale)
+        distance = self._distance(np.where(present, values, 0.0), present, locations, scale, precision)
         return _log_t(distance, self.degrees, present.sum(axis=1)[:, None]) - (present @ np.log(scale))[:, None]
 
     @staticmethod
-    def _distance(filled: Array, present: NDArray[np.bool_], locations: Array, scale: Array) -> Array:
+    def _distance(
+        filled: Array, present: NDArray[np.bool_], locations: Array, scale: Array, precision: Array | None
+    ) -> Array:
+        if precision is not None:
+            residuals = [present * (filled - location) / scale for location in locations]
+            return np.column_stack([np.einsum("ia,ab,ib->i", z, precision, z) for z in residuals])
         scaled = locations / scale**2
         squares = (filled**2 @ (1 / scale**2))[:, None] - 2 * filled @ scaled.T + present @ (locations * scaled).T
         return np.maximum(squares, 0.0)

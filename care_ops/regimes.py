@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
 
 Array = NDArray[np.float64]
 
@@ -199,34 +200,93 @@ def observed_mixture(
     return ObservedDraw(scores, states.astype(np.intp), weights, parameters, tuple(levels))
 
 
-def dependent_votes(
-    rng: np.random.Generator, *, n: int, p: int = 12, edge: float = 1.0, density: float = 0.4
-) -> tuple[Array, NDArray[np.intp], NDArray[np.bool_]]:
-    """Binary votes given binary Q and C, with log-linear edges within each third of the judges (fully binary setting).
+@dataclass(frozen=True)
+class DependentDraw:
+    """Scores of judges that depend on one another within states.
 
-    Returns
-    -------
-    votes : (n, p) array of 0 and 1
+    Attributes
+    ----------
+    scores : (n, p) array
+        Grades as 0, 1, ...
     states : (n,) array of int
         2 Q + C.
     edges : (p, p) array of bool
+    levels : tuple of p int
+        Grades of each judge, 0 for real scores.
+    """
+
+    scores: Array
+    states: NDArray[np.intp]
+    edges: NDArray[np.bool_]
+    levels: tuple[int, ...]
+
+
+def dependent_judges(
+    rng: np.random.Generator, kind: Kind, *, n: int, p: int = 12, edge: float = 1.0, density: float = 0.4
+) -> DependentDraw:
+    """Draw judges of one kind given binary Q and C, with edges within each third of them.
+
+    Graded judges and panels of real and graded ones are log-linear in pairs: votes and ordered grades by the product of
+    their centred grades (each third of ``mixed`` has Gaussian, binary and ordinal judges), others by whether two agree.
+    Heavy-tailed ones are a Gaussian graphical model whose scores are then stretched: each by
+    itself to a t of three degrees (``student``), or an item's together by its own scale (``scale mixture``).
+
+    Parameters
+    ----------
+    edge : float
+        Strength: log odds of two votes, and of two grades a standard deviation apart; partial correlation .4 at one.
+    density : float
+        Share of the pairs in a third that are edges.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
     upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < density), 1)
+    edges = upper | upper.T
     states = rng.integers(0, 4, n)
-    level = rng.normal(scale=0.2, size=(4, p)) + np.where(np.arange(4) >= 2, 1.3, -1.3)[:, None]
-    level = level + np.where(np.arange(4) % 2 == 1, 1.0, -1.0)[:, None] * (np.arange(p) % 2 == 0)
-    votes = np.empty((n, p))
+    mean = rng.normal(scale=0.2, size=(4, p)) + np.where(np.arange(4) >= 2, 1.3, -1.3)[:, None]
+    mean = mean + np.where(np.arange(4) % 2 == 1, 1.0, -1.0)[:, None] * (np.arange(p) % 2 == 0)
+    if kind in ("student", "scale mixture"):
+        precision = np.eye(p) - 0.4 * edge * edges
+        precision += np.eye(p) * max(0.1 - float(np.linalg.eigvalsh(precision)[0]), 0.0)
+        covariance = np.linalg.inv(precision)
+        root = np.sqrt(np.diag(covariance))
+        noise = rng.multivariate_normal(np.zeros(p), covariance / np.outer(root, root), n)
+        if kind == "student":
+            noise = stdtrit(3.0, ndtr(noise))
+        else:
+            noise *= np.sqrt(4.0 / rng.chisquare(4.0, n))[:, None]
+        return DependentDraw(mean[states] + 0.7 * noise, states.astype(np.intp), edges, (0,) * p)
+    levels = {"binary": (2,) * p, "categorical": (3,) * p, "ordinal": (4,) * p}.get(
+        kind, tuple((0, 2, 4)[j % 3] for j in range(p))
+    )
+    by_grade = rng.normal(scale=1.2, size=(4, p, max(levels)))
+    scores = np.empty((n, p))
     for number in range(3):
         columns = np.flatnonzero(group == number)
-        patterns = np.array(list(itertools.product((0.0, 1.0), repeat=len(columns))))
-        within = upper[np.ix_(columns, columns)]
-        energy = edge * np.einsum("ma,ab,mb->m", 2 * patterns - 1, within, 2 * patterns - 1) / 2
+        graded = [j for j in columns if levels[j]]
+        real = [j for j in columns if not levels[j]]
+        patterns = np.array(list(itertools.product(*(range(levels[j]) for j in graded))), dtype=np.float64)
+        many = np.array([levels[j] for j in graded], dtype=np.float64)
+        standard = (patterns - (many - 1) / 2) / np.sqrt((many**2 - 1) / 12)
+        inner = upper[np.ix_(graded, graded)].astype(np.float64)
+        if kind == "categorical":
+            energy = edge * np.einsum("ab,mab->m", inner, patterns[:, :, None] == patterns[:, None, :])
+        else:
+            energy = 0.5 * edge * np.einsum("ma,ab,mb->m", standard, inner, standard)
+        precision = np.eye(len(real)) - 0.4 * edge * edges[np.ix_(real, real)]
         for state in range(4):
             of = np.flatnonzero(states == state)
-            weight = np.exp(energy + patterns @ level[state, columns])
-            votes[np.ix_(of, columns)] = patterns[rng.choice(len(patterns), len(of), p=weight / weight.sum())]
-    return votes, states.astype(np.intp), upper | upper.T
+            if kind == "categorical":
+                own = sum(by_grade[state, j, patterns[:, a].astype(int)] for a, j in enumerate(graded))
+            else:
+                own = 0.5 * standard @ mean[state, graded]
+            pull = mean[state, real] + 0.5 * edge * standard @ edges[np.ix_(graded, real)]
+            middle_of = np.linalg.solve(precision, pull.T).T
+            weight = np.exp(energy + own + 0.5 * np.sum(pull * middle_of, axis=1))
+            which = rng.choice(len(patterns), len(of), p=weight / weight.sum())
+            noise = np.linalg.solve(np.linalg.cholesky(precision).T, rng.standard_normal((len(real), len(of)))).T
+            scores[np.ix_(of, graded)] = patterns[which]
+            scores[np.ix_(of, real)] = middle_of[which] + noise
+    return DependentDraw(scores, states.astype(np.intp), edges, levels)
 
 
 def _sigmoid(x: Array) -> Array:

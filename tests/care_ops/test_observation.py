@@ -1,7 +1,5 @@
 """Observation models against what was planted and against densities written out; `make bench-tensor` has more."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_t, norm, t
@@ -9,7 +7,6 @@ from scipy.stats import multivariate_t, norm, t
 from benchmarks.study_observation import (
     KINDS,
     error,
-    f1,
     families,
     found_parameters,
     gaussian,
@@ -17,11 +14,9 @@ from benchmarks.study_observation import (
     told_apart,
 )
 from care_ops import observation
-from care_ops.answers import Answers
-from care_ops.dependence import conditional_mutual_information, coupled_votes, pseudo_likelihood
 from care_ops.errors import FitError, InputError
 from care_ops.observation import Gaussian, Graded, Ordinal, ScaleMixture, StudentT
-from care_ops.regimes import dependent_votes, observed_mixture
+from care_ops.regimes import observed_mixture
 
 N = 6_000
 
@@ -83,62 +78,6 @@ def test_a_wrong_model_costs(rng):
     right = observation.fit(draw.scores, families(draw, "categorical"), 3, rng)
     assert told_apart(right.posterior(draw.scores), draw.states) > 0.9
     assert told_apart(gaussian(draw.scores, 3, rng).posterior(draw.scores), draw.states) < 0.8
-
-
-def test_edges_between_votes_come_back_once_the_posterior_knows_them():
-    rng = np.random.default_rng(1)
-    votes, states, planted = dependent_votes(rng, n=10_000, edge=0.7)
-    model = observation.fit(votes, [Graded(tuple(range(12)), (2,) * 12)], 4, rng)
-    naive = f1(np.abs(pseudo_likelihood(votes, model.posterior(votes))[0]) > 5, planted)
-    coupled = coupled_votes(votes, model.posterior(votes))
-    found = f1(coupled.edges, planted)
-    information = conditional_mutual_information(Answers(votes.astype(int), [2] * 12), coupled.posterior(votes))
-    print(f"\nF1 of edges: {naive:.2f} with judges as independent, {found:.2f} with edges in the posterior")
-    assert found >= 0.9
-    assert found >= naive
-    assert f1(2 * 10_000 * information > 40, planted) >= 0.8
-    assert told_apart(coupled.posterior(votes), states) >= told_apart(model.posterior(votes), states) - 0.01
-
-
-def test_coupled_votes_are_a_distribution(rng):
-    votes, _, _ = dependent_votes(rng, n=2_000, p=6)
-    model = coupled_votes(votes, np.random.default_rng(0).dirichlet(np.ones(2), 2_000), rounds=3)
-    every = np.array(list(itertools.product((0.0, 1.0), repeat=6)))
-    assert np.exp(model.log_joint(every)).sum() == pytest.approx(1.0)
-    np.testing.assert_array_equal(model.couplings, model.couplings.T)
-
-
-def test_pseudo_likelihood_is_a_logit_regression(rng):
-    """With one state it is each judge's logit on the others."""
-    from scipy.optimize import minimize
-
-    votes, _, _ = dependent_votes(rng, n=3_000, p=3)
-    _, levels, couplings = pseudo_likelihood(votes, np.ones((3_000, 1)))
-    x = np.column_stack([np.ones(3_000), votes[:, 1:]])
-
-    def loss(b):
-        return np.sum(np.logaddexp(0, x @ b) - votes[:, 0] * (x @ b)) + 5e-4 * b @ b
-
-    wanted = minimize(loss, np.zeros(3), method="BFGS").x
-    assert levels[0, 0] == pytest.approx(wanted[0], abs=1e-3)
-    assert couplings[0, 1] == pytest.approx(
-        0.5
-        * (
-            wanted[1]
-            + minimize(  # the mean of both judges' coefficients
-                lambda b: (
-                    np.sum(
-                        np.logaddexp(0, (y := np.column_stack([np.ones(3_000), votes[:, [0, 2]]])) @ b)
-                        - votes[:, 1] * (y @ b)
-                    )
-                    + 5e-4 * b @ b
-                ),
-                np.zeros(3),
-                method="BFGS",
-            ).x[1]
-        ),
-        abs=1e-3,
-    )
 
 
 def test_bad_input_is_told(rng):
