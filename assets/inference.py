@@ -7,6 +7,7 @@ a run that is killed goes on where it stopped.
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,11 +18,13 @@ from assets.external import judge_spec
 from assets.partitions import JUDGES
 from assets.workspace import Workspace, judge_item
 from care_ops.errors import CareError
-from judges.engines.base import build_engine
-from judges.items import Item, Score
-from judges.pool import Pool
+from judges.engines.base import Ledger, revision_of
+from judges.items import Item, Score, Status
+from judges.pool import Pool, Progress
+from judges.spec import LanguageModel
 
 _TESTSETS_IN_MEMORY = 8
+_TELL_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -66,15 +69,21 @@ def judge_inference(
     def items_of(testset: str) -> list[Item]:
         return [judge_item(record) for record in workspace.parts.read_items(testset)]
 
-    with Pool(workspace.pool) as pool:
-        for judge in context.partition_keys:
-            started = time.perf_counter()
+    def one(judge: str) -> tuple[list[TestsetCount], float]:
+        started = time.perf_counter()
+        counts = score_pending(workspace, judge, items_of, pool, context.log.info)
+        return counts, time.perf_counter() - started
+
+    with Pool(workspace.pool) as pool, ThreadPoolExecutor(workspace.pool.side_by_side) as side_by_side:
+        under_way = {side_by_side.submit(one, judge): judge for judge in context.partition_keys}
+        for future in as_completed(under_way):
+            judge = under_way[future]
             try:
-                counts = score_pending(workspace, judge, items_of, pool)
+                counts, seconds = future.result()
             except CareError as error:
                 failures[judge] = str(error)
                 continue
-            context.log_event(_materialisation(judge, counts, time.perf_counter() - started))
+            context.log_event(_materialisation(judge, counts, seconds))
     if failures:
         raise dg.Failure(
             "; ".join(f"{judge}: {message}" for judge, message in failures.items()),
@@ -84,7 +93,11 @@ def judge_inference(
 
 
 def score_pending(
-    workspace: Workspace, judge: str, items_of: Callable[[str], list[Item]], pool: Pool
+    workspace: Workspace,
+    judge: str,
+    items_of: Callable[[str], list[Item]],
+    pool: Pool,
+    say: Callable[[str], object] = lambda _: None,
 ) -> list[TestsetCount]:
     """Run one judge over every test set; returns a count for each.
 
@@ -92,6 +105,8 @@ def score_pending(
     ----------
     items_of : callable
         A test set's items by its name.
+    say : callable
+        Told every few seconds how far the judge is.
 
     Raises
     ------
@@ -99,26 +114,42 @@ def score_pending(
         The judge cannot be built or does not answer.
     """
     workspace.parts.sweep(judge)
+    ledger = Ledger()
     return [
-        _score_testset(workspace, judge, testset, items_of(testset), pool)
+        _score_testset(workspace, judge, testset, items_of(testset), pool, ledger, say)
         for testset in workspace.testsets_of(judge)
         if workspace.parts.items_file(testset).exists()
     ]
 
 
-def _score_testset(workspace: Workspace, judge: str, testset: str, todo: list[Item], pool: Pool) -> TestsetCount:
+def _score_testset(
+    workspace: Workspace,
+    judge: str,
+    testset: str,
+    todo: list[Item],
+    pool: Pool,
+    ledger: Ledger,
+    say: Callable[[str], object],
+) -> TestsetCount:
     spec = workspace.effective_spec(judge, testset)
-    recordings = workspace.recordings(judge, testset)
-    engine = build_engine(spec, recordings)
-    key = spec.key(engine.revision)
-    done = workspace.parts.done(judge, testset, key)
+    context = workspace.engine_context(judge, testset, ledger)
+    key = spec.key(revision_of(spec, context))
+    again = (Status.TIMEOUT, Status.ENGINE_ERROR) if isinstance(spec.engine, LanguageModel) else ()
+    done = workspace.parts.done(judge, testset, key, again)
     pending = [item for item in todo if item.key not in done]
+    told = time.perf_counter()
 
-    def sink(scores: Sequence[Score]) -> None:
+    def sink(scores: Sequence[Score], version: str) -> None:
         rows = [score.as_row() for score in scores]
-        workspace.parts.write_scores(judge, testset, key, engine.version, rows)
+        workspace.parts.write_scores(judge, testset, key, version, rows)
 
-    scored = pool.run(spec, pending, sink, recordings)
+    def progress(now: Progress) -> None:
+        nonlocal told
+        if time.perf_counter() - told > _TELL_EVERY_S or now.done == now.total:
+            told = time.perf_counter()
+            say(f"{judge} on {testset}: {now}")
+
+    scored = pool.run(spec, pending, sink, context, progress)
     digest = hashlib.sha256("".join(sorted(item.key for item in todo)).encode()).hexdigest()
     return TestsetCount(testset, key, len(todo), scored, digest)
 

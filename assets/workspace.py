@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, Calibration, FitConfig
 from care_ops.errors import CareError, InputError
-from judges.engines.base import Recording, build_engine
+from judges.engines.base import Context, Ledger, Recording, revision_of
 from judges.items import Item
 from judges.pool import PoolConfig
-from judges.spec import JudgeSpec, RecordedEngine
+from judges.spec import JudgeSpec, LanguageModel, RecordedEngine
 from warehouse.items import ItemRecord
 from warehouse.testsets import DemoSource, FilesSource, TestsetSpec, resolve
 
@@ -143,6 +143,10 @@ class Workspace:
         path = resolve(source.items, self.root)
         return files.read_items(path, source.columns, source.where, source.drop)
 
+    def engine_context(self, judge: str, testset: str, ledger: Ledger | None = None) -> Context:
+        """What a judge's engine needs beside its specification."""
+        return Context(self.root, self.recordings(judge, testset), ledger)
+
     def recordings(self, judge: str, testset: str) -> Mapping[str, Recording] | None:
         """Recorded scores of one judge, or None where it records none."""
         from warehouse.sources import files
@@ -172,16 +176,18 @@ class Workspace:
         return {}
 
     def effective_spec(self, judge: str, testset: str) -> JudgeSpec:
-        """The specification with the test set's scale where a recorded judge declares none."""
-        spec = self.judge(judge)
-        if spec.scale is None and isinstance(spec.engine, RecordedEngine):
-            return spec.model_copy(update={"scale": self.testset(testset).scale})
+        """The specification with the test set's scale and prompt where a judge declares none."""
+        spec, declared = self.judge(judge), self.testset(testset)
+        if spec.scale is None and isinstance(spec.engine, (RecordedEngine, LanguageModel)):
+            spec = spec.model_copy(update={"scale": declared.scale})
+        if isinstance(spec.engine, LanguageModel) and spec.engine.template is None:
+            spec = spec.model_copy(update={"engine": spec.engine.model_copy(update={"template": declared.prompt})})
         return spec
 
     def judge_key(self, judge: str, testset: str) -> str:
         """Content key of the judge's scores on a test set (law 5)."""
         spec = self.effective_spec(judge, testset)
-        return spec.key(build_engine(spec, self.recordings(judge, testset)).revision)
+        return spec.key(revision_of(spec, self.engine_context(judge, testset)))
 
     def source_version(self, testset: str) -> str:
         """Hash of what the items are made of; of the reason, where the source cannot be read."""
@@ -214,7 +220,7 @@ class Workspace:
 
 def judge_item(record: ItemRecord) -> Item:
     """What a judge sees of an item: its texts, never its gold."""
-    return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference)
+    return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference, record.aspect)
 
 
 def _digest(value: object) -> str:

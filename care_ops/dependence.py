@@ -192,9 +192,10 @@ def pseudo_likelihood(
     p, k = len(levels), posterior.shape[1]
     shares = posterior.mean(axis=0)
     if min(levels) > 0 and np.prod([float(m) for m in levels]) < len(values):  # few patterns: count each once
-        patterns, which = np.unique(values, axis=0, return_inverse=True)
+        _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)
+        patterns = values[first]
         posterior = np.column_stack([np.bincount(which.ravel(), w, len(patterns)) for w in posterior.T])
-        values = patterns.astype(np.float64)
+        values = patterns
     x = _entries(values, levels)
     owner = np.repeat(np.arange(p), [max(m - 1, 1) for m in levels])
     fields, couplings = np.zeros((k, len(owner))), np.zeros((len(owner), len(owner)))

@@ -6,7 +6,7 @@ Belongs here: the two records that cross the package's border. Does not: how the
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -32,8 +32,8 @@ class Item:
     Attributes
     ----------
     item_id : str
-    prompt, response, response_2, reference : str, optional
-        The texts a judge may read; ``response_2`` in pairwise sets.
+    prompt, response, response_2, reference, aspect : str, optional
+        The texts a judge may read; ``response_2`` in pairwise sets, ``aspect`` where what is judged differs by item.
     """
 
     item_id: str
@@ -41,16 +41,23 @@ class Item:
     response: str | None = None
     response_2: str | None = None
     reference: str | None = None
+    aspect: str | None = None
 
     @cached_property
     def key(self) -> str:
         """Content key (law 5): id and texts."""
-        digest = hashlib.sha256()
-        for text in (self.item_id, self.prompt, self.response, self.response_2, self.reference):
-            encoded = b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass")
-            digest.update(len(encoded).to_bytes(8, "big"))
-            digest.update(encoded)
-        return digest.hexdigest()[:32]
+        return _hash_of(self.item_id, *self.texts)
+
+    @cached_property
+    def text_key(self) -> str:
+        """Content key of the texts alone: items that share it are one question to a judge."""
+        return _hash_of(*self.texts)
+
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        """What a judge may read."""
+        known = (self.prompt, self.response, self.response_2, self.reference)
+        return known if self.aspect is None else (*known, self.aspect)
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,13 @@ class Score:
     latency_ms : float or None
     text_mismatch : bool
         The source recorded this score beside another text than the item's.
+    p_json : str or None
+        Probability of each legal score, where the engine gives it; by order for pairs that were shown both ways.
+    valid_mass : float or None
+        Probability that fell on legal scores.
+    order : str or None
+        ``both`` where a pair was shown both ways and the score is half their difference.
+    tokens_in, tokens_out : int or None
     """
 
     item_id: str
@@ -77,6 +91,15 @@ class Score:
     raw: str | None = None
     latency_ms: float | None = None
     text_mismatch: bool = False
+    p_json: str | None = None
+    valid_mass: float | None = None
+    order: str | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+    def of(self, item: Item) -> Score:
+        """The same score for another item of the same texts."""
+        return replace(self, item_id=item.item_id, item_key=item.key)
 
     def as_row(self) -> dict[str, Any]:
         """Column values of a part."""
@@ -88,7 +111,21 @@ class Score:
             "raw": self.raw,
             "latency_ms": self.latency_ms,
             "text_mismatch": self.text_mismatch,
+            "p_json": self.p_json,
+            "valid_mass": self.valid_mass,
+            "order": self.order,
+            "tokens_in": self.tokens_in,
+            "tokens_out": self.tokens_out,
         }
+
+
+def _hash_of(*texts: str | None) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        encoded = b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    return digest.hexdigest()[:32]
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:

@@ -1,5 +1,8 @@
 """Runs one judge over its pending items, inline or on Ray actors, and hands each batch to a sink.
 
+Items of equal texts are one question, asked once. Questions go in the order of their texts, so that a model finds what
+it has read already in its cache.
+
 Belongs here: batching, actors, what is in flight. Does not: which items are pending, or where a batch is
 kept; both are the caller's.
 """
@@ -7,18 +10,54 @@ kept; both are the caller's.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from care_ops.errors import JudgeError
-from judges.engines.base import Engine, Recording, build_engine
+from judges.engines.base import Context, Engine, SpendLimitError, build_engine
 from judges.items import Item, Score
-from judges.spec import JudgeSpec, RecordedEngine
+from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, RecordedEngine
 
-Sink = Callable[[Sequence[Score]], None]
+Sink = Callable[[Sequence[Score], str], None]
+"""Given the scores of a batch and the version of the engine that made them."""
 
 _BATCH_TIMEOUT_S = 600.0
+_LOAD_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a judge is.
+
+    Attributes
+    ----------
+    done, total : int
+        Items.
+    questions : int
+        Different ones among them.
+    seconds : float
+        Since the judge was ready.
+    tokens : int
+        Read so far.
+    """
+
+    done: int
+    total: int
+    questions: int
+    seconds: float
+    tokens: int
+
+    def __str__(self) -> str:
+        rate = self.done / self.seconds if self.seconds > 0 else 0.0
+        left = f", {(self.total - self.done) / rate:,.0f} s left" if 0 < self.done < self.total else ""
+        tokens = f", {self.tokens / self.seconds:,.0f} tokens/s" if self.tokens and self.seconds > 0 else ""
+        return (
+            f"{self.done:,} of {self.total:,} items ({self.questions:,} questions), {rate:,.1f} items/s{tokens}{left}"
+        )
 
 
 @dataclass(frozen=True)
@@ -27,20 +66,21 @@ class PoolConfig:
 
     Attributes
     ----------
-    mode : {"inline", "ray"}
-        ``inline`` runs in this process; ``ray`` starts actors on ``RAY_ADDRESS`` or an embedded Ray.
+    mode : {"auto", "inline", "ray"}
+        ``inline`` runs in this process; ``ray`` starts actors on ``RAY_ADDRESS`` or an embedded Ray; ``auto`` takes Ray
+        for models that are loaded here and this process for the rest.
     actors : int
         Actors a judge.
     in_flight : int
         Batches handed to each actor ahead of its answers.
-    num_gpus : float
-        GPUs an actor asks for.
+    side_by_side : int
+        Judges that run at the same time, where the machine has room for their models.
     """
 
-    mode: str = "inline"
+    mode: str = "auto"
     actors: int = 1
     in_flight: int = 2
-    num_gpus: float = 0.0
+    side_by_side: int = 1
 
 
 class Pool:
@@ -56,14 +96,15 @@ class Pool:
     Raises
     ------
     JudgeError
-        The mode is neither ``inline`` nor ``ray``.
+        There is no such mode.
     """
 
     def __init__(self, config: PoolConfig) -> None:
-        if config.mode not in ("inline", "ray"):
-            raise JudgeError(f"pool: no mode {config.mode!r}; use inline or ray")
+        if config.mode not in ("auto", "inline", "ray"):
+            raise JudgeError(f"pool: no mode {config.mode!r}; use auto, inline or ray")
         self._config = config
         self._started_ray = False
+        self._starting = threading.Lock()
 
     def __enter__(self) -> Pool:
         return self
@@ -80,7 +121,8 @@ class Pool:
         spec: JudgeSpec,
         items: Sequence[Item],
         sink: Sink,
-        recordings: Mapping[str, Recording] | None = None,
+        context: Context | None = None,
+        progress: Callable[[Progress], None] | None = None,
     ) -> int:
         """Score ``items`` and hand each finished batch to ``sink`` in this process.
 
@@ -91,8 +133,10 @@ class Pool:
             The pending ones only.
         sink : callable
             Given a batch of scores; returns once the batch is safe. A batch counts as done only then.
-        recordings : mapping, optional
-            For recorded judges.
+        context : Context, optional
+            What the engine needs beside its specification.
+        progress : callable, optional
+            Told after every batch.
 
         Returns
         -------
@@ -102,35 +146,62 @@ class Pool:
         Raises
         ------
         JudgeError
-            The judge cannot be built, or an actor did not answer in time.
+            The judge cannot be built, an actor did not answer in time, or no more money may be spent.
         """
-        batches = [items[k : k + spec.batch_size] for k in range(0, len(items), spec.batch_size)]
-        if not batches:
+        if not items:
             return 0
-        looked_up = isinstance(spec.engine, RecordedEngine)  # nothing to compute, hence nothing to spread
-        answers = self._on_ray if self._config.mode == "ray" and not looked_up else _inline
-        done = 0
-        for scores in answers(spec, batches, recordings):
-            sink(scores)
-            done += len(scores)
+        recorded = isinstance(spec.engine, RecordedEngine)
+        groups = [[item] for item in items] if recorded else _questions(items)
+        batches = [groups[k : k + spec.batch_size] for k in range(0, len(groups), spec.batch_size)]
+        asked = [[group[0] for group in batch] for batch in batches]
+        answers = self._on_ray if self._uses_ray(spec) else _inline
+        done = tokens = 0
+        started = time.perf_counter()
+        for number, scores, version in answers(spec, asked, context or Context()):
+            members = {group[0].key: group for group in batches[number]}
+            full = [score.of(item) for score in scores for item in members[score.item_key]]
+            sink(full, version)
+            done += len(full)
+            tokens += sum(score.tokens_in or 0 for score in scores)
+            if progress is not None:
+                progress(Progress(done, len(items), len(groups), time.perf_counter() - started, tokens))
         return done
 
+    def _uses_ray(self, spec: JudgeSpec) -> bool:
+        """Recorded scores and endpoints compute nothing here, hence have nothing to spread."""
+        if isinstance(spec.engine, (RecordedEngine, OpenAIEngine)):
+            return False
+        return self._config.mode == "ray" or (self._config.mode == "auto" and isinstance(spec.engine, LocalModel))
+
     def _on_ray(
-        self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], recordings: Mapping[str, Recording] | None
-    ) -> Iterator[list[Score]]:
+        self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
+    ) -> Iterator[tuple[int, list[Score], str]]:
         import ray
         import ray.exceptions
 
         self._start_ray()
         config = self._config
-        actor: Any = ray.remote(max_restarts=2, max_task_retries=2, num_cpus=0, num_gpus=config.num_gpus)(_Worker)
-        workers = [actor.remote(spec, recordings) for _ in range(min(config.actors, len(batches)))]
+        gpus = spec.engine.num_gpus if isinstance(spec.engine, LocalModel) else 0.0
+        there = float(ray.cluster_resources().get("GPU", 0.0))
+        if gpus > there:
+            raise JudgeError(
+                f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {there:g}; set num_gpus: 0 in its engine to run it "
+                "on the CPU, or name a cluster in RAY_ADDRESS"
+            )
+        actor: Any = ray.remote(max_restarts=3, max_task_retries=3, num_cpus=0, num_gpus=gpus)(_Worker)
+        workers = [actor.remote(spec, context) for _ in range(min(config.actors, len(batches)))]
         try:
-            waiting = list(reversed(batches))
-            running: dict[Any, Any] = {}
-            for worker in workers * config.in_flight:
+            self._get(spec, [worker.ready.remote() for worker in workers], _LOAD_TIMEOUT_S)
+            waiting = list(reversed(range(len(batches))))
+            running: dict[Any, tuple[Any, int]] = {}
+
+            def send(worker: Any) -> None:
                 if waiting:
-                    running[worker.score.remote(waiting.pop())] = worker
+                    number = waiting.pop()
+                    running[worker.score.remote(batches[number])] = (worker, number)
+
+            for worker in workers * config.in_flight:
+                send(worker)
             while running:
                 ready, _ = ray.wait(list(running), num_returns=1, timeout=_BATCH_TIMEOUT_S)
                 if not ready:
@@ -138,45 +209,83 @@ class Pool:
                         f"judge {spec.name!r}: no batch of {spec.batch_size} came back in "
                         f"{_BATCH_TIMEOUT_S:.0f} s; lower batch_size, or see the actor's log"
                     )
-                worker = running.pop(ready[0])
-                try:
-                    scores: list[Score] = ray.get(ready[0])
-                except ray.exceptions.RayError as error:
-                    last = str(error).strip().splitlines()[-1]
-                    raise JudgeError(
-                        f"judge {spec.name!r}: its actor failed and was not to be revived ({last}); the batches "
-                        "that came back are kept, the next run goes on from there"
-                    ) from error
-                if waiting:
-                    running[worker.score.remote(waiting.pop())] = worker
-                yield scores
+                worker, number = running.pop(ready[0])
+                scores, version = self._get(spec, ready[0], _BATCH_TIMEOUT_S)
+                send(worker)
+                yield number, scores, version
         finally:
             for worker in workers:
                 ray.kill(worker)
 
+    @staticmethod
+    def _get(spec: JudgeSpec, reference: Any, timeout: float) -> Any:
+        import ray
+        import ray.exceptions
+
+        try:
+            return ray.get(reference, timeout=timeout)
+        except ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, JudgeError):
+                raise cause from error
+            last = str(error).strip().splitlines()[-1]
+            raise JudgeError(f"judge {spec.name!r} failed: {last}") from error
+        except ray.exceptions.GetTimeoutError as error:
+            raise JudgeError(
+                f"judge {spec.name!r} was not loaded within {timeout:.0f} s; see the actor's log"
+            ) from error
+        except ray.exceptions.RayError as error:
+            last = str(error).strip().splitlines()[-1]
+            raise JudgeError(
+                f"judge {spec.name!r}: its actor failed and was not to be revived ({last}); the batches "
+                "that came back are kept, the next run goes on from there"
+            ) from error
+
     def _start_ray(self) -> None:
         import ray
 
-        if ray.is_initialized():
-            return
-        address = os.environ.get("RAY_ADDRESS")
-        options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
-        ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
-        self._started_ray = True
+        with self._starting:
+            if ray.is_initialized():
+                return
+            address = os.environ.get("RAY_ADDRESS")
+            options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
+            ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+            self._started_ray = True
+
+
+def _questions(items: Sequence[Item]) -> list[list[Item]]:
+    """Items of equal texts together, in the order of their texts."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.text_key, []).append(item)
+    return sorted(groups.values(), key=lambda group: (*(text or "" for text in group[0].texts), group[0].item_id))
 
 
 def _inline(
-    spec: JudgeSpec, batches: Sequence[Sequence[Item]], recordings: Mapping[str, Recording] | None
-) -> Iterator[list[Score]]:
-    engine = build_engine(spec, recordings)
-    yield from (engine.score(batch) for batch in batches)
+    spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
+) -> Iterator[tuple[int, list[Score], str]]:
+    with closing(build_engine(spec, context)) as engine:
+        for number, batch in enumerate(batches):
+            try:
+                yield number, engine.score(batch), engine.version
+            except SpendLimitError as reached:
+                yield number, reached.scores, engine.version
+                raise
 
 
 class _Worker:
     """Holds one engine; batches are stateless, so a restarted actor can answer them again."""
 
-    def __init__(self, spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> None:
-        self._engine: Engine = build_engine(spec, recordings)
+    def __init__(self, spec: JudgeSpec, context: Context) -> None:
+        self._engine: Engine = build_engine(spec, context)
 
-    def score(self, batch: Sequence[Item]) -> list[Score]:
-        return self._engine.score(batch)
+    def ready(self) -> str:
+        return self._engine.version
+
+    def score(self, batch: Sequence[Item]) -> tuple[list[Score], str]:
+        try:
+            return self._engine.score(batch), self._engine.version
+        except Exception as error:
+            if type(error).__name__ == "EngineDeadError":  # it would answer nothing else for ever; Ray starts another
+                os._exit(13)
+            raise

@@ -19,12 +19,40 @@ _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",")
 
 
 class ProgramEngine(BaseModel):
-    """A Python function registered with ``@program_judge``."""
+    """A Python function: one registered with ``@program_judge``, or somebody else's file, run in the sandbox.
+
+    Attributes
+    ----------
+    program : str, optional
+        Name of a registered program.
+    file : str, optional
+        Python file that defines ``program_judge(query, response)``; relative to the workspace.
+    timeout_s : float
+        For one item, of a file.
+    memory_mb : int
+        For the process of a file.
+    unsafe : bool
+        Run the file without a sandbox, with all this user's rights.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["program"] = "program"
-    program: str = Field(description="name of the registered program")
+    program: str | None = Field(default=None, description="name of the registered program")
+    file: str | None = None
+    timeout_s: float = Field(default=1.0, gt=0)
+    memory_mb: int = Field(default=1024, ge=64)
+    unsafe: bool = False
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> ProgramEngine:
+        if (self.program is None) == (self.file is None):
+            raise ValueError("program: give either the name of a registered program or a file")
+        return self
+
+    def key_content(self) -> dict[str, Any]:
+        """What of this changes a score."""
+        return {"kind": self.kind, "program": self.program or "file"}
 
 
 class RecordedEngine(BaseModel):
@@ -35,8 +63,122 @@ class RecordedEngine(BaseModel):
     kind: Literal["recorded"] = "recorded"
     column: str = Field(description="the judge's name in the score file")
 
+    def key_content(self) -> dict[str, Any]:
+        """What of this changes a score."""
+        return self.model_dump()
 
-EngineSpec = Annotated[ProgramEngine | RecordedEngine, Field(discriminator="kind")]
+
+class LanguageModel(BaseModel):
+    """What all engines that ask a language model share.
+
+    Attributes
+    ----------
+    model : str
+        Repository, folder, or the endpoint's name of it.
+    template : str, optional
+        Prompt template; by default the test set's.
+    scoring : {"expected", "mode", "text"}
+        Mean or likeliest of the legal answers by their probabilities, or what the text says.
+    orders : {"both", "given"}
+        Whether pairs are shown both ways.
+    min_valid_mass : float
+        Less probability on legal answers is ``low_valid_mass``.
+    max_tokens : int
+        Of an answer that is read as text.
+    profile : {"care", "paper-raw"}
+        ``paper-raw`` is the paper's released form: raw text, eight tokens, the first number, one order.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str
+    template: str | None = None
+    scoring: Literal["expected", "mode", "text"] = "expected"
+    prompt: Literal["auto", "chat", "raw"] = "auto"
+    orders: Literal["both", "given"] = "both"
+    min_valid_mass: float = Field(default=0.5, ge=0, le=1)
+    max_tokens: int = Field(default=16, ge=1)
+    profile: Literal["care", "paper-raw"] = "care"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_paper(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("profile") == "paper-raw":
+            return {"prompt": "raw", "scoring": "text", "orders": "given", "max_tokens": 8, **data}
+        return data
+
+    def key_content(self) -> dict[str, Any]:
+        """What of this changes a score; where and how fast it runs does not."""
+        names = ("kind", "model", "revision", "base_url", *LanguageModel.model_fields)
+        return {name: value for name, value in self.model_dump().items() if name in names and name != "template"}
+
+
+class LocalModel(LanguageModel):
+    """A model that is loaded here, in vLLM or in transformers.
+
+    Attributes
+    ----------
+    revision : str, optional
+        Commit of the repository, 40 hexadecimal digits; a repository without one is refused.
+    dtype : str
+    max_length : int, optional
+        Tokens of prompt and answer; the model's own by default.
+    num_gpus : float
+        GPUs of an actor; 0 for the CPU.
+    gpu_memory : float
+        Share of a GPU's memory that vLLM takes.
+    """
+
+    kind: Literal["vllm", "transformers"]
+    revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    max_length: int | None = Field(default=None, ge=16)
+    num_gpus: float = Field(default=1.0, ge=0)
+    gpu_memory: float = Field(default=0.9, gt=0, le=1)
+
+
+class OpenAIEngine(LanguageModel):
+    """Any server that speaks the OpenAI chat completions protocol.
+
+    Attributes
+    ----------
+    base_url : str
+    api_key_env : str, optional
+        Environment variable that holds the key; never written anywhere.
+    requests_per_minute : float, optional
+    concurrency : int
+        Requests on their way at once.
+    timeout_s : float
+        Of a request.
+    retries : int
+        After a timeout, a 429 or a 5xx, with growing pauses.
+    price_in, price_out : float
+        US dollars a million tokens.
+    spend_limit : float, optional
+        US dollars a run and judge.
+    """
+
+    kind: Literal["openai"] = "openai"
+    base_url: str
+    api_key_env: str | None = "OPENAI_API_KEY"
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    concurrency: int = Field(default=8, ge=1)
+    timeout_s: float = Field(default=60.0, gt=0)
+    retries: int = Field(default=4, ge=0)
+    price_in: float = Field(default=0.0, ge=0)
+    price_out: float = Field(default=0.0, ge=0)
+    spend_limit: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _limit_needs_prices(self) -> OpenAIEngine:
+        if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
+            raise ValueError("spend_limit needs price_in and price_out, in US dollars a million tokens")
+        if self.prompt == "raw":
+            raise ValueError("prompt: a chat endpoint takes no raw prompts; leave it out")
+        return self
+
+
+EngineSpec = Annotated[ProgramEngine | RecordedEngine | LocalModel | OpenAIEngine, Field(discriminator="kind")]
 
 
 class JudgeSpec(BaseModel):
@@ -52,7 +194,7 @@ class JudgeSpec(BaseModel):
         Scores outside it are kept as missing with status ``out_of_range``.
     testsets : list of str, optional
         The test sets it scores; all by default.
-    engine : ProgramEngine or RecordedEngine
+    engine : ProgramEngine, RecordedEngine, LocalModel or OpenAIEngine
     batch_size : int
         Items a batch; a batch is the unit that a kill can lose.
     """
@@ -93,13 +235,14 @@ class JudgeSpec(BaseModel):
         Parameters
         ----------
         revision : str
-            The version of what the engine runs: a program's source hash, the hash of recorded scores.
+            The version of what the engine runs: a program's source, recorded scores, the prompt's template.
 
         Notes
         -----
-        Name, family, description, test sets and batch size do not change a score and are left out.
+        Name, family, description, test sets, batch size, and where and how fast a model runs do not change a score and
+        are left out.
         """
-        content = {"engine": self.engine.model_dump(), "scale": self.scale, "revision": revision}
+        content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 

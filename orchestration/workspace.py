@@ -81,10 +81,10 @@ class JudgingSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    mode: Literal["inline", "ray"] = "inline"
+    mode: Literal["auto", "inline", "ray"] = "auto"
     actors: int = Field(default=1, ge=1)
     in_flight: int = Field(default=2, ge=1)
-    num_gpus: float = Field(default=0.0, ge=0)
+    side_by_side: int = Field(default=1, ge=1)
 
 
 class MomentsSettings(BaseModel):

@@ -204,6 +204,7 @@ def replace_testset(
             "response": pa.array([r.response for r in records], pa.string()),
             "response_2": pa.array([r.response_2 for r in records], pa.string()),
             "reference": pa.array([r.reference for r in records], pa.string()),
+            "aspect": pa.array([r.aspect for r in records], pa.string()),
             "gold": pa.array([r.gold for r in records], pa.float64()),
             "split_unit": pa.array([r.split_unit for r in records], pa.string()),
             "metadata": pa.array([json.dumps(r.metadata, default=str) for r in records], pa.string()),

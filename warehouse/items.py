@@ -21,7 +21,7 @@ class ItemRecord:
     ----------
     item_id : str
         Unique in the test set.
-    prompt, response, response_2, reference : str, optional
+    prompt, response, response_2, reference, aspect : str, optional
     gold : float, optional
         For evaluation only; fits never read it.
     split_unit : str, optional
@@ -35,6 +35,7 @@ class ItemRecord:
     response: str | None = None
     response_2: str | None = None
     reference: str | None = None
+    aspect: str | None = None
     gold: float | None = None
     split_unit: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])

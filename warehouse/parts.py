@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -49,6 +49,7 @@ ITEM_SCHEMA = pa.schema(
         ("response", pa.string()),
         ("response_2", pa.string()),
         ("reference", pa.string()),
+        ("aspect", pa.string()),
         ("gold", pa.float64()),
         ("split_unit", pa.string()),
         ("metadata", pa.string()),
@@ -86,6 +87,7 @@ class PartStore:
                 "response": r.response,
                 "response_2": r.response_2,
                 "reference": r.reference,
+                "aspect": r.aspect,
                 "gold": r.gold,
                 "split_unit": r.split_unit,
                 "metadata": json.dumps(r.metadata, sort_keys=True, default=str),
@@ -139,11 +141,11 @@ class PartStore:
         names = [field.name for field in schema]
         return pa.concat_tables([pq.ParquetFile(file).read(columns=names).cast(schema) for file in files])
 
-    def done(self, judge: str, testset: str, judge_key: str) -> set[str]:
-        """Keys of the items that have a score under this judge key."""
-        table = self.read_scores(judge, testset, ("item_key", "judge_key"))
-        keys = zip(table.column("item_key").to_pylist(), table.column("judge_key").to_pylist(), strict=True)
-        return {item_key for item_key, key in keys if key == judge_key}
+    def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
+        """Keys of the items that have a row under this judge key whose status is not in ``again``."""
+        table = self.read_scores(judge, testset, ("item_key", "judge_key", "status"))
+        rows = zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
+        return {item_key for item_key, key, status in rows if key == judge_key and status not in again}
 
     def judges(self) -> list[str]:
         """Judges that have parts, present in the workspace or not."""

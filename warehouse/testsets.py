@@ -29,6 +29,7 @@ class ItemColumns(BaseModel):
     response: str | None = None
     response_2: str | None = None
     reference: str | None = None
+    aspect: str | None = Field(default=None, description="what a judge is to look at, where it differs by item")
     gold: str | None = None
     split_unit: str | None = None
 
@@ -122,6 +123,8 @@ class TestsetSpec(BaseModel):
     systems : tuple of one or two str
         Columns of the item file that name the system (model, version) an item belongs to; of a pair, the two that are
         compared, the one of ``response`` first.
+    prompt : str, optional
+        Prompt template for judges that are language models and name none of their own.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -135,6 +138,7 @@ class TestsetSpec(BaseModel):
     cut: float | None = None
     calibration: CalibrationSettings = CalibrationSettings()
     systems: tuple[str, ...] = Field(default=(), max_length=2)
+    prompt: str | None = None
 
     @field_validator("name")
     @classmethod

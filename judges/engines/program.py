@@ -20,12 +20,14 @@ class ProgramJudgeEngine:
     def __init__(self, program: str, scale: tuple[float, float] | None) -> None:
         self._program = find(program)
         self._scale = scale or self._program.scale
-        self.revision = self._program.revision
         self.version = f"program {program}"
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item; a program that raises gives ``engine_error`` with the error as raw."""
         return [self._one(item) for item in items]
+
+    def close(self) -> None:
+        """Nothing to end."""
 
     def _one(self, item: Item) -> Score:
         started = time.perf_counter()

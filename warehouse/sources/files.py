@@ -21,7 +21,7 @@ from care_ops.scores import ScoreMatrix
 from warehouse.items import ItemRecord
 from warehouse.testsets import ItemColumns, ScoreColumns
 
-_TEXT_FIELDS = ("prompt", "response", "response_2", "reference")
+_TEXT_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
 
 
 @dataclass(frozen=True)

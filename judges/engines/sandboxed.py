@@ -1,0 +1,66 @@
+"""Program judges that somebody else wrote: a file in the sandbox.
+
+Belongs here: answers of the sandbox as scores. Does not: the sandbox (``judges.sandbox``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from care_ops.errors import JudgeError
+from judges.items import Item, Score, Status, checked_score
+from judges.sandbox import Sandbox, SandboxDiedError, SandboxTimeoutError, available
+from judges.spec import ProgramEngine
+
+_RAW_LIMIT = 500
+_SCALE = (0.0, 10.0)
+
+
+class SandboxedJudgeEngine:
+    """Asks one program, one item at a time, in a process of its own.
+
+    Raises
+    ------
+    JudgeError
+        There is no sandbox on this machine and the judge does not say ``unsafe: true``, or the program cannot be loaded.
+    """
+
+    def __init__(self, engine: ProgramEngine, program: Path, scale: tuple[float, float] | None) -> None:
+        kind = "none" if engine.unsafe else available()
+        if kind == "none" and not engine.unsafe:
+            raise JudgeError(
+                f"{program}: there is no sandbox on this machine; install bubblewrap, or say unsafe: true in the judge's "
+                "engine to run the file with all your rights"
+            )
+        self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)
+        self._scale = scale or _SCALE
+        self.version = f"program file, sandbox {kind}"
+
+    def score(self, items: Sequence[Item]) -> list[Score]:
+        """Score each item; a program that fails, dies or takes too long gives a status."""
+        return [self._one(item) for item in items]
+
+    def close(self) -> None:
+        """End the process."""
+        self._sandbox.close()
+
+    def _one(self, item: Item) -> Score:
+        started = time.perf_counter()
+        score: float | None = None
+        raw: str | None = None
+        try:
+            answer = self._sandbox.ask(item.prompt or "", item.response or "")
+        except SandboxTimeoutError as error:
+            status, raw = Status.TIMEOUT, str(error)
+        except SandboxDiedError as error:
+            status, raw = Status.ENGINE_ERROR, str(error)
+        else:
+            if "error" in answer:
+                status, raw = Status.ENGINE_ERROR, answer["error"]
+            else:
+                score, status = checked_score(answer["score"], self._scale)
+                raw = None if status is Status.OK else repr(answer["score"])
+        elapsed = 1e3 * (time.perf_counter() - started)
+        return Score(item.item_id, item.key, score, status, raw[:_RAW_LIMIT] if raw else None, elapsed)

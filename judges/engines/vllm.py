@@ -1,0 +1,79 @@
+"""vLLM, in this process; the pool puts the process into a Ray actor.
+
+Belongs here: loading and running a model with vLLM. Does not: prompts and scores (``model``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from care_ops.errors import JudgeError
+from judges.engines.transformers import chat_form
+from judges.spec import LocalModel
+
+_TOKENS_AT_ONCE = 128
+"""vLLM gives no more chosen probabilities than this in one request; the prompt is cached for the next."""
+
+
+class VllmBackend:
+    """One model, loaded once."""
+
+    def __init__(self, engine: LocalModel) -> None:
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the actor is the process; its death is seen
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        try:
+            import vllm
+        except ImportError as error:
+            raise JudgeError(
+                f"the vllm engine needs vLLM; install it (pip install 'care-eval[vllm]'), or use engine "
+                f"kind transformers or openai: {error}"
+            ) from error
+        self._vllm: Any = vllm
+        options: dict[str, Any] = {"max_model_len": engine.max_length} if engine.max_length else {}
+        self._model: Any = vllm.LLM(
+            model=engine.model,
+            revision=engine.revision,
+            dtype=engine.dtype,
+            gpu_memory_utilization=engine.gpu_memory,
+            trust_remote_code=False,
+            load_format="safetensors",
+            enable_prefix_caching=True,
+            disable_log_stats=True,
+            seed=0,
+            **options,
+        )
+        self._tokenizer: Any = self._model.get_tokenizer()
+        config = self._model.llm_engine.model_config
+        self.max_length = int(config.max_model_len)
+        self.version = f"vllm {vllm.__version__} {str(config.dtype).removeprefix('torch.')}"
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=special))
+
+    def chat(self, text: str) -> str | None:
+        return chat_form(self._tokenizer, text)
+
+    def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
+        asked = [
+            (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
+            for k, (tokens, wanted) in enumerate(requests)
+            for first in range(0, len(wanted), _TOKENS_AT_ONCE)
+        ]
+        parameters = [
+            self._vllm.SamplingParams(max_tokens=1, temperature=0.0, logprob_token_ids=list(wanted), detokenize=False)
+            for _, _, wanted in asked
+        ]
+        prompts = [{"prompt_token_ids": tokens} for _, tokens, _ in asked]
+        out: list[dict[int, float]] = [{} for _ in requests]
+        outputs = self._model.generate(prompts, parameters, use_tqdm=False)
+        for (k, _, wanted), output in zip(asked, outputs, strict=True):
+            found = output.outputs[0].logprobs[0]
+            out[k].update((token, float(found[token].logprob)) for token in wanted)
+        return out
+
+    def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
+        parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0)
+        outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
+        return [(output.outputs[0].text, len(output.outputs[0].token_ids)) for output in outputs]

@@ -1,0 +1,151 @@
+"""One prompt template: instructions first, the item last, so that all items share what comes before.
+
+Belongs here: the form of a template and how an item fills it. Does not: chat forms and tokens (``engines.model``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from care_ops.errors import InputError, JudgeError
+from judges.items import Item
+from judges.spec import explain, load_yaml
+
+_FOLDER = Path(__file__).parent
+_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
+
+
+class Template(BaseModel):
+    """What a model is asked.
+
+    Attributes
+    ----------
+    name : str
+    values : tuple of int or of str, optional
+        Legal answers. Words score their place in the list: ``[no, yes]`` is 0 and 1. Without, every whole number of the
+        judge's or test set's scale.
+    shift : float
+        Added to an answer: the paper moves 0 ... 6 to -3 ... 3.
+    pairwise : bool
+        ``response`` and ``response_2`` are compared; a higher answer favours ``response_2``.
+    needs : tuple of str
+        Item texts without which there is nothing to ask.
+    instructions, item : str
+        Jinja templates; ``instructions`` may use ``low`` and ``high``, ``item`` the item's texts besides.
+    prefill : str
+        How the answer begins.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    description: str = ""
+    values: tuple[int, ...] | tuple[str, ...] | None = None
+    shift: float = 0.0
+    pairwise: bool = False
+    needs: tuple[str, ...] = ("response",)
+    instructions: str
+    item: str
+    prefill: str = "Feedback:::\nTotal rating:"
+    marker: str = Field(default="Total rating:", description="the answer is looked for after its last occurrence")
+
+    @model_validator(mode="after")
+    def _renders(self) -> Template:
+        unknown = set(self.needs) - set(_FIELDS)
+        if unknown:
+            raise ValueError(f"needs {sorted(unknown)}, but an item has only {', '.join(_FIELDS)}")
+        if self.values is not None and (len(set(self.values)) < 2 or len(set(self.values)) != len(self.values)):
+            raise ValueError("values must hold two or more different answers")
+        example = Item("example", **dict.fromkeys(_FIELDS, "x"))
+        from jinja2 import TemplateError
+
+        try:
+            self.render(example, (0.0, 1.0))
+        except TemplateError as error:
+            raise ValueError(f"the template cannot be filled: {error}") from error
+        return self
+
+    @cached_property
+    def revision(self) -> str:
+        """Hash of everything that reaches a model or reads its answer."""
+        content = self.model_dump(exclude={"name", "description"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
+        """Legal answers as a model writes them, and the score each stands for.
+
+        Raises
+        ------
+        JudgeError
+            The template takes its answers from a scale and there is none, or one that is not of whole numbers.
+        """
+        if self.values is None:
+            if scale is None or any(end != int(end) for end in scale):
+                raise JudgeError(
+                    f"template {self.name!r} asks on the test set's scale, which must be whole numbers, not {scale}; "
+                    "add scale: [low, high] to the test set or the judge"
+                )
+            return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
+        if isinstance(self.values[0], str):
+            return {str(v): place + self.shift for place, v in enumerate(self.values)}
+        return {str(v): float(v) + self.shift for v in self.values}
+
+    def missing(self, item: Item) -> list[str]:
+        """Texts that the template needs and the item lacks."""
+        return [name for name in self.needs if not (getattr(item, name) or "").strip()]
+
+    def render(self, item: Item, scale: tuple[float, float] | None) -> str:
+        """The prompt, without the prefill."""
+        low, high = scale or (None, None)
+        if self.values and not isinstance(self.values[0], str):
+            low, high = min(self.values), max(self.values)
+        context: dict[str, Any] = {name: getattr(item, name) or "" for name in _FIELDS}
+        context |= {"low": _whole(low), "high": _whole(high)}
+        return (_compiled(self.instructions).render(context) + "\n\n" + _compiled(self.item).render(context)).strip()
+
+
+def find(name: str, folder: Path | None = None) -> Template:
+    """A template of the workspace's ``prompts`` folder, else a built-in one.
+
+    Raises
+    ------
+    InputError
+        There is none of this name, or its file is not valid.
+    """
+    for place in (folder, _FOLDER):
+        path = place / f"{name}.yaml" if place else None
+        if path is not None and path.exists():
+            return _read(path, path.stat().st_mtime_ns)
+    where = f"{folder} and " if folder else ""
+    raise InputError(f"no prompt template {name!r} in {where}the built-in ones: {', '.join(names())}")
+
+
+def names() -> list[str]:
+    """Names of the built-in templates, sorted."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+@lru_cache(maxsize=128)
+def _read(path: Path, _changed_at: int) -> Template:
+    try:
+        return Template.model_validate({"name": path.stem, **load_yaml(path)})
+    except ValidationError as error:
+        raise InputError(f"{path}: {explain(error)}") from error
+
+
+@lru_cache(maxsize=128)
+def _compiled(text: str) -> Any:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False).from_string(text)
+
+
+def _whole(value: float | None) -> float | int | None:
+    return int(value) if value is not None and value == int(value) else value

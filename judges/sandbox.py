@@ -1,0 +1,225 @@
+"""A process that can do nothing but answer: for programs that somebody else wrote.
+
+Bubblewrap (or, for root, unshare) gives it a file system of its own (the Python that runs this, the program, 64 MB of
+/tmp), no network, no other processes and an empty environment; an unprivileged user and resource limits do the rest.
+Time and the size of an answer are bound from outside.
+
+Belongs here: building, asking and ending that process. Does not: scores (``engines.sandboxed``), or what runs inside
+(``sandbox_worker``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from care_ops.errors import JudgeError
+
+Kind = Literal["bwrap", "unshare", "none"]
+
+_START_S = 30.0
+_LONGEST_ANSWER = 65_536
+_PROCESSES = 8
+_DISK_MB = 64
+_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
+
+
+class SandboxTimeoutError(Exception):
+    """The program did not answer in time; its process was ended."""
+
+
+class SandboxDiedError(Exception):
+    """The program's process ended, or said more than an answer."""
+
+
+def available() -> Kind:
+    """The best kind of sandbox that works on this machine."""
+    if shutil.which("bwrap") and _works(_bwrap()):
+        return "bwrap"
+    if shutil.which("unshare") and os.geteuid() == 0 and _works(_unshare()):
+        return "unshare"
+    return "none"
+
+
+class Sandbox:
+    """One program in one process, started when first asked and again after it was ended.
+
+    Parameters
+    ----------
+    program : Path
+        Python file that defines ``program_judge(query, response)``.
+    timeout_s : float
+        For one answer.
+    memory_mb : int
+    kind : {"bwrap", "unshare", "none"}
+        ``none`` runs the program with this user's rights; only limits of memory, time and output hold.
+
+    Raises
+    ------
+    JudgeError
+        The program cannot be loaded.
+    """
+
+    def __init__(self, program: Path, timeout_s: float, memory_mb: int, kind: Kind) -> None:
+        self._program, self._timeout, self._memory, self._kind = program, timeout_s, memory_mb, kind
+        self._process: subprocess.Popen[bytes] | None = None
+        self._buffer = b""
+
+    def ask(self, query: str, response: str) -> dict[str, Any]:
+        """``{"score": number or None}`` or ``{"error": text}``.
+
+        Raises
+        ------
+        SandboxTimeoutError, SandboxDiedError
+            And the process is ended; the next question starts another.
+        """
+        if self._process is None:
+            self._start()
+        question = json.dumps({"query": query, "response": response}).encode() + b"\n"
+        answer = self._exchange(question, self._timeout)
+        known = isinstance(answer.get("error"), str) or isinstance(answer.get("score", ""), (int, float, type(None)))
+        if not known:
+            self.close()
+            raise SandboxDiedError("the program wrote something else than an answer")
+        return answer
+
+    def close(self) -> None:
+        """End the process and all that it started."""
+        if self._process is not None:
+            self._process.kill()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._process.wait()
+            self._process = None
+        self._buffer = b""
+
+    def _start(self) -> None:
+        worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
+        user = "same" if self._kind == "none" else "nobody"
+        python = [sys.executable, "-I", "-c", worker, user, str(self._memory), str(_PROCESSES), str(_DISK_MB)]
+        around = {"bwrap": _bwrap, "unshare": _unshare, "none": list[str]}[self._kind]
+        command = [*around(), *python]
+        source = json.dumps(self._program.read_text(encoding="utf-8")).encode() + b"\n"
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        os.set_blocking(self._process.stdout.fileno(), False)
+        try:
+            self._exchange(source, _START_S)
+        except (SandboxTimeoutError, SandboxDiedError) as error:
+            raise JudgeError(
+                f"{self._program}: the program cannot be loaded in the sandbox ({error}); it must define "
+                "program_judge(query, response) and import only what is installed"
+            ) from error
+
+    def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:
+        """Send what there is and read one line."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + seconds
+        write, read = self._process.stdin.fileno(), self._process.stdout.fileno()
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            ready = select.select([read], [write] if question else [], [], max(left, 0.0)) if left > 0 else ([], [], [])
+            if not ready[0] and not ready[1]:
+                self.close()
+                raise SandboxTimeoutError(f"no answer within {seconds:g} s")
+            try:
+                if ready[1]:
+                    question = question[os.write(write, question[:65_536]) :]
+                chunk = os.read(read, 65_536) if ready[0] else None
+            except (BrokenPipeError, BlockingIOError):
+                chunk = b""
+            if chunk == b"" or len(self._buffer) > _LONGEST_ANSWER:
+                why = "it said more than an answer" if chunk else "its process ended"
+                self.close()
+                raise SandboxDiedError(why)
+            self._buffer += chunk or b""
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or self._buffer:
+            self.close()
+            raise SandboxDiedError("the program wrote something else than an answer")
+        return answer
+
+
+def _shown() -> list[str]:
+    """Paths that the process may read: the system's libraries and the Python that runs this."""
+    pythons = [sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)]
+    below = [p for p in dict.fromkeys(pythons) if not p.startswith("/usr")]
+    return [p for p in (*_SYSTEM, *below) if Path(p).exists()]
+
+
+def _bwrap() -> list[str]:
+    command = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
+    for name, value in _ENVIRONMENT.items():
+        command += ["--setenv", name, value]
+    command += ["--size", str(_DISK_MB << 20), "--perms", "1777", "--tmpfs", "/tmp"]
+    parents = {str(parent) for path in _shown() for parent in Path(path).parents} - {"/", "/tmp"}
+    for parent in sorted(parents):  # else bubblewrap makes them for its own user alone
+        command += ["--perms", "0755", "--dir", parent]
+    for path in _shown():
+        command += ["--symlink", os.readlink(path), path] if _system_link(path) else ["--ro-bind", path, path]
+    command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--chdir", "/tmp"]
+    if os.geteuid() == 0:  # the worker becomes nobody by itself: limits do not bind a root seen through a namespace
+        command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+        command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        command += ["--unshare-all", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL"]
+    return command
+
+
+def _unshare() -> list[str]:
+    steps = ["set -e", "R=$(mktemp -d)", 'mount -t tmpfs -o size=1m,mode=755 tmpfs "$R"', 'mkdir "$R/tmp"']
+    steps.append(f'mount -t tmpfs -o size={_DISK_MB}m,mode=1777 tmpfs "$R/tmp"')
+    for path in _shown():
+        if _system_link(path):
+            steps.append(f'ln -s "{os.readlink(path)}" "$R{path}"')
+            continue
+        make = f'mkdir -p "$R{path}"' if Path(path).is_dir() else f'mkdir -p "$(dirname "$R{path}")"; touch "$R{path}"'
+        steps.append(f'{make}; mount --bind "{path}" "$R{path}"; mount -o remount,ro,bind "$R{path}"')
+    steps += [
+        'mkdir "$R/proc" "$R/dev"; mount -t proc proc "$R/proc"',
+        'for d in null zero urandom; do touch "$R/dev/$d"; mount --bind "/dev/$d" "$R/dev/$d"; done',
+        'mount -o remount,ro "$R"; cd "$R/tmp"; exec chroot "$R" "$@"',
+    ]
+    spaces = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--propagation", "private"]
+    return ["unshare", *spaces, "sh", "-c", "\n".join(steps), "sandbox"]
+
+
+def _system_link(path: str) -> bool:
+    return path in _SYSTEM and Path(path).is_symlink()
+
+
+def _works(command: list[str]) -> bool:
+    done = subprocess.run(
+        [*command, sys.executable, "-I", "-c", "pass"],
+        capture_output=True,
+        timeout=_START_S,
+        check=False,
+        env=_ENVIRONMENT,
+    )
+    return done.returncode == 0

@@ -1,0 +1,148 @@
+"""What models write, and what of it is a score."""
+
+import pytest
+
+from care_ops.errors import JudgeError
+from judges.items import Status
+from judges.parsing import parse_answer
+from judges.prompts import Template, find, names
+
+HUNDRED = {str(v): float(v) for v in range(101)}
+TEN = {str(v): float(v) for v in range(1, 11)}
+FIVE = {str(v): float(v) for v in range(1, 6)}
+PREFERENCE = {str(v): float(v - 3) for v in (0, 1, 2, 4, 5, 6)}
+VERDICT = {"no": 0.0, "yes": 1.0}
+
+OK, NONE, OUT, REFUSED = Status.OK, Status.PARSE_ERROR, Status.OUT_OF_RANGE, Status.REFUSED
+TABLE = [
+    # the plain ways
+    (HUNDRED, "85", 85, OK),
+    (HUNDRED, " 85", 85, OK),
+    (HUNDRED, "\n85\n", 85, OK),
+    (HUNDRED, "85.", 85, OK),
+    (HUNDRED, "**85**", 85, OK),
+    (HUNDRED, "`85`", 85, OK),
+    (HUNDRED, "85 because the sentence is clear", 85, OK),
+    (HUNDRED, "Total rating: 85", 85, OK),
+    (HUNDRED, "Feedback:::\nTotal rating: 85", 85, OK),
+    (HUNDRED, "total RATING: 85", 85, OK),
+    (HUNDRED, "Total rating: **85**", 85, OK),
+    (HUNDRED, "The score is 85.", 85, OK),
+    (HUNDRED, "0", 0, OK),
+    (HUNDRED, "100", 100, OK),
+    (FIVE, "4.5", 4.5, OK),
+    (FIVE, "4,5", 4.5, OK),
+    (FIVE, "Total rating: 3.0", 3, OK),
+    (TEN, "７", 7, OK),
+    (TEN, "٧", 7, OK),
+    (TEN, "评分：8", 8, OK),
+    (TEN, "Оценка: 8 из 10", 8, OK),
+    (TEN, "Bewertung: 8 von 10", 8, OK),
+    (TEN, "nine", 9, OK),
+    (TEN, "Total rating: seven", 7, OK),
+    # several numbers
+    (HUNDRED, "I rate 3 of 5 aspects: 85", 85, OK),
+    (HUNDRED, "10/10 -> 95", 95, OK),
+    (HUNDRED, "On [0, 100] I give 73", 73, OK),
+    (HUNDRED, "an integer in [0, 100]. Total rating: X\n\nTotal rating: 73", 73, OK),
+    (HUNDRED, "From 0 to 100: 73", 73, OK),
+    (HUNDRED, "85/100", 85, OK),
+    (HUNDRED, "Total rating: 85/100", 85, OK),
+    (HUNDRED, "85 out of 100", 85, OK),
+    (TEN, "8/10", 8, OK),
+    (TEN, "Clarity 3/5, depth 4/5. Total rating: 8", 8, OK),
+    (TEN, "7\n\nQuestion: another\nTotal rating: 3", 7, OK),
+    (TEN, "In 2019 it was fine. Total rating: 6", 6, OK),
+    (TEN, "There are 3 errors, so 6", 6, OK),
+    # on another scale, or none
+    (HUNDRED, "8/10", None, NONE),
+    (HUNDRED, "4 out of 5", None, NONE),
+    (TEN, "7-8", None, NONE),
+    (TEN, "between 7 to 8", None, NONE),
+    (TEN, "Total rating: 7–8", None, NONE),
+    (TEN, "[1, 10]", None, NONE),
+    (TEN, "Total rating:", None, NONE),
+    (TEN, "Total rating: X", None, NONE),
+    (TEN, "", None, NONE),
+    (TEN, "   \n", None, NONE),
+    (TEN, None, None, NONE),
+    (TEN, "good", None, NONE),
+    (TEN, "非常好", None, NONE),
+    (TEN, "🎉🎉", None, NONE),
+    (TEN, "v2x", None, NONE),
+    # out of range
+    (TEN, "11", None, OUT),
+    (TEN, "0", None, OUT),
+    (TEN, "-3", None, OUT),
+    (HUNDRED, "150", None, OUT),
+    (HUNDRED, "Total rating: 1,000", None, OUT),
+    (FIVE, "Total rating: 85", None, OUT),
+    (PREFERENCE, "3", None, OUT),
+    (PREFERENCE, "2.5", None, OUT),
+    (PREFERENCE, "7", None, OUT),
+    # the preference scale is moved
+    (PREFERENCE, "0", -3, OK),
+    (PREFERENCE, "6", 3, OK),
+    (PREFERENCE, "Total rating: 4", 1, OK),
+    # refusals
+    (TEN, "I'm sorry, but I cannot rate this.", None, REFUSED),
+    (TEN, "I can't rate this 1 star review", None, REFUSED),
+    (TEN, "As an AI language model, I have no opinion", None, REFUSED),
+    (TEN, "Total rating: I am unable to say", None, REFUSED),
+    # verdicts
+    (VERDICT, "yes", 1, OK),
+    (VERDICT, " No.", 0, OK),
+    (VERDICT, "Verdict: YES", 1, OK),
+    (VERDICT, "yes, although no reference says so", 1, OK),
+    (VERDICT, "It is, yes", 1, OK),
+    (VERDICT, "either yes or no", None, NONE),
+    (VERDICT, "maybe", None, NONE),
+    (VERDICT, "I cannot decide", None, REFUSED),
+]
+
+
+@pytest.mark.parametrize(("answers", "text", "score", "status"), TABLE, ids=range(len(TABLE)))
+def test_the_right_value_or_none(answers, text, score, status):
+    marker = "Verdict:" if answers is VERDICT else "Total rating:"
+    assert parse_answer(text, answers, marker) == (score, status)
+
+
+def test_the_table_is_long_enough():
+    assert len(TABLE) >= 60
+    assert len({(str(a), t) for a, t, _, _ in TABLE}) == len(TABLE)
+
+
+def test_the_papers_way_takes_the_first_number():
+    assert parse_answer("I rate 3 of 5 aspects: 85", HUNDRED, first=True) == (3, OK)
+    assert parse_answer("[0, 100] 85", HUNDRED, first=True) == (0, OK)
+
+
+def test_every_template_is_valid_and_says_what_is_legal():
+    assert {
+        "asset",
+        "answer_rating",
+        "paper_review",
+        "summary",
+        "yelp",
+        "preference",
+        "toxicity",
+        "correctness",
+    } <= set(names())
+    for name in names():
+        template = find(name)
+        answers = template.answers((0, 4))
+        assert len(answers) >= 2
+        assert template.instructions.index("") == 0
+        for text, score in answers.items():
+            assert parse_answer(f" {text}", answers, template.marker) == (score, OK), (name, text)
+    assert list(find("preference").answers(None).values()) == [-3, -2, -1, 1, 2, 3]
+    assert find("correctness").answers(None) == VERDICT
+    with pytest.raises(JudgeError, match="whole numbers"):
+        find("answer_rating").answers((0, 0.5))
+
+
+def test_a_templates_name_does_not_change_its_revision():
+    template = find("yelp")
+    assert template.model_copy(update={"name": "x", "description": "y"}).revision == template.revision
+    other = Template(**{**template.model_dump(), "item": template.item + "!"})
+    assert other.revision != template.revision

@@ -1,0 +1,202 @@
+"""What a program in the sandbox cannot do, tried; and what it can."""
+
+import os
+import textwrap
+import time
+
+import pytest
+
+from care_ops.errors import JudgeError
+from judges.engines.base import Context, build_engine
+from judges.items import Item, Status
+from judges.sandbox import Sandbox, available
+from judges.spec import JudgeSpec, ProgramEngine
+
+ITEM = Item("a", "What is it?", "It is Paris.")
+
+
+@pytest.fixture(params=["bwrap", "unshare"])
+def kind(request):
+    best = available()
+    if best == "none":
+        pytest.skip("no sandbox on this machine: install bubblewrap")
+    if request.param == "unshare" and os.geteuid() != 0:
+        pytest.skip("unshare is the second choice of root alone")
+    if request.param == "bwrap" and best != "bwrap":
+        pytest.skip("bubblewrap does not work on this machine")
+    return request.param
+
+
+def ask(folder, kind, body, *, timeout=3.0, memory=512):
+    """The answer of a program whose body is given; 10 means that it did what it should not."""
+    program = folder / "judge.py"
+    code = "import os, socket, subprocess, sys, time\n\ndef program_judge(query, response):\n"
+    program.write_text(code + textwrap.indent(textwrap.dedent(body), "    "))
+    sandbox = Sandbox(program, timeout, memory, kind)
+    try:
+        return sandbox.ask("question", "response")
+    finally:
+        sandbox.close()
+
+
+def test_it_answers(tmp_path, kind):
+    assert ask(tmp_path, kind, "return {'score': len(response), 'reasoning': '', 'criteria': ''}") == {"score": 8.0}
+    assert ask(tmp_path, kind, "print('noise' * 1000)\nreturn 3") == {"score": 3.0}
+    assert ask(tmp_path, kind, "raise ValueError('no')") == {"error": "ValueError: no"}
+    assert ask(tmp_path, kind, "import textstat\nreturn 1") == {"score": 1.0}
+    assert ask(tmp_path, kind, "open('/tmp/a', 'w').write('x')\nreturn 2") == {"score": 2.0}
+
+
+def test_host_files_cannot_be_read(tmp_path, kind):
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    secret.chmod(0o644)
+    for path in (secret, "/etc/passwd", "/root/.bashrc", __file__, "/proc/1/root/etc/passwd"):
+        assert "error" in ask(tmp_path, kind, f"open({str(path)!r}).read()\nreturn 10"), path
+
+
+def test_nothing_can_be_written_outside(tmp_path, kind):
+    for path in (tmp_path / "new", "/usr/new", "/new", "/dev/shm/new", tmp_path / "judge.py"):
+        assert "error" in ask(tmp_path, kind, f"open({str(path)!r}, 'a').write('x')\nreturn 10"), path
+    assert not (tmp_path / "new").exists()
+
+
+def test_there_is_no_network(tmp_path, kind):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert "error" in ask(tmp_path, kind, f"socket.create_connection(('127.0.0.1', {port}), 1)\nreturn 10")
+    assert "error" in ask(tmp_path, kind, "socket.create_connection(('1.1.1.1', 53), 1)\nreturn 10")
+
+
+def test_the_environment_is_empty(tmp_path, kind, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    assert ask(tmp_path, kind, "return 10 if 'OPENAI_API_KEY' in os.environ else 1") == {"score": 1.0}
+    environ = "open('/proc/1/environ').read()"
+    found = ask(tmp_path, kind, f"return 10 if 'secret' in {environ} else 1")
+    assert found.get("score") != 10
+
+
+def test_a_fork_bomb_dies_out(tmp_path, kind):
+    body = """
+    made = 0
+    for _ in range(200):
+        try:
+            if os.fork() == 0:
+                time.sleep(30)
+                os._exit(0)
+        except OSError:
+            return {'score': min(made, 10)}
+        made += 1
+    return {'score': 99}
+    """
+    before = processes()
+    assert ask(tmp_path, kind, body)["score"] <= 10
+    assert processes_settle(before)
+
+
+def test_ten_gigabytes_are_not_given(tmp_path, kind):
+    assert ask(tmp_path, kind, "x = bytearray(10 << 30)\nreturn 10")["error"].startswith("MemoryError")
+
+
+def test_an_endless_loop_is_ended(tmp_path, kind):
+    before = processes()
+    started = time.monotonic()
+    engine = build_engine(file_judge(tmp_path, "while True: pass", timeout_s=0.5), Context(tmp_path))
+    score = engine.score([ITEM])[0]
+    engine.close()
+    assert (score.score, score.status) == (None, Status.TIMEOUT)
+    assert time.monotonic() - started < 10
+    assert processes_settle(before)
+
+
+def test_the_disk_cannot_be_filled(tmp_path, kind):
+    body = """
+    for k in range(1000):
+        with open(f'/tmp/{k}', 'wb') as f:
+            f.write(b'x' * (8 << 20))
+    return 10
+    """
+    assert "OSError" in ask(tmp_path, kind, body)["error"]
+
+
+def test_the_parent_cannot_be_killed(tmp_path, kind):
+    assert ask(tmp_path, kind, f"os.kill({os.getpid()}, 9)\nreturn 10").get("score") != 10
+    everybody = "for p in range(2, 100000):\n    try: os.kill(p, 9)\n    except OSError: pass\nreturn 1"
+    assert "score" in ask_or_die(tmp_path, kind, everybody)
+
+
+def test_a_gigabyte_of_output_is_cut(tmp_path, kind):
+    engine = build_engine(file_judge(tmp_path, "return {'score': 'x' * (1 << 30)}"), Context(tmp_path))
+    assert engine.score([ITEM])[0].status is Status.ENGINE_ERROR
+    forged = "for fd in range(3, 20):\n    try: os.write(fd, b'x' * (1 << 27))\n    except OSError: pass\nreturn 1"
+    program = file_judge(tmp_path, forged)
+    engine = build_engine(program, Context(tmp_path))
+    assert engine.score([ITEM])[0].status in (Status.ENGINE_ERROR, Status.TIMEOUT)
+    engine.close()
+
+
+def test_an_answer_cannot_be_forged_ahead_of_the_question(tmp_path, kind):
+    """A program that writes an answer too many is ended: it could answer for items it has not seen."""
+    forged = """
+    for fd in range(3, 20):
+        try:
+            os.write(fd, b'{"score": 9}\\n' * 2)
+        except OSError:
+            pass
+    return 1
+    """
+    engine = build_engine(file_judge(tmp_path, forged), Context(tmp_path))
+    assert engine.score([ITEM])[0].status is Status.ENGINE_ERROR
+    engine.close()
+
+
+def test_the_next_item_gets_a_fresh_process(tmp_path, kind):
+    body = "if 'die' in response:\n    os._exit(1)\nreturn len(response)"
+    engine = build_engine(file_judge(tmp_path, body), Context(tmp_path))
+    found = engine.score([Item("a", "q", "die"), Item("b", "q", "fine"), Item("c", "q", "x" * 2_000_000)])
+    engine.close()
+    assert [(s.score, s.status) for s in found] == [
+        (None, Status.ENGINE_ERROR),
+        (4.0, Status.OK),
+        (None, Status.OUT_OF_RANGE),
+    ]
+
+
+def test_what_cannot_be_run_is_told(tmp_path, monkeypatch):
+    (tmp_path / "judge.py").write_text("no python here(")
+    engine = build_engine(JudgeSpec(name="j", engine=ProgramEngine(file="judge.py", unsafe=True)), Context(tmp_path))
+    with pytest.raises(JudgeError, match="cannot be loaded"):
+        engine.score([ITEM])
+    monkeypatch.setattr("judges.engines.sandboxed.available", lambda: "none")
+    with pytest.raises(JudgeError, match="install bubblewrap"):
+        build_engine(JudgeSpec(name="j", engine=ProgramEngine(file="judge.py")), Context(tmp_path))
+
+
+def file_judge(folder, body, **more):
+    code = "import os\n\ndef program_judge(query, response):\n" + textwrap.indent(textwrap.dedent(body), "    ")
+    (folder / "judge.py").write_text(code)
+    return JudgeSpec(name="j", engine=ProgramEngine(file="judge.py", **{"timeout_s": 5.0, **more}))
+
+
+def ask_or_die(folder, kind, body):
+    from judges.sandbox import SandboxDiedError
+
+    try:
+        return ask(folder, kind, body)
+    except SandboxDiedError as error:
+        return {"score": None, "died": str(error)}
+
+
+def processes():
+    return sum(name.isdigit() for name in os.listdir("/proc"))
+
+
+def processes_settle(before):
+    """Whether no more processes than before (a few others of the machine's aside) are left soon."""
+    for _ in range(50):
+        if processes() <= before + 5:
+            return True
+        time.sleep(0.1)
+    return False
