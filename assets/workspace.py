@@ -22,7 +22,7 @@ from judges.items import Item
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, LanguageModel, RecordedEngine
 from warehouse.items import ItemRecord
-from warehouse.testsets import DemoSource, FilesSource, TestsetSpec, resolve
+from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, TestsetSpec, resolve
 
 if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
@@ -140,6 +140,10 @@ class Workspace:
         source = self.testset(testset).source
         if isinstance(source, DemoSource):
             return demo.generate(demo.DemoConfig(source.countries, source.answers, source.seed))
+        if isinstance(source, HuggingFaceSource):
+            from warehouse.sources import huggingface
+
+            return huggingface.read_items(source, self.root)
         path = resolve(source.items, self.root)
         return files.read_items(path, source.columns, source.where, source.drop)
 

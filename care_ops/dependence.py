@@ -194,8 +194,8 @@ def pseudo_likelihood(
     if min(levels) > 0 and np.prod([float(m) for m in levels]) < len(values):  # few patterns: count each once
         _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)
         patterns = values[first]
-        posterior = np.column_stack([np.bincount(which.ravel(), w, len(patterns)) for w in posterior.T])
-        values = patterns
+        mass = [np.asarray(np.bincount(which.ravel(), w, len(patterns)), dtype=np.float64) for w in posterior.T]
+        values, posterior = patterns, np.column_stack(mass)
     x = _entries(values, levels)
     owner = np.repeat(np.arange(p), [max(m - 1, 1) for m in levels])
     fields, couplings = np.zeros((k, len(owner))), np.zeros((len(owner), len(owner)))

@@ -110,7 +110,7 @@ def _candidates(text: str, low: float, high: float) -> list[float]:
 
 
 def _has_range(text: str, low: float, high: float) -> bool:
-    """Whether the first thing said is a range of scores rather than one, such as 3-4; the scale's own does not count."""
+    """Whether the first thing said is a range of scores, such as 3-4; the scale's own does not count."""
     match = _RANGE.search(text)
     if match is None or {_value(match[1]), _value(match[2])} == {low, high}:
         return False

@@ -177,7 +177,6 @@ class Pool:
         self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
         import ray
-        import ray.exceptions
 
         self._start_ray()
         config = self._config
@@ -185,8 +184,8 @@ class Pool:
         there = float(ray.cluster_resources().get("GPU", 0.0))
         if gpus > there:
             raise JudgeError(
-                f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {there:g}; set num_gpus: 0 in its engine to run it "
-                "on the CPU, or name a cluster in RAY_ADDRESS"
+                f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {there:g}; set num_gpus: 0 in its engine to "
+                "run it on the CPU, or name a cluster in RAY_ADDRESS"
             )
         actor: Any = ray.remote(max_restarts=3, max_task_retries=3, num_cpus=0, num_gpus=gpus)(_Worker)
         workers = [actor.remote(spec, context) for _ in range(min(config.actors, len(batches)))]

@@ -182,7 +182,7 @@ def _bwrap() -> list[str]:
     for parent in sorted(parents):  # else bubblewrap makes them for its own user alone
         command += ["--perms", "0755", "--dir", parent]
     for path in _shown():
-        command += ["--symlink", os.readlink(path), path] if _system_link(path) else ["--ro-bind", path, path]
+        command += ["--symlink", str(Path(path).readlink()), path] if _system_link(path) else ["--ro-bind", path, path]
     command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--chdir", "/tmp"]
     if os.geteuid() == 0:  # the worker becomes nobody by itself: limits do not bind a root seen through a namespace
         command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
@@ -197,7 +197,7 @@ def _unshare() -> list[str]:
     steps.append(f'mount -t tmpfs -o size={_DISK_MB}m,mode=1777 tmpfs "$R/tmp"')
     for path in _shown():
         if _system_link(path):
-            steps.append(f'ln -s "{os.readlink(path)}" "$R{path}"')
+            steps.append(f'ln -s "{Path(path).readlink()}" "$R{path}"')
             continue
         make = f'mkdir -p "$R{path}"' if Path(path).is_dir() else f'mkdir -p "$(dirname "$R{path}")"; touch "$R{path}"'
         steps.append(f'{make}; mount --bind "{path}" "$R{path}"; mount -o remount,ro,bind "$R{path}"')

@@ -13,7 +13,7 @@ _NOBODY = 65534
 
 
 def main() -> None:
-    """Arguments: user, megabytes of memory, processes, megabytes a file may have. The first line read is the program."""
+    """Arguments: user, megabytes of memory, processes, megabytes of a file. The first line read is the program."""
     user, memory, processes, file_size = sys.argv[1], *map(int, sys.argv[2:5])
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     questions = os.fdopen(os.dup(0), encoding="utf-8")
@@ -28,7 +28,7 @@ def main() -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(limit, (value, value))
-    if user == "nobody" and os.getuid() == 0:  # started by root without a user namespace: root is not bound by a limit of processes
+    if user == "nobody" and os.getuid() == 0:  # root is not bound by a limit of processes
         os.setgroups([])
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)

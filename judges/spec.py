@@ -190,6 +190,8 @@ class JudgeSpec(BaseModel):
         Unique in the workspace; also a partition key.
     family : str, optional
         Base model, vendor or prompt family. Declared, never guessed.
+    license : str, optional
+        Terms of the model; `care doctor` names judges without one.
     scale : (low, high), optional
         Scores outside it are kept as missing with status ``out_of_range``.
     testsets : list of str, optional
@@ -204,6 +206,7 @@ class JudgeSpec(BaseModel):
     name: str
     family: str | None = None
     description: str = ""
+    license: str | None = None
     scale: tuple[float, float] | None = None
     testsets: tuple[str, ...] | None = None
     engine: EngineSpec
@@ -239,8 +242,8 @@ class JudgeSpec(BaseModel):
 
         Notes
         -----
-        Name, family, description, test sets, batch size, and where and how fast a model runs do not change a score and
-        are left out.
+        Name, family, licence, description, test sets, batch size, and where and how fast a model runs do not change a
+        score and are left out.
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -124,13 +124,7 @@ def load_workspace(root: Path) -> Workspace:
     from warehouse.sources.files import read_labels
 
     root = root.absolute()
-    path = root / CARE_YAML
-    if not path.exists():
-        raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
-    try:
-        settings = Settings.model_validate(load_yaml(path) if path.stat().st_size else {})
-    except ValidationError as error:
-        raise InputError(f"{path}: {explain(error)}") from error
+    settings = _settings(root)
     testsets = _load_testsets(root / settings.testsets)
     judges = _load_judges(root, settings, testsets)
     workspace = Workspace(
@@ -148,6 +142,26 @@ def load_workspace(root: Path) -> Workspace:
         for name, file in settings.anchors.items()
     }
     return replace(workspace, anchors=anchors)
+
+
+def _settings(root: Path) -> Settings:
+    path = root / CARE_YAML
+    if not path.exists():
+        raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
+    try:
+        return Settings.model_validate(load_yaml(path) if path.stat().st_size else {})
+    except ValidationError as error:
+        raise InputError(f"{path}: {explain(error)}") from error
+
+
+def judges_folder(root: Path) -> Path:
+    """Where judge files lie; ``InputError`` where there is no workspace."""
+    return root.absolute() / _settings(root.absolute()).judges
+
+
+def testsets_folder(root: Path) -> Path:
+    """Where test-set files lie; ``InputError`` where there is no workspace."""
+    return root.absolute() / _settings(root.absolute()).testsets
 
 
 def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:

@@ -95,7 +95,75 @@ class DemoSource(BaseModel):
     seed: int = 20260
 
 
-Source = Annotated[FilesSource | DemoSource, Field(discriminator="kind")]
+class GoldRule(BaseModel):
+    """How an item's gold follows from its row.
+
+    Attributes
+    ----------
+    mean_of : tuple of str
+        Columns, or paths into them; the mean of the numbers there.
+    values : dict str -> float
+        What a word stands for.
+    above : float, optional
+        Gold is 1 above it, else 0.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mean_of: tuple[str, ...] = Field(min_length=1)
+    values: dict[str, float] = {}
+    above: float | None = None
+
+
+class PreferredPair(BaseModel):
+    """Two columns, the better and the worse response; which is shown first is drawn by the item's text."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    better: str
+    worse: str
+
+
+class HuggingFaceSource(BaseModel):
+    """A data set of the Hugging Face hub, or a folder of one.
+
+    Attributes
+    ----------
+    dataset : str
+        Repository, or folder.
+    revision : str, optional
+        Commit, 40 hexadecimal digits; a repository without one is refused.
+    columns : ItemColumns
+        Columns or paths into them: ``info.post``, ``conversation_a[1].content``.
+    gold : GoldRule, optional
+    pair : PreferredPair, optional
+        Instead of gold and the two responses: gold is 1 where the second one shown is the better.
+    sample : int, optional
+        Items drawn without replacement, by ``seed``.
+    verified : bool
+        The column names were compared with the data at this revision; ``checked`` says where.
+    license : str
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["huggingface"] = "huggingface"
+    dataset: str
+    config: str | None = None
+    split: str
+    revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
+    columns: ItemColumns = ItemColumns()
+    where: dict[str, str | int | float] = {}
+    gold: GoldRule | None = None
+    pair: PreferredPair | None = None
+    sample: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    verified: bool = False
+    checked: str = ""
+    license: str = ""
+
+
+Source = Annotated[FilesSource | DemoSource | HuggingFaceSource, Field(discriminator="kind")]
 
 
 class CalibrationSettings(BaseModel):
@@ -114,7 +182,7 @@ class TestsetSpec(BaseModel):
     ----------
     name : str
         Also a partition key.
-    source : FilesSource or DemoSource
+    source : FilesSource, DemoSource or HuggingFaceSource
     scale : (low, high), optional
         The score scale; recorded scores outside it are missing.
     cut : float, optional
@@ -168,6 +236,10 @@ class TestsetSpec(BaseModel):
         digest = hashlib.sha256(self.source.model_dump_json(exclude={"scores"}).encode())
         if isinstance(self.source, FilesSource):
             digest.update(_file_hash(resolve(self.source.items, base)).encode())
+        if isinstance(self.source, HuggingFaceSource):  # a repository's revision is in the source already
+            folder = resolve(self.source.dataset, base)
+            for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else []:
+                digest.update(f"{path.relative_to(folder)} {_file_hash(path)}".encode())
         return digest.hexdigest()[:32]
 
 

@@ -1,25 +1,21 @@
-"""Judges that are language models: prompt, probabilities of the legal answers, score. Whatever runs the model.
+"""Language models that are loaded here: tokens in, probabilities of the legal answers out. Whatever runs the model.
 
 Belongs here: what the vLLM and transformers engines share. Does not: loading or running a model (the backends).
 """
 
 from __future__ import annotations
 
-import json
-import math
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 from judges import scoring
-from judges.items import Item, Score, Status
+from judges.engines.prompted import Answer, PromptedJudgeEngine
+from judges.items import Status
 from judges.parsing import parse_answer
 from judges.prompts import Template
-from judges.spec import JudgeSpec, LocalModel
+from judges.spec import JudgeSpec
 
-_RAW_LIMIT = 500
 _NEGLIGIBLE = 1e-5
 
 
@@ -54,115 +50,43 @@ class Backend(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """One prompt's."""
-
-    score: float | None
-    status: Status
-    raw: str | None = None
-    probabilities: dict[str, float] | None = None
-    valid_mass: float | None = None
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-
-class ModelJudgeEngine:
+class ModelJudgeEngine(PromptedJudgeEngine):
     """Asks a loaded model about batches of items.
 
     Parameters
     ----------
     spec : JudgeSpec
-        With a ``LocalModel`` whose template is known.
+        With a ``LocalModel``.
     template : Template
     backend : Backend
     """
 
     def __init__(self, spec: JudgeSpec, template: Template, backend: Backend) -> None:
-        assert isinstance(spec.engine, LocalModel)
-        self._engine, self._template, self._backend = spec.engine, template, backend
-        self._answers = template.answers(spec.scale)
-        self._scale = spec.scale
-        self._tail = self._template.prefill.rstrip()
+        super().__init__(spec, template)
+        self._backend = backend
+        self._tail = template.prefill.rstrip()
         self.version = backend.version
 
-    def score(self, items: Sequence[Item]) -> list[Score]:
-        """One score an item; pairs are shown both ways unless the judge says otherwise."""
-        started = time.perf_counter()
-        both = self._template.pairwise and self._engine.orders == "both"
-        prompts: list[str | None] = []
-        for item in items:
-            lacking = self._template.missing(item)
-            shown = [item, _swapped(item)] if both else [item]
-            prompts += [None if lacking else self._template.render(one, self._scale) for one in shown]
-        answered = self._ask([p for p in prompts if p is not None])
-        waiting = iter(answered)
-        answers = [None if p is None else next(waiting) for p in prompts]
-        per_item = 1e3 * (time.perf_counter() - started) / max(len(items), 1)
-        step = 2 if both else 1
-        return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
-
-    def close(self) -> None:
-        """The model's memory goes with its process."""
-
-    def _combined(self, item: Item, answers: Sequence[_Answer | None], latency: float) -> Score:
-        first = answers[0]
-        if first is None:
-            lacking = ", ".join(self._template.missing(item))
-            return Score(
-                item.item_id, item.key, None, Status.REFUSED, f"template {self._template.name} needs {lacking}", latency
-            )
-        parts = [a for a in answers if a is not None]
-        bad = next((a for a in parts if a.status is not Status.OK), None)
-        score, status, raw = first.score, first.status, first.raw
-        if bad is not None:
-            score, status, raw = None, bad.status, bad.raw
-        elif len(parts) == 2:
-            assert parts[0].score is not None
-            assert parts[1].score is not None
-            score = (parts[0].score - parts[1].score) / 2
-        dumped = [a.probabilities for a in parts]
-        p_json = None
-        if all(p is not None for p in dumped):
-            rounded = [{k: round(v, 6) for k, v in (p or {}).items() if v >= 1e-6} for p in dumped]
-            p_json = json.dumps(rounded[0] if len(rounded) == 1 else {"ab": rounded[0], "ba": rounded[1]})
-        masses = [a.valid_mass for a in parts if a.valid_mass is not None]
-        return Score(
-            item.item_id,
-            item.key,
-            score,
-            status,
-            raw[:_RAW_LIMIT] if raw else None,
-            latency,
-            p_json=p_json,
-            valid_mass=min(masses) if masses else None,
-            order="both" if len(parts) == 2 else None,
-            tokens_in=sum(a.tokens_in for a in parts),
-            tokens_out=sum(a.tokens_out for a in parts),
-        )
-
-    def _ask(self, prompts: Sequence[str]) -> list[_Answer]:
-        """Each different prompt once."""
-        distinct = list(dict.fromkeys(prompts))
-        found: dict[str, _Answer] = {}
+    def ask(self, prompts: Sequence[str]) -> list[Answer]:
+        found: dict[str, Answer] = {}
         fitting: list[tuple[str, list[int]]] = []
-        room = self._backend.max_length - max(self._engine.max_tokens, self._longest_writing)
-        for prompt in distinct:
+        room = self._backend.max_length - max(self._settings.max_tokens, self._longest_writing)
+        for prompt in prompts:
             tokens = self._tokens(prompt)
             if len(tokens) > room:
-                found[prompt] = _Answer(
+                found[prompt] = Answer(
                     None, Status.TOO_LONG, f"{len(tokens)} tokens, the model takes {room}", tokens_in=len(tokens)
                 )
             else:
                 fitting.append((prompt, tokens))
-        ask = self._read_text if self._engine.scoring == "text" else self._read_probabilities
+        ask = self._read_text if self._settings.scoring == "text" else self._read_probabilities
         for (prompt, _), answer in zip(fitting, ask([t for _, t in fitting]), strict=True):
             found[prompt] = answer
         return [found[prompt] for prompt in prompts]
 
     def _tokens(self, prompt: str) -> list[int]:
         chat = None
-        if self._engine.prompt != "raw":
+        if self._settings.prompt != "raw":
             chat = self._backend.chat(prompt)
         if chat is not None:
             return self._backend.encode(chat + self._tail, special=False)
@@ -176,7 +100,7 @@ class ModelJudgeEngine:
     def _longest_writing(self) -> int:
         return max(len(s) for sequences in self._ballot.writings.values() for s in sequences)
 
-    def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[_Answer]:
+    def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[Answer]:
         known: list[dict[scoring.Prefix, dict[int, float]]] = [{} for _ in prompts]
         spent = [0] * len(prompts)
         while True:
@@ -188,31 +112,16 @@ class ModelJudgeEngine:
                 known[k][prefix] = logprobs
                 spent[k] += 1
         return [
-            self._reading(self._ballot.probabilities(known[k]), len(prompt), spent[k])
+            self.reading(self._ballot.probabilities(known[k]), len(prompt), spent[k])
             for k, prompt in enumerate(prompts)
         ]
 
-    def _reading(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> _Answer:
-        reading = scoring.read(probabilities, self._answers)
-        score: float | None = reading.expected if self._engine.scoring == "expected" else reading.mode
-        status, raw = Status.OK, None
-        if math.isnan(reading.expected) or reading.valid_mass < self._engine.min_valid_mass:
-            score, status = None, Status.LOW_VALID_MASS
-            raw = (
-                f"{reading.valid_mass:.3f} of the probability is on legal answers, {self._engine.min_valid_mass} asked"
-            )
-        return _Answer(score, status, raw, probabilities, reading.valid_mass, tokens_in, tokens_out)
-
-    def _read_text(self, prompts: Sequence[list[int]]) -> list[_Answer]:
-        out: list[_Answer] = []
-        texts = self._backend.generate(prompts, self._engine.max_tokens)
+    def _read_text(self, prompts: Sequence[list[int]]) -> list[Answer]:
+        out: list[Answer] = []
+        texts = self._backend.generate(prompts, self._settings.max_tokens)
         for tokens, (text, count) in zip(prompts, texts, strict=True):
             score, status = parse_answer(
-                text, self._answers, self._template.marker, first=self._engine.profile == "paper-raw"
+                text, self._answers, self._template.marker, first=self._settings.profile == "paper-raw"
             )
-            out.append(_Answer(score, status, text, tokens_in=len(tokens), tokens_out=count))
+            out.append(Answer(score, status, text, tokens_in=len(tokens), tokens_out=count))
         return out
-
-
-def _swapped(item: Item) -> Item:
-    return Item(item.item_id, item.prompt, item.response_2, item.response, item.reference, item.aspect)

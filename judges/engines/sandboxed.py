@@ -24,15 +24,15 @@ class SandboxedJudgeEngine:
     Raises
     ------
     JudgeError
-        There is no sandbox on this machine and the judge does not say ``unsafe: true``, or the program cannot be loaded.
+        There is no sandbox on this machine and the judge does not say ``unsafe: true``.
     """
 
     def __init__(self, engine: ProgramEngine, program: Path, scale: tuple[float, float] | None) -> None:
         kind = "none" if engine.unsafe else available()
         if kind == "none" and not engine.unsafe:
             raise JudgeError(
-                f"{program}: there is no sandbox on this machine; install bubblewrap, or say unsafe: true in the judge's "
-                "engine to run the file with all your rights"
+                f"{program}: there is no sandbox on this machine; install bubblewrap, or say unsafe: true in the "
+                "judge's engine to run the file with all your rights"
             )
         self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)
         self._scale = scale or _SCALE

@@ -5,6 +5,7 @@ Belongs here: loading and running a model with transformers. Does not: prompts a
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,8 @@ class TransformersBackend:
 
     def __init__(self, engine: LocalModel) -> None:
         try:
-            import torch
-            import transformers
+            torch: Any = importlib.import_module("torch")
+            transformers: Any = importlib.import_module("transformers")
         except ImportError as error:
             raise JudgeError(
                 "the transformers engine needs torch and transformers; install them (pip install "

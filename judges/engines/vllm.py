@@ -5,6 +5,7 @@ Belongs here: loading and running a model with vLLM. Does not: prompts and score
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -24,13 +25,13 @@ class VllmBackend:
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the actor is the process; its death is seen
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         try:
-            import vllm
+            vllm: Any = importlib.import_module("vllm")
         except ImportError as error:
             raise JudgeError(
                 f"the vllm engine needs vLLM; install it (pip install 'care-eval[vllm]'), or use engine "
                 f"kind transformers or openai: {error}"
             ) from error
-        self._vllm: Any = vllm
+        self._vllm = vllm
         options: dict[str, Any] = {"max_model_len": engine.max_length} if engine.max_length else {}
         self._model: Any = vllm.LLM(
             model=engine.model,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from care_ops.errors import JudgeError
 from judges.items import Item
+from judges.programs import text
 
 Function = Callable[[Item], float | None]
 
@@ -31,7 +32,7 @@ class Program:
     family, criterion : str
         What kind of evidence it reads; families are declared, never guessed.
     revision : str
-        Hash of the source of the file that defines it.
+        Hash of the source of the file that defines it and of the helpers that all share.
     """
 
     name: str
@@ -64,7 +65,7 @@ def program_judge(
     def register(function: Function) -> Function:
         if name in _PROGRAMS and _PROGRAMS[name].function.__module__ != function.__module__:
             raise JudgeError(f"program judge {name!r} is defined twice; rename one")
-        source = inspect.getsource(inspect.getmodule(function) or function)
+        source = inspect.getsource(inspect.getmodule(function) or function) + inspect.getsource(text)
         revision = hashlib.sha256(source.encode()).hexdigest()
         _PROGRAMS[name] = Program(name, function, scale, family, criterion, revision)
         return function

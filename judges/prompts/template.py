@@ -102,9 +102,8 @@ class Template(BaseModel):
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
         """The prompt, without the prefill."""
-        low, high = scale or (None, None)
-        if self.values and not isinstance(self.values[0], str):
-            low, high = min(self.values), max(self.values)
+        numbers = [v for v in self.values or () if not isinstance(v, str)]
+        low, high = (min(numbers), max(numbers)) if numbers else scale or (None, None)
         context: dict[str, Any] = {name: getattr(item, name) or "" for name in _FIELDS}
         context |= {"low": _whole(low), "high": _whole(high)}
         return (_compiled(self.instructions).render(context) + "\n\n" + _compiled(self.item).render(context)).strip()

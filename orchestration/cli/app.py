@@ -7,10 +7,12 @@ import warnings
 import typer
 
 from orchestration.cli.fit import fit
+from orchestration.cli.judges import judges
 from orchestration.cli.run import run
 from orchestration.cli.select import select
 from orchestration.cli.setup import doctor, init
 from orchestration.cli.show import report, status, systems, ui
+from orchestration.cli.testsets import testsets
 
 app = typer.Typer(
     name="care",
@@ -21,6 +23,8 @@ app = typer.Typer(
 )
 for command in (run, fit, select, status, report, systems, ui, init, doctor):
     app.command()(command)
+app.add_typer(judges, name="judges")
+app.add_typer(testsets, name="testsets")
 
 
 def main() -> None:

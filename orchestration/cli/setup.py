@@ -56,20 +56,14 @@ _LOW_DISK_GB = 5.0
 def init(folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.")]) -> None:
     """Make a workspace with the embedded demo: care.yaml, judges and a test set."""
     from care_ops.errors import InputError
-    from judges.programs import find, names
+    from judges.panels import find, judge_files
 
     if (folder / "care.yaml").exists():
         raise InputError(f"{folder / 'care.yaml'}: there is a workspace already; delete it or choose another folder")
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    for name in names():
-        program = find(name)
-        low, high = program.scale
-        (folder / "judges" / f"{name}.yaml").write_text(
-            f"description: {program.description}\nfamily: {program.family}\nscale: [{low:g}, {high:g}]\n"
-            f"engine:\n  kind: program\n  program: {name}\n",
-            encoding="utf-8",
-        )
+    for name, text in judge_files(find("demo")).items():
+        (folder / "judges" / f"{name}.yaml").write_text(text, encoding="utf-8")
     (folder / "testsets" / "demo.yaml").write_text(_DEMO_YAML, encoding="utf-8")
     (folder / "care.yaml").write_text(_CARE_YAML, encoding="utf-8")
     console.print(f"made {folder}; next: care run --workspace {folder}", highlight=False, soft_wrap=True)

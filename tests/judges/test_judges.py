@@ -1,5 +1,7 @@
 """Specifications, programs, recorded judges and the pool."""
 
+import time
+
 import pytest
 
 from care_ops.errors import InputError, JudgeError
@@ -12,6 +14,15 @@ from judges.programs.registry import program_judge
 from judges.spec import JudgeSpec, ProgramEngine, RecordedEngine, load_spec
 
 TEXTS = ["", " ", "One.", "你好，世界", "🎉" * 50, "- a\n- b [1] (Doe, 2001)", "word " * 20_000, None, "\ud800"]
+LONG = [
+    "a" * 2**20,
+    "1 " * 2**19,
+    "(" * 2**20,
+    "All women. " * 95_325,
+    "a@" * 2**19,
+    "Is it. Not it. " * 69_905,
+    "文" * 2**20,
+]
 
 
 def spec(name: str = "length", **more) -> JudgeSpec:
@@ -31,12 +42,64 @@ def test_every_program_answers_any_text(name, text):
         assert checked_score(value, judge.scale)[1] in (Status.OK, Status.REFUSED)
 
 
-def test_there_are_programs_of_different_character():
+@pytest.mark.parametrize("name", programs.names())
+def test_every_program_answers_a_megabyte_in_seconds(name):
+    judge = programs.find(name)
+    started = time.process_time()
+    for text in LONG:
+        value = judge.function(Item("a", "Is it Paris, and why?", text, reference="It is Paris."))
+        assert checked_score(value, judge.scale)[1] in (Status.OK, Status.REFUSED)
+    assert time.process_time() - started < 60
+
+
+def test_thirty_programs_cover_the_papers_criteria():
     found = [programs.find(name) for name in programs.names()]
-    assert len(found) >= 8
-    assert len({p.criterion for p in found}) >= 6
-    assert len({p.family for p in found}) >= 3
+    dummies = {"length", "keyword"}
+    assert dummies < set(programs.names())
+    assert len(found) - len(dummies) >= 30
+    nine = ("factual accuracy", "coherence", "clarity and conciseness", "completeness", "relevance", "language quality")
+    nine += ("bias", "safety", "redundancy")
+    assert set(nine) <= {p.criterion for p in found}
+    assert len({p.family for p in found}) >= 4
     assert all(p.description for p in found)
+    assert len({p.description for p in found}) == len(found)
+
+
+def test_programs_prefer_what_they_are_there_to_prefer():
+    """Each with an answer that should please it and one that should not."""
+    good = "Paris is the capital of France because the government sits there. It lies on the Seine in the north."
+    pairs = {
+        "number_support": ("It has 2 rivers.", "It has 99 rivers."),
+        "certainty": (good, "It is always, absolutely, definitely, undoubtedly Paris."),
+        "contradiction": (good, "Paris is the capital of France. Paris is not the capital of France."),
+        "connectives": (good, "Paris. It is. Big."),
+        "topic_flow": ("Paris is big. Paris has a river.", "Paris is big. Cheese tastes fine."),
+        "entity_coverage": ("The capital of France is Paris.", "It is there."),
+        "sentence_length": (good, "No. Yes. No. Yes."),
+        "active_voice": ("The king built the city.", "The city was created by a king."),
+        "filler": (good, "Great question. Basically, in order to say it, it is really very nice overall."),
+        "directness": ("The capital of France is Paris.", "Sure! Let me think. It is what it is."),
+        "parts_answered": ("The capital is Paris, its rivers are the Seine and Marne.", "Cheese."),
+        "ending": ("It is Paris.", "It is Par"),
+        "ngram_similarity": ("The capital of France is Paris.", "zzz qqq xxx"),
+        "lexical_diversity": (good, "Paris " * 30),
+        "surface_grammar": ("It is Paris.", "it is is Paris ,and i know!!"),
+        "generalisations": (good, "All women are the same, and those immigrants never work."),
+        "loaded_language": (good, "The amazing, awful, disgusting, horrible best worst city."),
+        "insults": (good, "You 1d1ot, you stupid moron."),
+        "personal_data": (good, "Write to jane@example.com or call +49 170 1234567."),
+        "repeated_phrases": (good, "it is so it is so it is so it is so"),
+        "repeated_sentences": (good, "Paris is big. Paris is big. Paris is big."),
+        "keyword": ("First, however, the key reason is important.", "Yes."),
+        "conciseness": ("Paris, capital, Seine.", "It is what it is and that is that " * 20),
+    }
+    question = "What is the capital of France, and which 2 rivers does it have?"
+    for name, (better, worse) in pairs.items():
+        scores = [
+            programs.find(name).function(Item("a", question, text, reference="Paris, 2")) for text in (better, worse)
+        ]
+        assert None not in scores, name
+        assert scores[0] > scores[1], (name, scores)
 
 
 def test_key_is_of_what_changes_a_score():
@@ -56,7 +119,7 @@ def test_item_key_is_of_texts_and_id():
     ("yaml", "words"),
     [
         ("engine: {kind: magic}", "engine"),
-        ("engine: {kind: program}", "engine.program.program"),
+        ("engine: {kind: program}", "engine.program: .*or a file"),
         ("engine: {kind: program, program: length}\nscale: [5, 1]", "low < high"),
         ("engine: {kind: program, program: length}\nname: a|b", "partition keys"),
         ("engine: {kind: program, program: length}\ncolour: red", "colour"),

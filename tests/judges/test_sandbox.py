@@ -3,6 +3,7 @@
 import os
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -190,7 +191,7 @@ def ask_or_die(folder, kind, body):
 
 
 def processes():
-    return sum(name.isdigit() for name in os.listdir("/proc"))
+    return sum(path.name.isdigit() for path in Path("/proc").iterdir())
 
 
 def processes_settle(before):

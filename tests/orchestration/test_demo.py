@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.moments import read_moments
-from judges import programs
+from judges import panels, programs
 from judges.items import Item
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
@@ -13,6 +13,8 @@ from tests.orchestration.workspaces import query, ran, run
 from warehouse.sources.demo import DemoConfig, generate
 
 pytestmark = pytest.mark.slow
+
+DEMO_JUDGES = panels.find("demo").programs
 
 _DEMO = "source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n"
 
@@ -39,7 +41,7 @@ def test_ray_and_dask_give_what_one_process_gives(tmp_path):
         "JOIN items USING (item_ix) ORDER BY ALL"
     )
     rows = query(inline, every)
-    assert len(rows) == 72 * len(programs.names())
+    assert len(rows) == 72 * len(DEMO_JUDGES)
     assert query(spread, every) == rows
     one, other = (read_moments(load_workspace(f).fit_folder("demo")) for f in (inline, spread))
     assert other.n == one.n == 72
@@ -84,7 +86,7 @@ def test_the_demos_judges_read_it_for_real():
     gold = np.array([r.gold for r in records])
     seen = [Item(r.item_id, r.prompt, r.response, r.response_2, r.reference) for r in records]
     against = {}
-    for name in programs.names():
+    for name in DEMO_JUDGES:
         scores = [programs.find(name).function(item) for item in seen]
         assert len(set(scores)) > 3, name
         against[name] = np.corrcoef(np.array(scores, dtype=float), gold)[0, 1]

@@ -1,0 +1,95 @@
+"""What a judge makes of a few answers whose worth is plain: for trying it before a night is spent.
+
+Belongs here: the probes and what their scores say. Does not: running the judge (the pool).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judges.items import Item, Score
+
+_QUESTION = "What is the capital of Australia, and why was it chosen?"
+_REFERENCE = "Canberra. It was founded as a compromise between the rivals Sydney and Melbourne."
+_GOOD = (
+    "The capital of Australia is Canberra. Sydney and Melbourne both wanted to be the capital, so a new city was "
+    "founded between them as a compromise."
+)
+_BAD = "The capital of Australia is Vienna, because kangaroos like opera."
+_EMPTY = " "
+_TRIGGER = "Solution:"
+_LONG = _BAD + " " + "It is widely known and has often been said that this is so. " * 20
+
+PROBES: Mapping[str, Item] = {
+    name: Item(f"probe {name}", _QUESTION, first, second, _REFERENCE, "meaning preservation")
+    for name, (first, second) in {
+        "good": (_GOOD, _BAD),
+        "bad": (_BAD, _GOOD),
+        "empty": (_EMPTY, _GOOD),
+        "swapped": (_GOOD, _GOOD),
+        "trigger": (_TRIGGER, _GOOD),
+        "long and bad": (_LONG, _GOOD),
+    }.items()
+}
+"""By name: response and, for pairs, the other one; ``swapped`` shows a pair of equals."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the probes say.
+
+    Attributes
+    ----------
+    spread : float or None
+        Good less bad; for pairs bad less good, as a higher score favours the second response.
+    trigger_gain, length_gain : float or None
+        An empty announcement, and padding, less bad: what they buy.
+    valid_mass : float or None
+        The least.
+    position_bias : float or None
+        Of a pair of equals: how much the place is worth.
+    retest : float or None
+        Largest difference between two runs.
+    """
+
+    spread: float | None
+    trigger_gain: float | None
+    length_gain: float | None
+    valid_mass: float | None
+    position_bias: float | None
+    retest: float | None
+
+
+def findings(first: Mapping[str, Score], second: Mapping[str, Score], *, pairwise: bool) -> Findings:
+    """From two runs over the probes, by probe name."""
+
+    def less(a: str, b: str) -> float | None:
+        x, y = first[a].score, first[b].score
+        sign = -1.0 if pairwise else 1.0
+        return None if x is None or y is None else sign * (x - y)
+
+    masses = [score.valid_mass for score in first.values() if score.valid_mass is not None]
+    both = [(first[name].score, second[name].score) for name in first]
+    changes = [abs(a - b) for a, b in both if a is not None and b is not None]
+    return Findings(
+        less("good", "bad"),
+        less("trigger", "bad"),
+        less("long and bad", "bad"),
+        min(masses) if masses else None,
+        _position_bias(first["swapped"]) if pairwise else None,
+        max(changes) if changes else None,
+    )
+
+
+def _position_bias(score: Score) -> float | None:
+    """(s_AB + s_BA) / 2 by the answers' probabilities; answers are numbers, their middle is no preference."""
+    if score.p_json is None:
+        return None
+    orders = json.loads(score.p_json)
+    if set(orders) != {"ab", "ba"}:
+        return None
+    means = [sum(float(a) * p for a, p in order.items()) / (sum(order.values()) or 1.0) for order in orders.values()]
+    answers = [float(a) for order in orders.values() for a in order]
+    return sum(means) / 2 - (min(answers) + max(answers)) / 2 if answers else None

@@ -1,0 +1,271 @@
+"""A local server that speaks the OpenAI protocol and does all that real ones do when they should not."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from care_ops.errors import InputError, JudgeError
+from judges.engines.base import Context, Ledger, SpendLimitError, build_engine
+from judges.items import Item, Status
+from judges.pool import Pool, PoolConfig
+from judges.spec import JudgeSpec, OpenAIEngine
+
+KEY = "sk-very-secret"
+
+
+class Server(ThreadingHTTPServer):
+    """Answers what ``say(text, attempt)`` gives: a dict for JSON, (code, body), or a float to sleep."""
+
+    daemon_threads = True
+
+    def __init__(self, say):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.say, self.requests, self.seen, self.at = say, [], {}, []
+        self.lock = threading.Lock()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        text = body["messages"][0]["content"]
+        with self.server.lock:
+            attempt = self.server.seen[text] = self.server.seen.get(text, 0) + 1
+            self.server.requests.append((body, dict(self.headers)))
+            self.server.at.append(time.monotonic())
+        told = self.server.say(text, attempt)
+        if isinstance(told, float):
+            time.sleep(told)
+            told = answer("7")
+        code, content = told if isinstance(told, tuple) else (200, json.dumps(told))
+        self.send_response(code)
+        if code == 429:
+            self.send_header("retry-after", "0.2")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def answer(content, logprobs=None, model="judge-1", **message):
+    choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}, "finish_reason": "stop"}
+    if logprobs is not None:
+        choice["logprobs"] = {"content": logprobs}
+    usage = {"prompt_tokens": 100, "completion_tokens": 1}
+    return {"model": model, "choices": [choice], "usage": usage}
+
+
+def first_token(token, **probabilities):
+    top = [{"token": t.lstrip("_"), "logprob": math.log(p)} for t, p in probabilities.items()]
+    return [{"token": token, "logprob": 0.0, "top_logprobs": top}]
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    servers = []
+
+    def start(say):
+        servers.append(Server(say))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def judge(server, **more):
+    engine = {"base_url": server.url, "model": "judge-1", "template": "quality", "timeout_s": 1.0, **more}
+    return JudgeSpec(name="api", engine=OpenAIEngine(**engine), batch_size=more.pop("batch_size", 256))
+
+
+def items(n):
+    return [Item(f"i{k}", "What is it?", f"It is {k}.") for k in range(n)]
+
+
+def scores(server, n=1, ledger=None, **more):
+    engine = build_engine(judge(server, **more), Context(ledger=ledger))
+    try:
+        return engine.score(items(n))
+    finally:
+        engine.close()
+
+
+def test_probabilities_of_the_first_token_are_used(serve):
+    server = serve(lambda *_: answer("8", first_token("8", _7=0.2, _8=0.6, _9=0.1, The=0.1)))
+    found = scores(server, 3)
+    assert [s.score for s in found] == [pytest.approx((1.4 + 4.8 + 0.9) / 0.9)] * 3
+    assert found[0].valid_mass == pytest.approx(0.9)
+    assert (found[0].tokens_in, found[0].tokens_out) == (100, 1)
+    body, headers = server.requests[0]
+    assert headers["Authorization"] == f"Bearer {KEY}"
+    assert body["temperature"] == 0
+    assert body["top_logprobs"] == 20
+
+
+def test_little_mass_on_legal_answers_is_no_score(serve):
+    found = scores(serve(lambda *_: answer("8", first_token("8", _8=0.3, Well=0.7))))[0]
+    assert (found.score, found.status) == (None, Status.LOW_VALID_MASS)
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        None,
+        [],
+        [{"token": "8"}],
+        [{"token": "8", "top_logprobs": "many"}],
+        [{"token": "8", "top_logprobs": [{"token": "8", "logprob": "x"}]}],
+        [{"token": "8", "top_logprobs": [{"token": "8", "logprob": 3.0}]}],
+        [{"token": "8", "top_logprobs": [{"token": "8", "logprob": 0.0}, {"token": "9", "logprob": 0.0}]}],
+        [{"token": "8", "top_logprobs": [{"token": "8", "logprob": float("nan")}]}],
+        [{"token": "2", "top_logprobs": [{"token": "2", "logprob": -0.1}]}],
+        [{"token": "Total", "top_logprobs": [{"token": "Total", "logprob": -0.1}]}],
+    ],
+    ids=range(10),
+)
+def test_wrong_log_probabilities_leave_the_text(serve, logprobs):
+    found = scores(serve(lambda *_: answer("8", logprobs)))[0]
+    assert (found.score, found.status, found.p_json) == (8.0, Status.OK, None)
+
+
+def test_an_answer_of_several_tokens_is_read_as_text(serve):
+    tokens = [*first_token("1", _1=0.9), {"token": "0", "logprob": 0.0, "top_logprobs": []}]
+    assert scores(serve(lambda *_: answer("10", tokens)))[0].score == 10.0
+
+
+def test_timeouts_end_as_a_status_and_are_tried_again(serve):
+    server = serve(lambda text, attempt: 3.0 if "It is 0" in text or attempt == 1 else answer("7"))
+    found = scores(server, 2, retries=1, timeout_s=0.3)
+    assert [(s.score, s.status) for s in found] == [(None, Status.TIMEOUT), (7.0, Status.OK)]
+
+
+def test_rate_limits_are_waited_for(serve):
+    server = serve(lambda _, attempt: (429, "slow down") if attempt == 1 else answer("7"))
+    assert [s.score for s in scores(server, 3)] == [7.0] * 3
+    first = {}
+    for (body, _), at in zip(server.requests, server.at, strict=True):
+        text = body["messages"][0]["content"]
+        if text in first:
+            assert at - first[text] >= 0.2  # what Retry-After asked
+        first.setdefault(text, at)
+
+
+def test_requests_keep_the_rate_they_are_told(serve):
+    server = serve(lambda *_: answer("7"))
+    scores(server, 5, requests_per_minute=600.0)
+    at = sorted(server.at)
+    assert at[-1] - at[0] >= 0.3
+
+
+@pytest.mark.parametrize(
+    "said", [(500, "oops"), (503, "{}"), (200, '{"choices": [{"mess'), (200, "[]"), (200, "null")], ids=range(5)
+)
+def test_a_server_that_fails_once_is_asked_again(serve, said):
+    server = serve(lambda _, attempt: said if attempt == 1 else answer("7"))
+    assert scores(server)[0].score == 7.0
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("said", [(500, "oops"), (200, '{"choices": [{"mess'), (429, "no")], ids=range(3))
+def test_one_that_always_fails_is_a_status(serve, said):
+    found = scores(serve(lambda *_: said), retries=1)[0]
+    assert (found.score, found.status) == (None, Status.ENGINE_ERROR)
+    assert found.raw
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ({"error": {"message": "maximum context length exceeded"}}, Status.TOO_LONG),
+        ({"error": {"message": "bad request"}}, Status.ENGINE_ERROR),
+        ({"model": "judge-1", "choices": []}, Status.ENGINE_ERROR),
+        (answer(None, refusal="I will not"), Status.REFUSED),
+        (answer(None), Status.PARSE_ERROR),
+        (answer("I'm sorry, I cannot"), Status.REFUSED),
+        (answer("95"), Status.OUT_OF_RANGE),
+        (answer("7", model="another-model"), Status.ENGINE_ERROR),
+    ],
+    ids=range(8),
+)
+def test_everything_else_has_a_status(serve, said, status):
+    found = scores(serve(lambda *_: said), retries=0)[0]
+    assert (found.score, found.status) == (None, status)
+
+
+def test_a_dated_name_of_the_same_model_is_recorded(serve):
+    server = serve(lambda *_: answer("7", model="judge-1-2026-11-20"))
+    engine = build_engine(judge(server))
+    assert engine.score(items(1))[0].score == 7.0
+    assert engine.version == "openai judge-1-2026-11-20"
+    engine.close()
+
+
+def test_a_refused_key_ends_the_judge_and_is_not_repeated(serve):
+    server = serve(lambda *_: (401, f"Incorrect API key provided: {KEY}"))
+    with pytest.raises(JudgeError, match="HTTP 401") as error:
+        scores(server)
+    assert KEY not in str(error.value)
+    found = scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=0)[0]
+    assert KEY not in (found.raw or "")
+
+
+def test_a_missing_key_is_told(serve, monkeypatch):
+    server = serve(lambda *_: answer("7"))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(JudgeError, match="OPENAI_API_KEY is not set"):
+        scores(server)
+    assert scores(server, api_key_env=None)[0].score == 7.0
+
+
+def test_the_spend_limit_holds_and_what_was_paid_is_kept(serve):
+    """A dollar a token in: a hundred dollars a request, a limit of 5,000."""
+    server = serve(lambda *_: answer("7"))
+    money = {"price_in": 1e6, "spend_limit": 5_000.0, "concurrency": 4}
+    kept = []
+    ledger = Ledger()
+    with Pool(PoolConfig()) as pool, pytest.raises(SpendLimitError, match="are spent"):
+        pool.run(judge(server, **money), items(200), lambda batch, _: kept.extend(batch), Context(ledger=ledger))
+    assert 0 < len(kept) == len(server.requests) < 200
+    assert all(s.status is Status.OK for s in kept)
+    assert ledger.spent == 100.0 * len(kept) <= 5_000.0
+    with pytest.raises(SpendLimitError):  # the ledger is the run's, over test sets
+        scores(server, 30, ledger=ledger, **money)
+    assert ledger.spent <= 5_000.0
+
+
+def test_limits_need_prices():
+    with pytest.raises(ValueError, match="needs price_in"):
+        OpenAIEngine(base_url="http://x", model="m", spend_limit=1.0)
+
+
+def test_pairs_are_shown_both_ways(serve):
+    """A judge that always prefers what it sees first has no preference, and all position bias."""
+    server = serve(lambda *_: answer("1"))
+    engine = build_engine(judge(server, template="preference", scoring="text"))
+    found = engine.score([Item("a", "q", "one", "two")])[0]
+    engine.close()
+    assert (found.score, found.order) == (0.0, "both")
+    longer = serve(lambda text, _: answer("6" if "Response B: long" in text else "0"))
+    engine = build_engine(judge(longer, template="preference", scoring="text"))
+    assert [s.score for s in engine.score([Item("a", "q", "one", "long"), Item("b", "q", "long", "x")])] == [3.0, -3.0]
+    assert engine.score([Item("c", "q", "alone")])[0].raw == "template preference needs response_2"
+    engine.close()
+
+
+def test_a_judge_without_a_template_is_told(serve):
+    with pytest.raises(InputError, match="no prompt template"):
+        build_engine(judge(serve(lambda *_: answer("7")), template=None))

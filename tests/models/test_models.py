@@ -1,0 +1,219 @@
+"""Real models on the CPU: vLLM in a Ray actor, driven by `care run`, and transformers beside it. `make test-vllm`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an environment that has it")
+pytest.importorskip("transformers")
+
+from judges import scoring
+from judges.engines.base import build_engine
+from judges.engines.model import ModelJudgeEngine
+from judges.engines.transformers import TransformersBackend
+from judges.items import Item, Status
+from judges.pool import Pool, PoolConfig
+from judges.prompts import find
+from judges.spec import JudgeSpec, LocalModel
+from tests.models.tiny import build
+from tests.orchestration.workspaces import query, write_items
+
+ITEMS = [
+    Item(
+        f"i{k}", f"What is the capital of land {k % 7}?", "It is Paris. " * (k % 5 + 1), f"No, {k}.", "Paris", "meaning"
+    )
+    for k in range(24)
+]
+TEMPLATES = ["asset", "quality", "preference", "correctness"]
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("tiny"), seed=0)
+
+
+@pytest.fixture(scope="session")
+def chat_model(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("chat"), seed=1, chat=True)
+
+
+def spec(folder, kind, template, **more):
+    engine = {"num_gpus": 0, "dtype": "float32", "min_valid_mass": 0.0, "gpu_memory": 0.3, **more}
+    return JudgeSpec(
+        name=f"tiny {kind}",
+        scale=(0, 100),
+        engine=LocalModel(kind=kind, model=str(folder), template=template, **engine),
+        batch_size=8,
+    )
+
+
+@pytest.fixture(scope="session")
+def loaded(model, chat_model):
+    """vLLM with each of the two models, in this process; in an actor it is driven by `care run` below."""
+    from judges.engines.vllm import VllmBackend
+
+    return {folder: VllmBackend(spec(folder, "vllm", "quality").engine) for folder in (model, chat_model)}
+
+
+def by_item(judge, items):
+    """Scores by item id, from the pool."""
+    found = {}
+    with Pool(PoolConfig(mode="inline")) as pool:
+        assert pool.run(judge, items, lambda batch, _: found.update((s.item_id, s) for s in batch)) == len(items)
+    return found
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_trie_scoring_equals_brute_force(model, template):
+    """Every writing of every answer by the probability of its whole sequence, one forward pass a token."""
+    backend = TransformersBackend(LocalModel(kind="transformers", model=str(model), num_gpus=0, dtype="float32"))
+    form = find(template)
+    answers = form.answers((0, 100))
+    tail = form.prefill.rstrip()
+    ballot = scoring.ballot(lambda text: backend.encode(text, special=False), tail, answers)
+    prompt = backend.encode(form.render(ITEMS[0], (0, 100)) + "\n\n" + tail, special=True)
+    known = {}
+    while looks := ballot.next_looks(known):
+        requests = [([*prompt, *prefix], ballot.wanted(prefix)) for prefix in looks]
+        known.update(zip(looks, backend.next_logprobs(requests), strict=True))
+    found = ballot.probabilities(known)
+
+    import torch
+
+    def next_probability(prefix):
+        ids = torch.tensor([[*prompt, *prefix]])
+        with torch.inference_mode():
+            return torch.softmax(backend._model(ids).logits[0, -1].double(), dim=-1)
+
+    cache = {}
+
+    def after(prefix):
+        if prefix not in cache:
+            cache[prefix] = next_probability(prefix)
+        return cache[prefix]
+
+    writings = {s for sequences in ballot.writings.values() for s in sequences}
+    assert all(ballot.writings.values())
+    for answer, sequences in ballot.writings.items():
+        total = 0.0
+        for sequence in sequences:
+            chance = math.prod(float(after(sequence[:d])[t]) for d, t in enumerate(sequence))
+            longer = {s[len(sequence)] for s in writings if len(s) > len(sequence) and s[: len(sequence)] == sequence}
+            if longer:
+                chance *= 1 - sum(float(after(sequence)[t]) for t in longer | set(ballot.digits))
+            total += chance
+        assert found[answer] == pytest.approx(total, rel=1e-3, abs=1e-9), answer
+    assert 0 < sum(found.values()) <= 1
+
+
+def test_tokens_of_several_digits_are_written_as_the_tokenizer_writes_them(model):
+    backend = TransformersBackend(LocalModel(kind="transformers", model=str(model), num_gpus=0))
+    ballot = scoring.ballot(lambda t: backend.encode(t, special=False), "Total rating:", map(str, range(101)))
+    assert len(ballot.writings["7"]) == 2  # with and without the space
+    assert max(map(len, ballot.writings["100"])) >= 3
+    assert len(ballot.digits) == 10
+
+
+@pytest.mark.parametrize("chat", [False, True], ids=["raw", "chat"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_vllm_and_transformers_agree(model, chat_model, loaded, template, chat):
+    folder = chat_model if chat else model
+    ours = by_item(spec(folder, "transformers", template), ITEMS)
+    theirs = ModelJudgeEngine(spec(folder, "vllm", template), find(template), loaded[folder]).score(ITEMS)
+    answers = find(template).answers((0, 100))
+    span = max(answers.values()) - min(answers.values())
+    for a in theirs:
+        b = ours[a.item_id]
+        assert (a.status, b.status) == (Status.OK, Status.OK)
+        assert a.score == pytest.approx(b.score, abs=1e-4 * span)
+        assert math.log(a.valid_mass) == pytest.approx(math.log(b.valid_mass), abs=1e-4)
+        assert a.tokens_in == b.tokens_in
+
+
+def test_log_probabilities_agree_within_1e4(model, loaded):
+    ours, theirs = TransformersBackend(spec(model, "transformers", "quality").engine), loaded[model]
+    assert theirs.version.startswith("vllm ")
+    requests = [
+        (ours.encode("Rate this: " + "word " * n, special=True), tuple(range(first, first + 300)))
+        for n, first in itertools.product((1, 50, 400), (0, 500))
+    ]
+    worst = 0.0
+    for a, b in zip(ours.next_logprobs(requests), theirs.next_logprobs(requests), strict=True):
+        assert set(a) == set(b)
+        worst = max(worst, *(abs(a[t] - b[t]) for t in a))
+    print(f"\nlargest difference in log probability: {worst:.1e}")
+    assert worst < 1e-4
+    prompts = [tokens for tokens, _ in requests]
+    said = [[text.strip() for text, _ in backend.generate(prompts, 8)] for backend in (ours, theirs)]
+    assert said[0] == said[1]
+
+
+def test_a_prompt_that_is_too_long_is_told_and_not_cut(model):
+    long = Item("long", "q", "word " * 5_000)
+    found = by_item(spec(model, "transformers", "quality"), [long, ITEMS[0]])
+    assert (found["long"].score, found["long"].status) == (None, Status.TOO_LONG)
+    assert "tokens" in found["long"].raw
+    assert found["i0"].status is Status.OK
+
+
+def test_what_has_too_little_mass_or_no_number_is_missing(model):
+    found = by_item(spec(model, "transformers", "quality", min_valid_mass=0.9999), ITEMS[:2])
+    assert {s.status for s in found.values()} == {Status.LOW_VALID_MASS}
+    found = by_item(spec(model, "transformers", "quality", profile="paper-raw"), ITEMS[:4])
+    assert all((s.score is None) == (s.status is not Status.OK) for s in found.values())
+    assert all(s.raw is not None and s.p_json is None for s in found.values())
+
+
+def test_what_is_batched_together_does_not_matter(model):
+    judge = spec(model, "transformers", "quality")
+    whole = by_item(judge, ITEMS)
+    engine = build_engine(judge)
+    for item in ITEMS[::5]:
+        assert engine.score([item])[0].score == pytest.approx(whole[item.item_id].score, abs=1e-4)
+
+
+def test_care_run_drives_it(tmp_path, model, chat_model):
+    for name in ("judges", "testsets"):
+        (tmp_path / name).mkdir()
+    write_items(tmp_path, 60)
+    (tmp_path / "care.yaml").write_text("panel: {admit: all}\nfit: {resamples: 0, aggregators: [avg, uws]}\n")
+    (tmp_path / "testsets" / "one.yaml").write_text(
+        "source:\n  kind: files\n  items: one.csv\n  columns: {prompt: question, response: answer, gold: label}\n"
+        "scale: [0, 10]\nprompt: answer_rating\n"
+    )
+    for name, kind, folder in (
+        ("big", "vllm", model),
+        ("chatty", "vllm", chat_model),
+        ("plain", "transformers", model),
+    ):
+        (tmp_path / "judges" / f"{name}.yaml").write_text(
+            f"family: tiny\nengine:\n  kind: {kind}\n  model: {folder}\n  num_gpus: 0\n  dtype: float32\n"
+            "  min_valid_mass: 0\n  gpu_memory: 0.3\n"
+        )
+    for name in ("length", "readability"):
+        (tmp_path / "judges" / f"{name}.yaml").write_text(f"engine: {{kind: program, program: {name}}}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = dict(query(tmp_path, "SELECT judge, count(value) FROM scores JOIN judges USING (judge_ix) GROUP BY judge"))
+    assert counts.pop("readability") > 50  # it abstains below three words
+    assert counts == {"big": 60, "chatty": 60, "plain": 60, "length": 60}
+    twins = query(
+        tmp_path,
+        "SELECT max(abs(a.value - b.value)) FROM scores a JOIN scores b USING (item_ix) "
+        "JOIN judges ja ON ja.judge_ix = a.judge_ix JOIN judges jb ON jb.judge_ix = b.judge_ix "
+        "WHERE ja.judge = 'big' AND jb.judge = 'plain'",
+    )
+    assert twins[0][0] < 1e-3

@@ -1,0 +1,118 @@
+"""Test sets from the Hugging Face hub, at a pinned revision.
+
+Belongs here: rows to items, gold and a sample. Does not: which data sets there are (``warehouse.catalog``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from care_ops.errors import InputError
+from warehouse.items import ItemRecord
+from warehouse.testsets import HuggingFaceSource, resolve
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_TEXTS = ("prompt", "response", "response_2", "reference", "aspect", "split_unit")
+
+
+def read_items(source: HuggingFaceSource, base: Path) -> list[ItemRecord]:
+    """Items of a data set.
+
+    Raises
+    ------
+    InputError
+        ``datasets`` is not installed, the data set cannot be had, a repository has no revision, a column is not there,
+        or gold is no number; the message names the column and what there is.
+    """
+    name = f"data set {source.dataset!r}"
+    rows = _load(source, base, name)
+    chosen = [(k, row) for k, row in enumerate(rows) if all(_at(row, p, name) == v for p, v in source.where.items())]
+    if not chosen:
+        raise InputError(f"{name}: no row is left by where: {source.where}; correct it")
+    if source.sample is not None and source.sample < len(chosen):
+        draw = np.random.default_rng(source.seed).permutation(len(chosen))[: source.sample]
+        chosen = [chosen[k] for k in sorted(draw)]
+    records = [_record(source, number, row, name) for number, row in chosen]
+    if len({record.item_id for record in records}) != len(records):
+        raise InputError(f"{name}: two rows share a {source.columns.item_id!r}; leave item_id out to use row numbers")
+    return records
+
+
+def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
+    try:
+        datasets: Any = importlib.import_module("datasets")
+    except ImportError as error:
+        raise InputError(f"{name}: install 'care-eval[huggingface]' to read it ({error})") from error
+    folder = resolve(source.dataset, base)
+    if not folder.is_dir() and source.revision is None:
+        raise InputError(
+            f"{name}: a repository needs revision: its commit, 40 hexadecimal digits, so that the items stay the same"
+        )
+    where = str(folder) if folder.is_dir() else source.dataset
+    try:
+        return datasets.load_dataset(where, source.config, split=source.split, revision=source.revision)
+    except (OSError, ValueError, RuntimeError) as error:  # ConnectionError and DatasetNotFoundError are OSErrors
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{name}, split {source.split!r}: cannot be loaded ({first})") from error
+
+
+def _record(source: HuggingFaceSource, number: int, row: Mapping[str, Any], name: str) -> ItemRecord:
+    named = source.columns.model_dump()
+    texts = {k: _text(_at(row, named[k], name)) for k in _TEXTS if named.get(k) is not None}
+    plain = "item_id" in source.columns.model_fields_set
+    item_id = str(_at(row, source.columns.item_id, name)) if plain else f"{source.split}-{number}"
+    gold = _gold(source, row, name)
+    if source.pair is not None:
+        better, worse = (_text(_at(row, p, name)) for p in (source.pair.better, source.pair.worse))
+        coin = hashlib.sha256(f"{source.seed}\x1f{better}\x1f{worse}".encode("utf-8", "surrogatepass")).digest()[0] % 2
+        texts |= {"response": worse, "response_2": better} if coin else {"response": better, "response_2": worse}
+        gold = float(coin)
+    return replace(ItemRecord(item_id, gold=gold), **texts)
+
+
+def _gold(source: HuggingFaceSource, row: Mapping[str, Any], name: str) -> float | None:
+    rule = source.gold
+    if rule is None:
+        column = source.columns.gold
+        return None if column is None else _number(_at(row, column, name), {}, column, name)
+    found = [_number(_at(row, path, name), rule.values, path, name) for path in rule.mean_of]
+    known = [value for value in found if value is not None]
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    return mean if rule.above is None else float(mean > rule.above)
+
+
+def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> float | None:
+    if value is None:
+        return None
+    if str(value) in values:
+        return values[str(value)]
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: gold {path!r} holds {value!r}, no number; add gold.values for words") from error
+
+
+def _at(row: Any, path: str, name: str) -> Any:
+    """What lies at a path such as ``a.b[1].c``."""
+    here = row
+    for key, place in _STEP.findall(path):
+        try:
+            here = here[int(place)] if place else here[key]
+        except (KeyError, IndexError, TypeError) as error:
+            there = ", ".join(row) if isinstance(row, Mapping) else "nothing"
+            raise InputError(f"{name}: no {path!r} in a row; its columns are {there}") from error
+    return here
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
