@@ -223,6 +223,13 @@ class TestsetSpec(BaseModel):
             raise ValueError("calibration.scale is uniform, but no scale is declared; add scale: [low, high]")
         return self
 
+    def unverified(self) -> str | None:
+        """What nobody has checked about the source, if anything."""
+        if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
+            how = self.source.checked or "not compared with the data"
+            return f"column names of {self.source.dataset}: {how}; set source.verified: true once you have looked"
+        return None
+
     def fingerprint(self, base: Path) -> str:
         """Hash of what the items are made of: the source and the bytes of its item file.
 

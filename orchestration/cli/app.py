@@ -6,11 +6,12 @@ import warnings
 
 import typer
 
+from orchestration.cli.doctor import doctor
 from orchestration.cli.fit import fit
 from orchestration.cli.judges import judges
 from orchestration.cli.run import run
 from orchestration.cli.select import select
-from orchestration.cli.setup import doctor, init
+from orchestration.cli.setup import init
 from orchestration.cli.show import report, status, systems, ui
 from orchestration.cli.testsets import testsets
 

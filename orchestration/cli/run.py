@@ -100,9 +100,11 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def warnings_of(workspace: Workspace, testset: str) -> list[str]:
-    """What the test set's page warns of; nothing where there is no page yet."""
+    """What nobody has checked about the test set, and what its page warns of once there is one."""
+    unverified = workspace.testset(testset).unverified()
     folder = workspace.fit_folder(testset)
-    return folder.read_json("warnings")["warnings"] if (folder.path / "warnings.json").exists() else []
+    page = folder.read_json("warnings")["warnings"] if (folder.path / "warnings.json").exists() else []
+    return [unverified, *page] if unverified else page
 
 
 def _must_be_known(workspace: Workspace, testset: str | None, judge: str | None) -> None:

@@ -1,0 +1,149 @@
+"""``care judges``, ``care testsets`` and what ``care doctor`` says of judges."""
+
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from judges import panels
+from orchestration.cli.app import app
+from orchestration.workspace import load_workspace
+from tests.orchestration.workspaces import make
+from warehouse import catalog
+
+
+def care(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make(tmp_path / "w", judges=("length",))
+
+
+def test_list(folder):
+    rows = json.loads(care("judges", "list", "--workspace", folder, "--json"))
+    assert [(r["judge"], r["engine"], r["runs"], r["test sets"]) for r in rows] == [
+        ("length", "program", "length", "one")
+    ]
+    listed = {r["panel"]: r for r in json.loads(care("judges", "list", "--panels", "--json"))}
+    assert listed["scoring"]["models"] in (10, 11)
+    assert listed["classification"]["models"] in (19, 20)
+
+
+def test_a_new_judge_is_a_file_that_loads(folder):
+    care("judges", "new", "readable", "--program", "readability", "--family", "style", "--workspace", folder)
+    care("judges", "new", "qwen", "--model", "Qwen/Qwen3-4B", "--revision", "a" * 40, "--workspace", folder)
+    url = "http://127.0.0.1:1/v1"
+    care("judges", "new", "api", "--model", "m", "--engine", "openai", "--base-url", url, "--workspace", folder)
+    judges = load_workspace(folder).judges
+    assert (judges["readable"].family, judges["qwen"].engine.kind, judges["api"].engine.base_url) == (
+        "style",
+        "vllm",
+        url,
+    )
+    before = (folder / "judges" / "qwen.yaml").read_text()
+    assert "left as they are: qwen" in care("judges", "new", "qwen", "--model", "other", "--workspace", folder)
+    assert (folder / "judges" / "qwen.yaml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "give a name"),
+        (["x"], "one of --model"),
+        (["x", "--program", "length", "--model", "m"], "one of --model"),
+        (["x", "--model", "m", "--revision", "main"], "revision"),
+        (["x", "--model", "m", "--engine", "magic"], "engine"),
+        (["--panel", "none"], "no panel 'none'"),
+    ],
+)
+def test_what_cannot_be_written_is_told(folder, arguments, words):
+    assert words in care("judges", "new", *arguments, "--workspace", folder, code=2)
+    assert sorted(p.name for p in (folder / "judges").iterdir()) == ["length.yaml"]
+
+
+@pytest.mark.parametrize("panel", panels.names())
+def test_every_panel_loads(folder, panel):
+    (folder / "testsets" / "one.yaml").write_text((folder / "testsets" / "one.yaml").read_text() + "prompt: quality\n")
+    care("judges", "new", "--panel", panel, "--workspace", folder)
+    loaded = load_workspace(folder)
+    entry = panels.find(panel)
+    assert {m.name for m in entry.models} <= set(loaded.judges)
+    assert all(m.instead in {o.name for o in entry.models if not o.gated} for m in entry.models if m.gated)
+    for judge in loaded.judges:
+        loaded.judge_key(judge, "one")
+
+
+def test_probes_of_a_program(folder):
+    said = json.loads(care("judges", "test", "length", "--workspace", folder, "--json"))[0]
+    assert said["retest"] == 0
+    assert said["length_gain"] > 0  # the dummy pays for padding
+    assert {p["probe"] for p in said["probes"]} >= {"good", "bad", "empty", "swapped", "trigger"}
+    assert "good" in care("judges", "test", "length", "--workspace", folder)
+
+
+def test_probes_of_a_judge_that_answers_nothing(folder):
+    (folder / "judges" / "file.yaml").write_text("engine: {kind: program, file: judge.py, unsafe: true}\n")
+    (folder / "judge.py").write_text("def program_judge(query, response):\n    raise ValueError('broken')\n")
+    assert "of no use" in care("judges", "test", "file", "--workspace", folder, code=1)
+
+
+def test_position_bias_of_a_judge_that_likes_what_it_sees_first(folder, monkeypatch):
+    from tests.judges.test_openai import Server, answer, first_token
+
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    server = Server(lambda *_: answer("0", first_token("0", _0=0.9, _6=0.1)))
+    engine = {"kind": "openai", "base_url": server.url, "model": "judge-1", "template": "preference"}
+    (folder / "judges" / "first.yaml").write_text(yaml.safe_dump({"engine": engine}))
+    said = json.loads(care("judges", "test", "first", "--workspace", folder, "--json"))[0]
+    server.shutdown()
+    server.server_close()
+    assert said["position_bias"] == pytest.approx(-2.4)
+    assert said["spread"] == 0
+    assert said["valid_mass"] == pytest.approx(1.0)
+
+
+def test_the_catalog_is_listed_and_added(folder):
+    rows = json.loads(care("testsets", "list", "--json"))
+    assert {r["test set"] for r in rows} == set(catalog.names())
+    assert len(rows) >= 14
+    care("testsets", "add", "asset", "--revision", "b" * 40, "--workspace", folder)
+    spec = load_workspace(folder).testset("asset")
+    assert (spec.source.revision, spec.prompt) == ("b" * 40, "asset")
+    assert "already" in care("testsets", "add", "asset", "--workspace", folder, code=2)
+    assert "no test set 'nope'" in care("testsets", "add", "nope", "--workspace", folder, code=2)
+
+
+def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    monkeypatch.delenv("NOT_SET", raising=False)
+    (folder / "testsets" / "one.yaml").write_text((folder / "testsets" / "one.yaml").read_text() + "prompt: quality\n")
+    (tmp_path / "model").mkdir()
+    engines = {
+        "away": {"kind": "vllm", "model": "a/b", "revision": "c" * 40},
+        "half": {"kind": "transformers", "model": str(tmp_path / "model"), "num_gpus": 0},
+        "keyless": {"kind": "openai", "base_url": "http://127.0.0.1:1", "model": "m", "api_key_env": "NOT_SET"},
+        "nowhere": {"kind": "openai", "base_url": "http://127.0.0.1:1", "model": "m", "api_key_env": None},
+        "file": {"kind": "program", "file": "judge.py", "unsafe": True},
+    }
+    (folder / "judge.py").write_text("def program_judge(query, response): return 1\n")
+    for name, engine in engines.items():
+        (folder / "judges" / f"{name}.yaml").write_text(yaml.safe_dump({"engine": engine}))
+    rows = json.loads(care("doctor", "--workspace", folder, "--json", code=1))
+    said = {(r["check"], r["what"]): r["state"] for r in rows if r["check"].startswith("judge ")}
+    fails = " | ".join(f"{check}: {what}" for (check, what), state in said.items() if state == "fails")
+    for words in (
+        "away: a/b is not in the local cache",
+        "half: ",
+        "NOT_SET is not set",
+        "nowhere: http://127.0.0.1:1 cannot",
+    ):
+        assert words in fails
+    assert ("judge file", "runs without a sandbox, with all your rights") in said
+    assert any("no license is declared" in what for _, what in said)
