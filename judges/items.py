@@ -46,7 +46,7 @@ class Item:
     @cached_property
     def key(self) -> str:
         """Content key (law 5): id and texts."""
-        return _hash_of(self.item_id, *self.texts)
+        return _hash_of(self.item_id, self.text_key)
 
     @cached_property
     def text_key(self) -> str:
@@ -99,6 +99,8 @@ class Score:
 
     def of(self, item: Item) -> Score:
         """The same score for another item of the same texts."""
+        if item.item_id == self.item_id:
+            return self
         return replace(self, item_id=item.item_id, item_key=item.key)
 
     def as_row(self) -> dict[str, Any]:
@@ -123,8 +125,7 @@ def _hash_of(*texts: str | None) -> str:
     digest = hashlib.sha256()
     for text in texts:
         encoded = b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big"))
-        digest.update(encoded)
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()[:32]
 
 

@@ -1,7 +1,7 @@
 """Runs one judge over its pending items, inline or on Ray actors, and hands each batch to a sink.
 
-Items of equal texts are one question, asked once. Questions go in the order of their texts, so that a model finds what
-it has read already in its cache.
+Items of equal texts are one question, asked once. Models get questions in the order of their texts, so that they find
+what they have read already in their cache.
 
 Belongs here: batching, actors, what is in flight. Does not: which items are pending, or where a batch is
 kept; both are the caller's.
@@ -20,7 +20,7 @@ from typing import Any
 from care_ops.errors import JudgeError
 from judges.engines.base import Context, Engine, SpendLimitError, build_engine
 from judges.items import Item, Score
-from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, RecordedEngine
+from judges.spec import JudgeSpec, LanguageModel, LocalModel, OpenAIEngine, RecordedEngine
 
 Sink = Callable[[Sequence[Score], str], None]
 """Given the scores of a batch and the version of the engine that made them."""
@@ -150,8 +150,7 @@ class Pool:
         """
         if not items:
             return 0
-        recorded = isinstance(spec.engine, RecordedEngine)
-        groups = [[item] for item in items] if recorded else _questions(items)
+        groups = _questions(items, spec)
         batches = [groups[k : k + spec.batch_size] for k in range(0, len(groups), spec.batch_size)]
         asked = [[group[0] for group in batch] for batch in batches]
         answers = self._on_ray if self._uses_ray(spec) else _inline
@@ -252,12 +251,17 @@ class Pool:
             self._started_ray = True
 
 
-def _questions(items: Sequence[Item]) -> list[list[Item]]:
-    """Items of equal texts together, in the order of their texts."""
+def _questions(items: Sequence[Item], spec: JudgeSpec) -> list[list[Item]]:
+    """Items of equal texts together; recordings are of items, not of texts."""
+    if isinstance(spec.engine, RecordedEngine):
+        return [[item] for item in items]
     groups: dict[str, list[Item]] = {}
     for item in items:
         groups.setdefault(item.text_key, []).append(item)
-    return sorted(groups.values(), key=lambda group: (*(text or "" for text in group[0].texts), group[0].item_id))
+    found = list(groups.values())
+    if isinstance(spec.engine, LanguageModel):
+        found.sort(key=lambda group: (*(text or "" for text in group[0].texts), group[0].item_id))
+    return found
 
 
 def _inline(

@@ -193,7 +193,8 @@ def _bwrap() -> list[str]:
 
 
 def _unshare() -> list[str]:
-    steps = ["set -e", "R=$(mktemp -d)", 'mount -t tmpfs -o size=1m,mode=755 tmpfs "$R"', 'mkdir "$R/tmp"']
+    # In a mount space of its own any folder will do to build the new root on, and nothing is left behind.
+    steps = ["set -e", "R=/sys", 'mount -t tmpfs -o size=1m,mode=755 tmpfs "$R"', 'mkdir "$R/tmp"']
     steps.append(f'mount -t tmpfs -o size={_DISK_MB}m,mode=1777 tmpfs "$R/tmp"')
     for path in _shown():
         if _system_link(path):
