@@ -62,12 +62,21 @@ class Findings:
     retest: float | None
 
 
-def findings(first: Mapping[str, Score], second: Mapping[str, Score], *, pairwise: bool) -> Findings:
-    """From two runs over the probes, by probe name."""
+def findings(
+    first: Mapping[str, Score], second: Mapping[str, Score], pair_answers: Mapping[str, float] | None = None
+) -> Findings:
+    """From two runs over the probes, by probe name.
+
+    Parameters
+    ----------
+    first, second : mapping probe name -> Score
+    pair_answers : mapping answer -> float, optional
+        Of a judge of pairs: its template's answers.
+    """
 
     def less(a: str, b: str) -> float | None:
         x, y = first[a].score, first[b].score
-        sign = -1.0 if pairwise else 1.0
+        sign = 1.0 if pair_answers is None else -1.0
         return None if x is None or y is None else sign * (x - y)
 
     masses = [score.valid_mass for score in first.values() if score.valid_mass is not None]
@@ -78,18 +87,15 @@ def findings(first: Mapping[str, Score], second: Mapping[str, Score], *, pairwis
         less("trigger", "bad"),
         less("long and bad", "bad"),
         min(masses) if masses else None,
-        _position_bias(first["swapped"]) if pairwise else None,
+        _position_bias(first["swapped"], pair_answers) if pair_answers is not None else None,
         max(changes) if changes else None,
     )
 
 
-def _position_bias(score: Score) -> float | None:
-    """(s_AB + s_BA) / 2 by the answers' probabilities; answers are numbers, their middle is no preference."""
-    if score.p_json is None:
-        return None
-    orders = json.loads(score.p_json)
+def _position_bias(score: Score, answers: Mapping[str, float]) -> float | None:
+    """(s_AB + s_BA) / 2, from the answers' probabilities."""
+    orders = json.loads(score.p_json) if score.p_json else {}
     if set(orders) != {"ab", "ba"}:
         return None
-    means = [sum(float(a) * p for a, p in order.items()) / (sum(order.values()) or 1.0) for order in orders.values()]
-    answers = [float(a) for order in orders.values() for a in order]
-    return sum(means) / 2 - (min(answers) + max(answers)) / 2 if answers else None
+    means = [sum(answers[a] * p for a, p in order.items()) / (sum(order.values()) or 1.0) for order in orders.values()]
+    return sum(means) / 2

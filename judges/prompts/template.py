@@ -104,7 +104,7 @@ class Template(BaseModel):
         """The prompt, without the prefill."""
         numbers = [v for v in self.values or () if not isinstance(v, str)]
         low, high = (min(numbers), max(numbers)) if numbers else scale or (None, None)
-        context: dict[str, Any] = {name: getattr(item, name) or "" for name in _FIELDS}
+        context: dict[str, Any] = {name: _clean(getattr(item, name)) for name in _FIELDS}
         context |= {"low": _whole(low), "high": _whole(high)}
         return (_compiled(self.instructions).render(context) + "\n\n" + _compiled(self.item).render(context)).strip()
 
@@ -144,6 +144,11 @@ def _compiled(text: str) -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False).from_string(text)
+
+
+def _clean(text: str | None) -> str:
+    """What can be sent: half characters, which no tokenizer and no endpoint takes, replaced."""
+    return (text or "").encode("utf-8", "replace").decode("utf-8")
 
 
 def _whole(value: float | None) -> float | int | None:

@@ -20,7 +20,7 @@ from orchestration.cli.output import show, speaking_errors
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from judges.spec import JudgeSpec, LocalModel, OpenAIEngine
+    from judges.spec import LocalModel, OpenAIEngine
 
 _NEEDED = ("dagster", "dask", "ray", "numpy", "scipy", "cvxpy", "tensorly", "duckdb", "pyarrow")
 _LOW_DISK_GB = 5.0
@@ -63,11 +63,6 @@ def _workspace(folder: Path) -> list[dict[str, str]]:
 
     try:
         loaded = load_workspace(folder)
-        for testset in loaded.testsets:
-            loaded.read_source(testset)
-        for judge in loaded.judges:
-            for testset in loaded.testsets_of(judge):
-                loaded.judge_key(judge, testset)
     except CareError as error:
         return [_row("workspace", "fails", str(error))]
     rows = [_row("workspace", "ok", f"{len(loaded.testsets)} test sets, {len(loaded.judges)} judges")]
@@ -83,20 +78,35 @@ def _workspace(folder: Path) -> list[dict[str, str]]:
     )
     rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name)]
-    return rows + [row for name in sorted(loaded.judges) for row in _judge(loaded.judge(name))]
+    return rows + [row for name in sorted(loaded.judges) for row in _judge(loaded, name)]
 
 
 def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
+    """What is wrong with a test set; nothing to say of one that can be read and is verified."""
+    from care_ops.errors import CareError
+
+    rows: list[dict[str, str]] = []
+    try:
+        loaded.read_source(name)
+    except CareError as error:
+        rows.append(_row(f"test set {name}", "fails", str(error)))
     warning = loaded.testset(name).unverified()
-    return [_row(f"test set {name}", "warns", warning)] if warning else []
+    return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
 
 
-def _judge(spec: JudgeSpec) -> list[dict[str, str]]:
-    """What may keep a judge from running; nothing to say of programs and recorded scores."""
+def _judge(loaded: Workspace, name: str) -> list[dict[str, str]]:
+    """What may keep a judge from running; nothing to say of built-in programs and recorded scores that are there."""
+    from care_ops.errors import CareError
     from judges.sandbox import available
     from judges.spec import LanguageModel, LocalModel, OpenAIEngine, ProgramEngine
 
+    spec = loaded.judge(name)
     engine, rows = spec.engine, list[tuple[str, str]]()
+    try:
+        for testset in loaded.testsets_of(name):
+            loaded.judge_key(name, testset)
+    except CareError as error:
+        rows.append(("fails", str(error)))
     if isinstance(engine, ProgramEngine) and engine.file is not None:
         kind = available()
         if engine.unsafe:
@@ -111,7 +121,7 @@ def _judge(spec: JudgeSpec) -> list[dict[str, str]]:
         rows.append(_endpoint(engine))
     if isinstance(engine, LocalModel):
         rows += [_engine_installed(engine), _model_there(engine), _memory(engine)]
-    return [_row(f"judge {spec.name}", state, what) for state, what in rows]
+    return [_row(f"judge {name}", state, what) for state, what in rows]
 
 
 def _endpoint(engine: OpenAIEngine) -> tuple[str, str]:

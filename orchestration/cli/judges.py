@@ -135,7 +135,8 @@ def try_judge(
         raise InputError(f"judge {name!r} scores no test set; give --testset")
     spec = loaded.effective_spec(name, loaded.testset(testset or mine[0]).name)
     context = Context(loaded.root, ledger=Ledger())
-    pairwise = isinstance(spec.engine, LanguageModel) and context.template(spec).pairwise
+    template = context.template(spec) if isinstance(spec.engine, LanguageModel) else None
+    pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None
     runs: list[dict[str, Score]] = []
     with Pool(loaded.pool) as pool:
         for _ in range(2):
@@ -147,7 +148,7 @@ def try_judge(
                 context,
             )
             runs.append(found)
-    said = findings(runs[0], runs[1], pairwise=pairwise)
+    said = findings(runs[0], runs[1], pair_answers)
     rows = [
         {
             "probe": probe,

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from care_ops.errors import CareError, InputError
@@ -52,7 +53,7 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
         numeric = all(isinstance(row[name], (int, float)) or row[name] is None for row in rows)
         table.add_column(name, justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(cell(value) for value in row.values()))
+        table.add_row(*(escape(cell(value)) for value in row.values()))
     console.print(table)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from care_ops.errors import JudgeError
-from judges.items import Status
+from judges.items import Item, Status
 from judges.parsing import parse_answer
 from judges.prompts import Template, find, names
 
@@ -139,6 +139,12 @@ def test_every_template_is_valid_and_says_what_is_legal():
     assert find("correctness").answers(None) == VERDICT
     with pytest.raises(JudgeError, match="whole numbers"):
         find("answer_rating").answers((0, 0.5))
+
+
+def test_any_text_can_be_asked():
+    prompt = find("quality").render(Item("a", "half \ud800 a character", "{{ 7 * 7 }} {% raw %} \x00 🎉"), None)
+    assert prompt.encode("utf-8")
+    assert "{{ 7 * 7 }}" in prompt  # an item's text is text, not a template
 
 
 def test_a_templates_name_does_not_change_its_revision():

@@ -1,0 +1,127 @@
+"""What the pool does about equal questions, engines that die, and machines without a GPU."""
+
+import subprocess
+import sys
+
+import pytest
+
+from assets.inference import score_pending
+from care_ops.errors import JudgeError
+from judges.items import Item, Score, Status
+from judges.pool import Pool, PoolConfig, Progress
+from judges.programs import registry
+from judges.programs.registry import program_judge
+from judges.spec import JudgeSpec, LocalModel, ProgramEngine
+from orchestration.workspace import load_workspace
+from tests.orchestration.workspaces import make, ran, run, score_rows
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """A program that remembers which items it was shown."""
+    registry.names()  # the built-in ones register once in a process
+    monkeypatch.setattr(registry, "_PROGRAMS", dict(registry._PROGRAMS))
+    seen: list[str] = []
+
+    @program_judge("test_remembers", family="test", criterion="none")
+    def test_remembers(item: Item) -> float | None:
+        """Remember."""
+        seen.append(item.item_id)
+        return float(len(item.response or "") % 10)
+
+    return seen
+
+
+def test_equal_texts_are_one_question(asked):
+    items = [Item(f"i{k}", "q", f"answer {k % 4}", aspect="meaning" if k % 2 else None) for k in range(40)]
+    scores: list[Score] = []
+    told: list[Progress] = []
+    judge = JudgeSpec(name="j", engine=ProgramEngine(program="test_remembers"), batch_size=3)
+    with Pool(PoolConfig()) as pool:
+        done = pool.run(judge, items, lambda batch, _: scores.extend(batch), progress=told.append)
+    assert done == 40
+    assert len(asked) == 4
+    assert sorted(s.item_id for s in scores) == sorted(i.item_id for i in items)
+    assert {s.item_key for s in scores} == {i.key for i in items}
+    assert (told[-1].done, told[-1].total, told[-1].questions) == (40, 40, 4)
+    assert "40 of 40 items (4 questions)" in str(told[-1])
+
+
+def test_an_aspect_makes_another_question():
+    one, other = Item("a", "q", "r", aspect="meaning"), Item("b", "q", "r", aspect="fluency")
+    assert one.text_key != other.text_key
+    assert one.text_key == Item("c", "q", "r", aspect="meaning").text_key
+
+
+@pytest.mark.slow
+def test_a_gpu_that_is_not_there_is_told_at_once(monkeypatch, tmp_path):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    engine = LocalModel(kind="vllm", model=str(tmp_path), template="quality", num_gpus=64)
+    with Pool(PoolConfig()) as pool, pytest.raises(JudgeError, match="asks for 64 GPU"):
+        pool.run(JudgeSpec(name="big", engine=engine), [Item("a", "q", "r")], lambda *_: None)
+
+
+def test_a_repository_without_a_commit_is_refused():
+    engine = LocalModel(kind="vllm", model="somebody/model", template="quality", num_gpus=0)
+    with Pool(PoolConfig(mode="inline")) as pool, pytest.raises(JudgeError, match="needs revision"):
+        pool.run(JudgeSpec(name="j", engine=engine), [Item("a", "q", "r")], lambda *_: None)
+
+
+def test_a_dead_engine_ends_its_process():
+    """Else Ray would send it one batch after another, all in vain."""
+    code = (
+        "from judges.pool import _Worker\n"
+        "class EngineDeadError(Exception): pass\n"
+        "class Engine:\n"
+        "    version = 'x'\n"
+        "    def score(self, items): raise EngineDeadError('dead')\n"
+        "worker = _Worker.__new__(_Worker)\n"
+        "worker._engine = Engine()\n"
+        "worker.score([])\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 13
+
+
+def test_judges_side_by_side_give_what_one_after_the_other_gives(tmp_path):
+    rows = {}
+    for name, care in (("one", ""), ("many", "judging: {side_by_side: 3}\n")):
+        outcome = run(make(tmp_path / name, care="fit: {resamples: 0}\n" + care))
+        assert not outcome.failures
+        assert len(ran(outcome, "judge_inference")) == 5
+        rows[name] = sorted(row[1:] for row in score_rows(tmp_path / name))
+    assert rows["one"] == rows["many"]
+
+
+def test_what_an_endpoint_failed_to_answer_is_asked_again(tmp_path, monkeypatch):
+    from tests.judges.test_openai import Server, answer
+
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    broken = {"yes": True}
+    server = Server(lambda text, _: (500, "no") if broken["yes"] and "Rome" in text else answer("7"))
+    folder = make(tmp_path / "w")
+    (folder / "judges" / "api.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, retries: 0}}\n"
+    )
+    try:
+        assert not run(folder).failures
+        workspace = load_workspace(folder)
+        items = {i.item_id: i for i in map(judge_item_of, workspace.parts.read_items("one"))}
+        failed = {i for i, item in items.items() if "Rome" in (item.response or "")}
+        assert 0 < len(failed) < len(items)
+        table = workspace.parts.read_scores("api", "one", ("item_id", "status")).to_pylist()
+        assert {r["item_id"] for r in table if r["status"] == Status.ENGINE_ERROR} == failed
+        broken["yes"] = False
+        before = len(server.requests)
+        with Pool(workspace.pool) as pool:
+            counts = score_pending(workspace, "api", lambda _: list(items.values()), pool)
+        assert counts[0].scored == len(failed)
+        assert 0 < len(server.requests) - before <= len(failed)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def judge_item_of(record):
+    from assets.workspace import judge_item
+
+    return judge_item(record)
