@@ -70,7 +70,7 @@ class TransformersBackend:
                     pad_token_id=self._tokenizer.eos_token_id or 0,
                 )
             fresh = full[0, len(prompt) :]
-            out.append((self._tokenizer.decode(fresh, skip_special_tokens=True), len(fresh)))
+            out.append((text_of(self._tokenizer, fresh.tolist()), len(fresh)))
         return out
 
     def _last_logits(self, prompts: Sequence[list[int]]) -> Any:
@@ -91,6 +91,11 @@ class TransformersBackend:
                 logits_to_keep=1,
             )
         return found.logits[:, -1]
+
+
+def text_of(tokenizer: Any, tokens: Sequence[int]) -> str:
+    """What a model said, without special tokens and without a last character that was cut in the middle."""
+    return str(tokenizer.decode(list(tokens), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}")
 
 
 def chat_form(tokenizer: Any, text: str) -> str | None:

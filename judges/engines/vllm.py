@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from care_ops.errors import JudgeError
-from judges.engines.transformers import chat_form
+from judges.engines.transformers import chat_form, text_of
 from judges.spec import LocalModel
 
 _TOKENS_AT_ONCE = 128
@@ -75,6 +75,7 @@ class VllmBackend:
         return out
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
-        parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0)
+        parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)
         outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
-        return [(output.outputs[0].text, len(output.outputs[0].token_ids)) for output in outputs]
+        said = [output.outputs[0].token_ids for output in outputs]
+        return [(text_of(self._tokenizer, tokens), len(tokens)) for tokens in said]
