@@ -36,7 +36,7 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     import numpy as np
 
     from care_ops.metrics import evaluate
-    from warehouse.database import store_evaluation
+    from warehouse.fits import store_evaluation
     from warehouse.matrix import read_fit, read_item_columns
 
     testset = context.partition_key
@@ -60,8 +60,10 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
                 sd=None if np.isnan(sd).all() else sd,
                 p_quality=None if np.isnan(probability).all() else probability,
             )
-            store_evaluation(connection, fit_id, stored.labels_used, result.as_dict())
-            rows.append({"aggregator": name, "labels_used": stored.labels_used, **result.as_dict()})
+            found = {"labels_used": stored.labels_used, **result.as_dict()}
+            workspace.fits.annotate(testset, fit_id, "evaluation", found)
+            store_evaluation(connection, fit_id, found)
+            rows.append({"aggregator": name, **found})
     headline = "auc" if rows and rows[0]["auc"] is not None else "tau"
     return dg.MaterializeResult(
         metadata={

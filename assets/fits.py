@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -10,16 +10,17 @@ from assets.common import bars, source_hash, table
 from assets.moments import read_moments
 from assets.partitions import TESTSETS
 from assets.structure import read_structure, structure
-from assets.workspace import Workspace
+from assets.workspace import Workspace, judge_item
 
 if TYPE_CHECKING:
+    import duckdb
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from care_ops.aggregators import Aggregate
     from care_ops.scores import ScoreMatrix
-    from warehouse.database import FitRecord
+    from warehouse.fits import FitRecord
 
 
 @dg.asset(
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the aggregators on the stored panel, moments and structure; store each fit."""
     from care_ops.fit import run_aggregators
-    from warehouse.database import store_fit
+    from warehouse.fits import Edition, store_edition, store_fit
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
@@ -44,15 +45,23 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     found, failures = run_aggregators(scores, state, solved, config, anchors, pairs=_pairs(workspace, testset))
     inputs = f"{scores.fingerprint()}-{workspace.settings_version(testset)}"
     code = source_hash("care_ops")
-    fit_ids: dict[str, str] = {}
+    fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in found}
+    version = _digest("".join(sorted(fit_ids.values())))[:32]
+    repeated = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
+        made_of = {**_made_of(connection, testset), "duplicates": repeated, "settings": workspace.settings_version(testset), "code": code}
         for name, aggregate in found.items():
-            fit_ids[name] = hashlib.sha256(f"{testset}|{name}|{inputs}|{code}".encode()).hexdigest()[:16]
-            store_fit(connection, _record(fit_ids[name], testset, inputs, code, scores, aggregate))
+            record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)
+            workspace.fits.write_fit(record)
+            store_fit(connection, record)
+        edition = Edition(version[:16], testset, fit_ids, made_of)
+        workspace.fits.write_edition(edition)
+        store_edition(connection, edition)
     # a list, since JSON objects are written sorted and aggregates are shown in their configured order
     fits = [[name, fit_id] for name, fit_id in fit_ids.items()]
-    folder.write_json("fit", {"fit_ids": fits, "failures": {**document["failures"], **failures}})
-    version = hashlib.sha256("".join(sorted(fit_ids.values())).encode()).hexdigest()[:32]
+    failures = {**document["failures"], **failures}
+    made_from = {"panel": scores.fingerprint(), "settings": made_of["settings"], "code": code}
+    folder.write_json("fit", {"fit_ids": fits, "failures": failures, "edition": edition.edition, **made_from})
     weights = {name: a.weights for name, a in found.items() if a.weights is not None}
     name, shown = next(iter(weights.items()), ("no aggregator", None))
     return dg.MaterializeResult(
@@ -70,6 +79,41 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
             ),
         },
     )
+
+
+def _made_of(connection: "duckdb.DuckDBPyConnection", testset: str) -> "dict[str, Any]":
+    """The scores that the fit saw, by judge, and what admission found."""
+    from warehouse.database import slice_versions
+
+    panel = connection.execute(
+        "SELECT judge, admitted, reason, notes, missing_rate, mode_share, entropy, agreement, out_of_range "
+        "FROM panels WHERE testset = ? ORDER BY judge",
+        [testset],
+    )
+    names = [column[0] for column in panel.description or ()]
+    return {
+        "slices": slice_versions(connection, testset),
+        "panel": [dict(zip(names, row, strict=True)) for row in panel.fetchall()],
+    }
+
+
+def share_of_duplicates(workspace: Workspace, testset: str) -> float:
+    """Share of items that repeat another's texts without sharing its split unit."""
+    seen: dict[str, str | None] = {}
+    again = 0
+    records = workspace.parts.read_items(testset)
+    for record in records:
+        if record.prompt is None and record.response is None:
+            continue
+        key = judge_item(record).text_key
+        if key in seen and (record.split_unit is None or seen[key] != record.split_unit):
+            again += 1
+        seen.setdefault(key, record.split_unit)
+    return again / len(records) if records else 0.0
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _pairs(workspace: Workspace, testset: str) -> "dict[str, tuple[str, str, str]]":
@@ -106,7 +150,7 @@ def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:
 def _record(
     fit_id: str, testset: str, inputs: str, code: str, scores: "ScoreMatrix", aggregate: "Aggregate"
 ) -> "FitRecord":
-    from warehouse.database import FitRecord
+    from warehouse.fits import FitRecord
 
     p = len(scores.judges)
     weights = [None] * p if aggregate.weights is None else [float(w) for w in aggregate.weights]

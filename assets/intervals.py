@@ -31,7 +31,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     """Fit resampled split units, store the intervals beside the weights."""
     from care_ops.errors import InputError
     from care_ops.uncertainty import weight_intervals
-    from warehouse.database import store_intervals
+    from warehouse.fits import Intervals, store_intervals
     from warehouse.matrix import read_item_columns
 
     testset = context.partition_key
@@ -58,7 +58,9 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         for name, interval in found.items():
             if name in fit_ids:
                 bounds = (interval.lo, interval.hi, interval.loadings_lo, interval.loadings_hi)
-                store_intervals(connection, fit_ids[name], scores.judges, *map(plain, bounds))
+                record = Intervals(scores.judges, *map(plain, bounds))
+                workspace.fits.annotate(testset, fit_ids[name], "intervals", vars(record))
+                store_intervals(connection, fit_ids[name], record)
     rows = [
         {"aggregator": name, "judge": judge, "lo": float(lo), "hi": float(hi)}
         for name, interval in found.items()

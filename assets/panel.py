@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Read the matrix, apply the admission rule, keep the admitted columns."""
     testset = context.partition_key
-    checks, admitted = admit(workspace, testset)
+    checks, admitted, slices = admit(workspace, testset)
     if admitted.shape[1] < 2:
         refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
         raise dg.Failure(
             f"test set {testset!r} has {admitted.shape[1]} admitted judge(s), a panel needs two ({refused}). "
             "Add judges, or loosen `panel` in care.yaml"
         )
-    workspace.fit_folder(testset).write_panel(admitted)
+    folder = workspace.fit_folder(testset)
+    folder.write_panel(admitted)
+    seen = {"slices": slices, "settings": workspace.settings_version(testset), "code": source_hash("care_ops")}
+    folder.write_json("panel", {**seen, "panel": admitted.fingerprint()})
     version = f"{admitted.fingerprint()[:24]}-{workspace.settings_version(testset)[:8]}"
     rows = [asdict(check) for check in checks]
     return dg.MaterializeResult(
@@ -55,10 +58,10 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     )
 
 
-def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix]":
-    """Check every judge of a test set; returns the findings and the admitted columns."""
+def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
+    """Check every judge of a test set; returns the findings, the admitted columns and the slices that were read."""
     from care_ops.quality import check_panel
-    from warehouse.database import drop_slice, replace_panel
+    from warehouse.database import drop_slice, replace_panel, slice_versions
     from warehouse.matrix import read_scores
 
     roster = set(workspace.judges_of(testset))
@@ -75,4 +78,5 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
             text_mismatches=read.text_mismatches,
         )
         replace_panel(connection, testset, [asdict(check) for check in checks])
-    return checks, read.scores.select_judges([c.judge for c in checks if c.admitted])
+        slices = slice_versions(connection, testset)
+    return checks, read.scores.select_judges([c.judge for c in checks if c.admitted]), slices

@@ -1,7 +1,7 @@
 """The warehouse rebuilt from the parts: after it was deleted, or when its schema is of another version.
 
-Belongs here: loading every item and slice that the parts hold and the workspace names. Does not: fits,
-which are made anew from them.
+Belongs here: loading every item, slice, fit and publication that the parts hold and the workspace names.
+Does not: what is to be made anew (``orchestration.reconcile``).
 """
 
 from assets.items import load_items
@@ -10,17 +10,20 @@ from assets.workspace import Workspace
 from care_ops.errors import CareError
 
 
-def rebuild_warehouse(workspace: Workspace) -> tuple[list[str], dict[str, str]]:
+def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     """Make the database anew.
 
     Returns
     -------
-    testsets : list of str
-        Whose fits have to be made again.
-    broken : dict judge -> message
+    dict judge -> message
         Judges that cannot be built, hence have no key to find their rows by; their parts stay.
     """
+    from warehouse.database import replace_panel
+    from warehouse.fits import load_fits
+
     workspace.warehouse.remove()
+    with workspace.warehouse.writer():
+        pass  # the schema, also where there is nothing to load
     written = set(workspace.parts.testsets())
     rebuilt = [name for name in sorted(workspace.testsets) if name in written]
     broken: dict[str, str] = {}
@@ -31,4 +34,9 @@ def rebuild_warehouse(workspace: Workspace) -> tuple[list[str], dict[str, str]]:
                 load_slice(workspace, judge, testset)
             except CareError as error:
                 broken[judge] = str(error)
-    return rebuilt, broken
+        with workspace.warehouse.writer() as connection:
+            load_fits(connection, workspace.fits, testset)
+            editions = workspace.fits.editions(testset)
+            if editions:
+                replace_panel(connection, testset, editions[-1].inputs["panel"])
+    return broken

@@ -27,6 +27,7 @@ from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, Tests
 if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
     from warehouse.database import Warehouse
+    from warehouse.fits import FitStore
     from warehouse.parts import PartStore
     from warehouse.sources.files import RecordedTable
 
@@ -53,6 +54,43 @@ class MomentsConfig:
 
 
 @dataclass(frozen=True)
+class ReviewConfig:
+    """When a night is held back from publication, against what was published before.
+
+    Attributes
+    ----------
+    hold : bool
+        Whether a failed check holds back; otherwise it is only told.
+    max_missing : float
+        Share of the admitted panel's scores that may be missing.
+    max_missing_rise : float
+        By how much that share may rise.
+    max_psi : float
+        Population stability index of the recommended aggregate, beyond what chance gives.
+    max_mean_shift : float
+        Of its mean, in standard deviations.
+    min_rank_correlation : float
+        Spearman's, over the items of both nights.
+    min_quality : float
+        Cosine of the quality factor's loadings.
+    max_duplicates_rise : float
+        Of the share of items that repeat another's texts without sharing its split unit.
+    declared : tuple of str
+        Judges that are people or the gold label on purpose.
+    """
+
+    hold: bool = True
+    max_missing: float = 0.20
+    max_missing_rise: float = 0.05
+    max_psi: float = 0.25
+    max_mean_shift: float = 0.5
+    min_rank_correlation: float = 0.70
+    min_quality: float = 0.70
+    max_duplicates_rise: float = 0.01
+    declared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Workspace:
     """One team's judges, test sets and settings.
 
@@ -64,7 +102,7 @@ class Workspace:
         Parts, warehouse, fits and reports.
     testsets, judges : mapping name -> specification
         Judges that come with a recorded score file are among them.
-    admission, fit, pool, moments : settings
+    admission, fit, pool, moments, review : settings
     anchors : mapping testset -> Anchors
     """
 
@@ -76,6 +114,7 @@ class Workspace:
     fit: FitConfig = field(default_factory=FitConfig)
     pool: PoolConfig = field(default_factory=PoolConfig)
     moments: MomentsConfig = field(default_factory=MomentsConfig)
+    review: ReviewConfig = field(default_factory=ReviewConfig)
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
 
     @cached_property
@@ -84,6 +123,13 @@ class Workspace:
         from warehouse.parts import PartStore
 
         return PartStore(self.data / "parts")
+
+    @cached_property
+    def fits(self) -> FitStore:
+        """Every fit that is kept, and what is published."""
+        from warehouse.fits import FitStore
+
+        return FitStore(self.data / "parts" / "fits")
 
     @cached_property
     def warehouse(self) -> Warehouse:

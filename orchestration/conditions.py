@@ -57,6 +57,7 @@ CONDITIONS: dict[str, dg.AutomationCondition] = {
     "moments": from_all_inputs(),
     "structure": from_all_inputs(),
     "aggregates": from_all_inputs(),
+    "review": from_all_inputs(),
     "evaluation": from_all_inputs(),
     "intervals": from_all_inputs(),
     "systems": from_all_inputs(),

@@ -23,6 +23,7 @@ from assets.items import items
 from assets.moments import moments
 from assets.panel import panel
 from assets.report.asset import report, report_index
+from assets.review import review
 from assets.scores import scores
 from assets.structure import structure
 from assets.systems import systems
@@ -39,6 +40,7 @@ ASSETS = (
     moments,
     structure,
     aggregates,
+    review,
     evaluation,
     intervals,
     systems,

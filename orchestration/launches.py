@@ -23,6 +23,7 @@ ORDER = (
     "moments",
     "structure",
     "aggregates",
+    "review",
     "evaluation",
     "intervals",
     "systems",

@@ -29,6 +29,7 @@ from orchestration.instance import (
 )
 from orchestration.launches import ORDER, Launch, plan, split_partition
 from orchestration.observe import observe, report
+from orchestration.reconcile import missing
 from warehouse.parts import write_bytes
 
 _MOST_TICKS = 40
@@ -111,11 +112,11 @@ def _run_stale(
     outcome, tried = Outcome(), set[tuple[str, str | None]]()
     requested = _failed(instance)
     if not first and not workspace.warehouse.usable():
-        lost, broken = rebuild_warehouse(workspace)
+        broken = rebuild_warehouse(workspace)
         outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
-        for asset in ORDER[ORDER.index("panel") : -1]:
-            made = partition_statuses(instance, asset, TESTSETS)
-            requested[asset].update(t for t in lost if made.get(t) == "MATERIALIZED")
+    if not first:
+        for asset, partitions in missing(workspace).items():
+            requested.setdefault(asset, set()).update(partitions)
     asked = False
     for _ in range(_MOST_TICKS):
         with partitions_read_once(instance):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from assets.workspace import MomentsConfig, Workspace
+from assets.workspace import MomentsConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
 from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, Judges, StructureConfig, TensorConfig
 from care_ops.errors import InputError
@@ -87,6 +87,22 @@ class JudgingSettings(BaseModel):
     side_by_side: int = Field(default=1, ge=1)
 
 
+class ReviewSettings(BaseModel):
+    """``review``: when a night is held back from publication. See ``assets.workspace.ReviewConfig``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hold: bool = True
+    max_missing: float = Field(default=0.20, ge=0, le=1)
+    max_missing_rise: float = Field(default=0.05, ge=0, le=1)
+    max_psi: float = Field(default=0.25, ge=0)
+    max_mean_shift: float = Field(default=0.5, ge=0)
+    min_rank_correlation: float = Field(default=0.7, ge=-1, le=1)
+    min_quality: float = Field(default=0.7, ge=-1, le=1)
+    max_duplicates_rise: float = Field(default=0.01, ge=0, le=1)
+    declared: tuple[str, ...] = ()
+
+
 class MomentsSettings(BaseModel):
     """``moments``: in this process or on Dask."""
 
@@ -110,6 +126,7 @@ class Settings(BaseModel):
     fit: FitSettings = FitSettings()
     judging: JudgingSettings = JudgingSettings()
     moments: MomentsSettings = MomentsSettings()
+    review: ReviewSettings = ReviewSettings()
     anchors: dict[str, str] = Field(default={}, description="test set -> file of item_id, label")
 
 
@@ -136,6 +153,7 @@ def load_workspace(root: Path) -> Workspace:
         fit=settings.fit.config(),
         pool=PoolConfig(**settings.judging.model_dump()),
         moments=MomentsConfig(**settings.moments.model_dump()),
+        review=ReviewConfig(**settings.review.model_dump()),
     )
     anchors = {
         workspace.testset(name).name: Anchors(read_labels(resolve(file, root)))

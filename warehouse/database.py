@@ -3,7 +3,8 @@
 One process writes or many read; a conflict fails at once, so connections are short and the wait for
 another's lock is ours. Workers never open the database (law 6): it can be rebuilt from the parts.
 
-Belongs here: everything that writes SQL. Does not: reading the score matrix (``matrix``).
+Belongs here: connections, schema, items, slices and panels. Does not: fits (``fits``), reading the score
+matrix (``matrix``).
 """
 
 from __future__ import annotations
@@ -177,7 +178,10 @@ def replace_testset(
     """Replace a test set's items; an item keeps its ordinal for as long as it exists."""
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
-    connection.execute("INSERT INTO testsets VALUES (?, ?, ?, ?, ?)", [testset, description, low, high, cut])
+    items_hash = content_hash([[key] for key in item_keys])
+    connection.execute(
+        "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?)", [testset, description, low, high, cut, items_hash]
+    )
     known = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
     row = connection.execute(
         "SELECT coalesce(max(ix), -1) + 1 FROM "
@@ -268,8 +272,8 @@ def replace_slice(
         statuses[r[3]] = statuses.get(r[3], 0) + 1
     connection.execute("DELETE FROM slices WHERE testset = ? AND judge = ?", [testset, judge])
     connection.execute(
-        "INSERT INTO slices VALUES (?, ?, ?, ?, ?, ?)",
-        [testset, judge, judge_key, digest, n_items, statuses.get("ok", 0)],
+        "INSERT INTO slices SELECT ?, ?, ?, ?, ?, ?, ?, items_hash FROM testsets WHERE testset = ?",
+        [testset, judge, judge_key, digest, n_items, statuses.get("ok", 0), len(rows), testset],
     )
     values = [float(r[2]) for r in rows if r[2] is not None]
     return Slice(digest, n_items, statuses.get("ok", 0), n_items - len(rows), statuses, values)
@@ -287,6 +291,15 @@ def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) 
     connection.execute("DELETE FROM slices WHERE judge = ? AND testset = ?", [judge, testset])
 
 
+def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[str, str]:
+    """Content hash of every slice of a test set, by judge."""
+    return dict(
+        connection.execute(
+            "SELECT judge, content_hash FROM slices WHERE testset = ? ORDER BY judge", [testset]
+        ).fetchall()
+    )
+
+
 def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: Sequence[Mapping[str, Any]]) -> None:
     """Replace what admission found about a test set's judges."""
     connection.execute("DELETE FROM panels WHERE testset = ?", [testset])
@@ -302,130 +315,10 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
                 check["missing_rate"],
                 check["mode_share"],
                 check["entropy"],
-                _null_if_nan(check["agreement"]),
+                null_if_nan(check["agreement"]),
                 check["out_of_range"],
             ],
         )
-
-
-@dataclass(frozen=True)
-class FitRecord:
-    """One aggregator's fit as it is stored.
-
-    Attributes
-    ----------
-    fit_id : str
-        Hash of test set, aggregator, inputs, configuration and code.
-    item_ids, estimate, sd, p_quality : columns of equal length
-    judges, weights, loadings : columns of equal length
-    """
-
-    fit_id: str
-    testset: str
-    aggregator: str
-    inputs_fingerprint: str
-    labels_used: int
-    threshold: float | None
-    certificate: str | None
-    details: str
-    code_version: str
-    item_ids: Sequence[str]
-    estimate: pa.Array
-    sd: pa.Array
-    p_quality: pa.Array
-    judges: Sequence[str]
-    weights: Sequence[float | None]
-    loadings: Sequence[Sequence[float] | None]
-
-
-def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
-    """Store a fit; the same fit again replaces itself and becomes the latest. Its evaluation and intervals stay."""
-    known = connection.execute("SELECT count(*) FROM weights WHERE fit_id = ?", [fit.fit_id]).fetchall() != [(0,)]
-    for table in ("fits", "aggregates"):
-        connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit.fit_id])
-    connection.execute(
-        "INSERT INTO fits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, now())",
-        [
-            fit.fit_id,
-            fit.testset,
-            fit.aggregator,
-            fit.inputs_fingerprint,
-            fit.labels_used,
-            fit.threshold,
-            fit.certificate,
-            fit.details,
-            fit.code_version,
-        ],
-    )
-    for judge, weight, loading in () if known else zip(fit.judges, fit.weights, fit.loadings, strict=True):
-        connection.execute(
-            "INSERT INTO weights (fit_id, judge, weight, loadings) VALUES (?, ?, ?, ?)",
-            [fit.fit_id, judge, weight, loading],
-        )
-    incoming = pa.table(
-        {
-            "item_id": pa.array(fit.item_ids, pa.string()),
-            "estimate": fit.estimate,
-            "sd": fit.sd,
-            "p_quality": fit.p_quality,
-        }
-    )
-    connection.register("incoming", incoming)
-    try:
-        connection.execute(
-            """
-            INSERT INTO aggregates
-            SELECT ?, i.item_ix, n.estimate, n.sd, n.p_quality
-            FROM incoming n JOIN items i ON i.item_id = n.item_id AND i.testset = ?
-            """,
-            [fit.fit_id, fit.testset],
-        )
-    finally:
-        connection.unregister("incoming")
-
-
-def store_intervals(
-    connection: duckdb.DuckDBPyConnection,
-    fit_id: str,
-    judges: Sequence[str],
-    lo: Sequence[float],
-    hi: Sequence[float],
-    loadings_lo: Sequence[Sequence[float]] | None,
-    loadings_hi: Sequence[Sequence[float]] | None,
-) -> None:
-    """Put intervals beside the weights and loadings of one fit; all in the order of ``judges``."""
-
-    def row(values: Sequence[Sequence[float]] | None, j: int) -> list[float | None] | None:
-        return None if values is None else [_null_if_nan(x) for x in values[j]]
-
-    for j, judge in enumerate(judges):
-        connection.execute(
-            "UPDATE weights SET lo = ?, hi = ?, loadings_lo = ?, loadings_hi = ? WHERE fit_id = ? AND judge = ?",
-            [lo[j], hi[j], row(loadings_lo, j), row(loadings_hi, j), fit_id, judge],
-        )
-
-
-def store_evaluation(
-    connection: duckdb.DuckDBPyConnection, fit_id: str, labels_used: int, metrics: Mapping[str, Any]
-) -> None:
-    """Replace the evaluation of one fit."""
-    connection.execute("DELETE FROM evaluations WHERE fit_id = ?", [fit_id])
-    connection.execute(
-        "INSERT INTO evaluations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            fit_id,
-            metrics["n"],
-            labels_used,
-            metrics["tau"],
-            metrics["auc"],
-            metrics["mae"],
-            metrics["mae_filled"],
-            metrics["accuracy"],
-            metrics["balanced_accuracy"],
-            metrics["risk_coverage"],
-            metrics["calibration_error"],
-        ],
-    )
 
 
 def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
@@ -451,5 +344,6 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -
         connection.unregister("incoming")
 
 
-def _null_if_nan(value: float) -> float | None:
+def null_if_nan(value: float | None) -> float | None:
+    """None for NaN, which DuckDB would keep as a number."""
     return None if value != value else value

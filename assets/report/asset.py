@@ -12,6 +12,7 @@ from assets.factors import factors
 from assets.intervals import intervals
 from assets.moments import read_moments
 from assets.partitions import TESTSETS
+from assets.review import review
 from assets.systems import systems
 from assets.workspace import Workspace
 from care_ops.errors import FitError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[evaluation, intervals, systems, factors],
+    deps=[review, evaluation, intervals, systems, factors],
     group_name="results",
     kinds={"html"},
     code_version=source_hash("assets"),
@@ -79,6 +80,7 @@ def gather(workspace: Workspace, testset: str) -> "ReportData":
     from warehouse.matrix import read_item_columns
 
     folder, spec = workspace.fit_folder(testset), workspace.testset(testset)
+    published = workspace.fits.published(testset)
     scores, state, fit = folder.read_panel(), read_moments(folder), folder.read_json("fit")
     fit_ids: dict[str, str] = dict(fit["fit_ids"])
     with workspace.warehouse.reader() as connection:
@@ -118,6 +120,8 @@ def gather(workspace: Workspace, testset: str) -> "ReportData":
             "seed": workspace.fit.seed,
             "structure": folder.read_json("structure"),
             "fit_ids": fit_ids,
+            "edition": fit["edition"],
+            "published": published[1].edition if published else None,
         },
     )
 

@@ -1,0 +1,133 @@
+"""What has changed between two fits of one test set: distribution, order, and what is called quality.
+
+Belongs here: comparisons of arrays. Does not: whether a change is too large (the review's settings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+Array = NDArray[np.float64]
+
+_FEWEST = 10
+_BINS = 10
+
+
+@dataclass(frozen=True)
+class Drift:
+    """An aggregate tonight against the one before.
+
+    Attributes
+    ----------
+    common : int
+        Items that both have an estimate of.
+    psi, psi_by_chance : float
+        Population stability index of all items' estimates, and what equal distributions of these sizes give
+        with a probability of about 1 %; NaN below ten items.
+    mean_shift : float
+        Difference of the means over the earlier standard deviation; NaN below ten items.
+    rank_correlation : float
+        Spearman's, over the common items; NaN below ten of them or where one is constant.
+    """
+
+    common: int
+    psi: float
+    psi_by_chance: float
+    mean_shift: float
+    rank_correlation: float
+
+
+def drift(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Drift:
+    """Compare estimates by item.
+
+    Parameters
+    ----------
+    before, after : mapping item_id -> estimate or None
+    """
+    then, now = (_known(values) for values in (before, after))
+    a, b = (np.array(list(values.values()), dtype=np.float64) for values in (then, now))
+    common = sorted(then.keys() & now.keys())
+    x, y = (np.array([values[i] for i in common], dtype=np.float64) for values in (then, now))
+    few = min(len(a), len(b)) < _FEWEST
+    psi, chance = (float("nan"), float("nan")) if few else population_stability(a, b)
+    spread = float(a.std()) if len(a) else 0.0
+    shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
+    return Drift(len(common), psi, chance, shift, _spearman(x, y))
+
+
+def population_stability(before: Array, after: Array) -> tuple[float, float]:
+    """Population stability index over the deciles of ``before``.
+
+    PSI = sum_b (q_b - p_b) log(q_b / p_b), half an item added to each bin. For equal distributions it is
+    about (1/n + 1/m) times a chi-square of as many degrees of freedom as there are bins less one; the second
+    value is the 99 % point of that.
+
+    Parameters
+    ----------
+    before : (n,) array
+    after : (m,) array
+
+    Returns
+    -------
+    psi, by_chance : float
+    """
+    from scipy.stats import chi2
+
+    edges = np.unique(np.quantile(before, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    p, q = (np.bincount(np.searchsorted(edges, v, side="right"), minlength=len(edges) + 1) + 0.5 for v in (before, after))
+    p, q = p / p.sum(), q / q.sum()
+    psi = float(np.sum((q - p) * np.log(q / p)))
+    return psi, float(chi2.ppf(0.99, len(edges)) * (1 / len(before) + 1 / len(after)))
+
+
+def same_direction(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """Cosine of two sets of loadings or weights over the judges that both have; NaN where it is undefined."""
+    common = sorted(before.keys() & after.keys())
+    if len(common) < 2:
+        return float("nan")
+    x, y = (np.array([values[j] for j in common], dtype=np.float64) for values in (before, after))
+    norm = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y) / norm if norm > 0 else float("nan")
+
+
+def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[str]:
+    """Judges whose scores are the gold label itself, up to scale.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Scores, NaN for missing.
+    gold : (n,) array
+        NaN where there is none.
+
+    Returns
+    -------
+    list of str
+        Those that correlate with gold by .999 or more in absolute value, over at least thirty items (a
+        hundred where gold has two values, since a good judge may well be right on thirty).
+    """
+    found: list[str] = []
+    for j, judge in enumerate(judges):
+        both = ~np.isnan(values[:, j]) & ~np.isnan(gold)
+        x, y = values[both, j], gold[both]
+        kinds = len(np.unique(y))
+        if kinds < 2 or len(x) < (100 if kinds == 2 else 30) or x.std() == 0:
+            continue
+        if abs(np.corrcoef(x, y)[0, 1]) >= 0.999:
+            found.append(judge)
+    return found
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {item: float(v) for item, v in values.items() if v is not None and v == v}
+
+
+def _spearman(x: Array, y: Array) -> float:
+    if len(x) < _FEWEST or x.std() == 0 or y.std() == 0:
+        return float("nan")
+    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])

@@ -1,0 +1,360 @@
+"""Fits, editions and what is published: files that are the record, and their rows in the database.
+
+An *edition* is what the aggregators made of one test set at once. Every edition is kept with what it was
+made of; one of them is published.
+
+Belongs here: storing and reading these. Does not: whether an edition deserves to be published.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from care_ops.errors import WarehouseError
+from warehouse.database import null_if_nan
+from warehouse.parts import write_bytes, write_table
+
+METRICS = (
+    "tau",
+    "auc",
+    "mae",
+    "mae_filled",
+    "accuracy",
+    "balanced_accuracy",
+    "risk_coverage",
+    "calibration_error",
+)
+"""Columns of an evaluation, after its n and labels_used."""
+
+
+def now() -> str:
+    """This moment in UTC, as stored."""
+    return datetime.now(UTC).isoformat()
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """One aggregator's fit as it is stored.
+
+    Attributes
+    ----------
+    fit_id : str
+        Hash of test set, aggregator, inputs, configuration and code.
+    item_ids, estimate, sd, p_quality : columns of equal length
+    judges, weights, loadings : columns of equal length
+    fitted_at : str
+        ISO 8601.
+    """
+
+    fit_id: str
+    testset: str
+    aggregator: str
+    inputs_fingerprint: str
+    labels_used: int
+    threshold: float | None
+    certificate: str | None
+    details: str
+    code_version: str
+    item_ids: Sequence[str]
+    estimate: pa.Array
+    sd: pa.Array
+    p_quality: pa.Array
+    judges: Sequence[str]
+    weights: Sequence[float | None]
+    loadings: Sequence[Sequence[float] | None]
+    fitted_at: str = field(default_factory=now)
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How far a fit's weights and loadings would move; all in the order of ``judges``."""
+
+    judges: Sequence[str]
+    lo: Sequence[float]
+    hi: Sequence[float]
+    loadings_lo: Sequence[Sequence[float]] | None
+    loadings_hi: Sequence[Sequence[float]] | None
+
+
+@dataclass(frozen=True)
+class Edition:
+    """What was made of a test set at once.
+
+    Attributes
+    ----------
+    edition : str
+    testset : str
+    fits : dict aggregator -> fit_id
+    inputs : dict
+        Slices with their content, admission's findings, settings, code.
+    made_at : str
+        ISO 8601.
+    """
+
+    edition: str
+    testset: str
+    fits: dict[str, str]
+    inputs: dict[str, Any]
+    made_at: str = field(default_factory=now)
+
+
+@dataclass(frozen=True)
+class Publication:
+    """That an edition became the one which people read.
+
+    Attributes
+    ----------
+    testset, edition : str
+    published_by : {"review", "accept", "promote", "rollback"}
+    why : str
+    pinned : bool
+        Whether later editions wait for a person.
+    published_at : str
+        ISO 8601.
+    """
+
+    testset: str
+    edition: str
+    published_by: str
+    why: str = ""
+    pinned: bool = False
+    published_at: str = field(default_factory=now)
+
+
+_COLUMNS = ("item_ids", "estimate", "sd", "p_quality")
+
+
+class FitStore:
+    """Files below one folder, ``testset=T``: ``fit=ID.parquet`` and what is known of it, editions, publications."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folder(self, testset: str) -> Path:
+        """Where a test set's fits lie."""
+        return self.root / f"testset={quote(testset, safe='')}"
+
+    def fit_file(self, testset: str, fit_id: str) -> Path:
+        """One fit: a row an item, the rest in the file's metadata."""
+        return self.folder(testset) / f"fit={fit_id}.parquet"
+
+    def testsets(self) -> list[str]:
+        """Test sets that have fits."""
+        return [unquote(f.name.removeprefix("testset=")) for f in sorted(self.root.glob("testset=*"))]
+
+    def write_fit(self, fit: FitRecord) -> None:
+        """Keep a fit; the same fit again replaces itself."""
+        head = {k: v for k, v in vars(fit).items() if k not in _COLUMNS}
+        head = {**head, "judges": list(fit.judges), "weights": list(fit.weights), "loadings": list(fit.loadings)}
+        table = pa.table(
+            {
+                "item_id": pa.array(fit.item_ids, pa.string()),
+                "estimate": fit.estimate,
+                "sd": fit.sd,
+                "p_quality": fit.p_quality,
+            }
+        ).replace_schema_metadata({"fit": json.dumps(head)})
+        write_table(self.fit_file(fit.testset, fit.fit_id), table)
+
+    def read_fit(self, testset: str, fit_id: str) -> FitRecord:
+        """A fit by its id; ``WarehouseError`` if it is gone."""
+        path = self.fit_file(testset, fit_id)
+        if not path.exists():
+            raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept")
+        table = pq.ParquetFile(path).read()
+        head = json.loads((table.schema.metadata or {})[b"fit"])
+        values = {k: table.column(k).combine_chunks() for k in ("estimate", "sd", "p_quality")}
+        return FitRecord(**head, **values, item_ids=table.column("item_id").to_pylist())
+
+    def annotate(self, testset: str, fit_id: str, kind: str, value: Mapping[str, Any]) -> None:
+        """Keep what was found out about a fit later: its ``evaluation``, its ``intervals``."""
+        path = self.folder(testset) / f"fit={fit_id}.{kind}.json"
+        write_bytes(path, json.dumps(value, sort_keys=True).encode())
+
+    def annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
+        """What ``annotate`` kept, or None."""
+        path = self.folder(testset) / f"fit={fit_id}.{kind}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def write_edition(self, edition: Edition) -> None:
+        """Keep an edition; the same again becomes the latest."""
+        path = self.folder(edition.testset) / f"edition={edition.edition}.json"
+        write_bytes(path, json.dumps(asdict(edition)).encode())  # aggregators stay in their configured order
+
+    def editions(self, testset: str) -> list[Edition]:
+        """All kept editions, oldest first."""
+        found = [Edition(**json.loads(p.read_text())) for p in self.folder(testset).glob("edition=*.json")]
+        return sorted(found, key=lambda e: (e.made_at, e.edition))
+
+    def publish(self, publication: Publication) -> None:
+        """Append to the log of a test set's publications."""
+        log = [*self.publications(publication.testset), publication]
+        lines = "".join(json.dumps(asdict(p)) + "\n" for p in log)
+        write_bytes(self.folder(publication.testset) / "publications.jsonl", lines.encode())
+
+    def publications(self, testset: str) -> list[Publication]:
+        """The log, oldest first."""
+        path = self.folder(testset) / "publications.jsonl"
+        return [Publication(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def published(self, testset: str) -> tuple[Publication, Edition] | None:
+        """What is published now, or None."""
+        log = self.publications(testset)
+        if not log:
+            return None
+        path = self.folder(testset) / f"edition={log[-1].edition}.json"
+        return (log[-1], Edition(**json.loads(path.read_text()))) if path.exists() else None
+
+    def remove_edition(self, edition: Edition, kept: Sequence[Edition]) -> int:
+        """Delete an edition and those of its fits that no kept edition has; returns bytes freed."""
+        shared = {fit_id for e in kept for fit_id in e.fits.values()}
+        folder = self.folder(edition.testset)
+        doomed = [folder / f"edition={edition.edition}.json"]
+        for fit_id in set(edition.fits.values()) - shared:
+            doomed += folder.glob(f"fit={fit_id}.*")
+        freed = sum(path.stat().st_size for path in doomed)
+        for path in doomed:
+            path.unlink()
+        return freed
+
+
+def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
+    """Rebuild a test set's rows of fits, evaluations, intervals, editions and publications from the files."""
+    editions = store.editions(testset)
+    for fit_id in sorted({fit_id for e in editions for fit_id in e.fits.values()}):
+        store_fit(connection, store.read_fit(testset, fit_id))
+        evaluation = store.annotation(testset, fit_id, "evaluation")
+        if evaluation is not None:
+            store_evaluation(connection, fit_id, evaluation)
+        intervals = store.annotation(testset, fit_id, "intervals")
+        if intervals is not None:
+            store_intervals(connection, fit_id, Intervals(**intervals))
+    for edition in editions:
+        store_edition(connection, edition)
+    for publication in store.publications(testset):
+        store_publication(connection, publication)
+
+
+def store_edition(connection: duckdb.DuckDBPyConnection, edition: Edition) -> None:
+    """Store an edition's rows; the same again replaces itself."""
+    drop_edition(connection, edition.edition)
+    connection.execute(
+        "INSERT INTO editions VALUES (?, ?, ?, ?)",
+        [edition.edition, edition.testset, edition.made_at, json.dumps(edition.inputs)],
+    )
+    for aggregator, fit_id in edition.fits.items():
+        connection.execute("INSERT INTO edition_fits VALUES (?, ?, ?)", [edition.edition, aggregator, fit_id])
+
+
+def drop_edition(connection: duckdb.DuckDBPyConnection, edition: str) -> None:
+    """Remove an edition's rows, not its fits'."""
+    for table in ("editions", "edition_fits"):
+        connection.execute(f"DELETE FROM {table} WHERE edition = ?", [edition])
+
+
+def drop_loose_fits(connection: duckdb.DuckDBPyConnection) -> None:
+    """Remove fits that no edition has."""
+    for table in ("fits", "weights", "aggregates", "evaluations"):
+        connection.execute(f"DELETE FROM {table} WHERE fit_id NOT IN (SELECT fit_id FROM edition_fits)")
+
+
+def store_publication(connection: duckdb.DuckDBPyConnection, publication: Publication) -> None:
+    """Store a publication's row."""
+    connection.execute(
+        "INSERT INTO publications VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            publication.testset,
+            publication.edition,
+            publication.published_at,
+            publication.published_by,
+            publication.why,
+            publication.pinned,
+        ],
+    )
+
+
+def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
+    """Store a fit; the same fit again replaces itself and becomes the latest. Its evaluation and intervals stay."""
+    known = connection.execute("SELECT count(*) FROM weights WHERE fit_id = ?", [fit.fit_id]).fetchall() != [(0,)]
+    for table in ("fits", "aggregates"):
+        connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit.fit_id])
+    connection.execute(
+        "INSERT INTO fits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            fit.fit_id,
+            fit.testset,
+            fit.aggregator,
+            fit.inputs_fingerprint,
+            fit.labels_used,
+            fit.threshold,
+            fit.certificate,
+            fit.details,
+            fit.code_version,
+            fit.fitted_at,
+        ],
+    )
+    for judge, weight, loading in () if known else zip(fit.judges, fit.weights, fit.loadings, strict=True):
+        connection.execute(
+            "INSERT INTO weights (fit_id, judge, weight, loadings) VALUES (?, ?, ?, ?)",
+            [fit.fit_id, judge, weight, loading],
+        )
+    incoming = pa.table(
+        {
+            "item_id": pa.array(fit.item_ids, pa.string()),
+            "estimate": fit.estimate,
+            "sd": fit.sd,
+            "p_quality": fit.p_quality,
+        }
+    )
+    connection.register("incoming", incoming)
+    try:
+        connection.execute(
+            """
+            INSERT INTO aggregates
+            SELECT ?, i.item_ix, n.estimate, n.sd, n.p_quality
+            FROM incoming n JOIN items i ON i.item_id = n.item_id AND i.testset = ?
+            """,
+            [fit.fit_id, fit.testset],
+        )
+    finally:
+        connection.unregister("incoming")
+
+
+def store_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Intervals) -> None:
+    """Put intervals beside the weights and loadings of one fit."""
+
+    def row(values: Sequence[Sequence[float]] | None, j: int) -> list[float | None] | None:
+        return None if values is None else [null_if_nan(x) for x in values[j]]
+
+    for j, judge in enumerate(found.judges):
+        bounds = [found.lo[j], found.hi[j], row(found.loadings_lo, j), row(found.loadings_hi, j)]
+        connection.execute(
+            "UPDATE weights SET lo = ?, hi = ?, loadings_lo = ?, loadings_hi = ? WHERE fit_id = ? AND judge = ?",
+            [*bounds, fit_id, judge],
+        )
+
+
+def store_evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Mapping[str, Any]) -> None:
+    """Replace the evaluation of one fit.
+
+    Parameters
+    ----------
+    found : mapping
+        n, labels_used and ``METRICS``.
+    """
+    names = ("n", "labels_used", *METRICS)
+    connection.execute("DELETE FROM evaluations WHERE fit_id = ?", [fit_id])
+    connection.execute(
+        f"INSERT INTO evaluations (fit_id, {', '.join(names)}) VALUES (?{', ?' * len(names)})",
+        [fit_id, *(found[name] for name in names)],
+    )
