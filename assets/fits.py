@@ -49,7 +49,12 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     version = _digest("".join(sorted(fit_ids.values())))[:32]
     repeated = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
-        made_of = {**_made_of(connection, testset), "duplicates": repeated, "settings": workspace.settings_version(testset), "code": code}
+        made_of = {
+            **_made_of(connection, testset),
+            "duplicates": repeated,
+            "settings": workspace.settings_version(testset),
+            "code": code,
+        }
         for name, aggregate in found.items():
             record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)
             workspace.fits.write_fit(record)

@@ -8,7 +8,7 @@ Belongs here: the checks, and publishing. Does not: the comparisons (``care_ops.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +21,17 @@ from assets.workspace import ReviewConfig, Workspace
 
 if TYPE_CHECKING:
     from care_ops.drift import Drift
-    from warehouse.fits import Edition, FitRecord
+    from warehouse.fits import Edition, FitRecord, Publication
 
 CHECKS: dict[str, tuple[bool, str]] = {
     "panel_shrunk": (True, "Judges that sat on the published panel and are still in the workspace were admitted."),
     "missing_scores": (True, "The panel's scores are there, as far as they were before."),
     "certificate": (True, "The structure was solved to its certificate."),
-    "quality_factor": (True, "Quality points where it pointed before."),
+    "quality": (True, "What the recommended aggregate calls quality points where it pointed before."),
     "drift": (True, "The recommended aggregate is distributed and ordered as before."),
     "gold_leakage": (True, "No judge's scores are the gold label itself, unless care.yaml declares it."),
     "duplicate_items": (True, "Items that repeat another's texts have not multiplied."),
+    "quality_factor": (False, "The factor that care_svd takes for quality points where it pointed before."),
     "ambiguous_quality": (False, "The panel's defensible answers agree."),
 }
 """Name -> (blocking, what holds where it passes)."""
@@ -73,9 +74,10 @@ class Night:
     gap : float or None
         Of the structure's certificate; None where there is no structure.
     converged : bool
-    quality_by : str
-        ``care_svd``, whose first loadings are the quality factor's, else the recommended aggregator, by its weights.
-    quality : dict judge -> loading
+    weights : dict judge -> weight
+        Of the recommended aggregate.
+    loadings : dict judge -> loading
+        Of the factor that care_svd takes for quality; empty where it gave no answer.
     estimates : dict item_id -> float or None
         Of the recommended aggregate.
     aggregator : str
@@ -90,8 +92,8 @@ class Night:
     missing: float
     gap: float | None
     converged: bool
-    quality_by: str
-    quality: dict[str, float]
+    weights: dict[str, float]
+    loadings: dict[str, float]
     estimates: dict[str, float | None]
     aggregator: str
     ambiguous: bool
@@ -150,21 +152,20 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
     edition = next(e for e in workspace.fits.editions(testset) if e.edition == folder.read_json("fit")["edition"])
     latest = workspace.fits.published(testset)
     if latest is not None and latest[1].edition == edition.edition:
-        if latest[0].published_by == "review":
-            found = checks_of(workspace, testset, edition, None)
-            return "published", [f for f in found if not f.blocks] + _let_pass(found, "published before")
-        said = f"accepted by hand: {latest[0].why}" if latest[0].why else "accepted by hand"
-        return "published", _let_pass(checks_of(workspace, testset, edition, None), said, every=True)
-    found = checks_of(workspace, testset, edition, latest[1] if latest else None)
-    if any(f.blocks for f in found):
-        return "held back", found
-    if latest is not None and latest[0].pinned:
-        return "pinned", found
-    publish(workspace, Publication(testset, edition.edition, "review"))
-    return "published", found
+        said = "published before" if latest[0].published_by == "review" else f"accepted by hand ({latest[0].why})"
+        state, found = "published", _let_pass(checks_of(workspace, testset, edition, None), said)
+    else:
+        found = checks_of(workspace, testset, edition, latest[1] if latest else None)
+        state = "pinned" if latest is not None and latest[0].pinned else "published"
+        if any(f.blocks for f in found):
+            state = "held back"
+        elif state == "published":
+            publish(workspace, Publication(testset, edition.edition, "review"))
+    folder.write_json("review", {"state": state, "edition": edition.edition, "findings": [vars(f) for f in found]})
+    return state, found
 
 
-def publish(workspace: Workspace, publication: Any) -> None:
+def publish(workspace: Workspace, publication: "Publication") -> None:
     """Make an edition the one that people read, in the files and in the database."""
     from warehouse.fits import store_publication
 
@@ -173,8 +174,9 @@ def publish(workspace: Workspace, publication: Any) -> None:
         store_publication(connection, publication)
 
 
-def _let_pass(found: list[Finding], why: str, *, every: bool = False) -> list[Finding]:
-    return [Finding(f.check, True, f"{why}; {f.says}", f.numbers) if f.blocks else f for f in found if every or f.blocks]
+def _let_pass(found: list[Finding], why: str) -> list[Finding]:
+    """The same findings, none of which holds back."""
+    return [Finding(f.check, True, f"{why}; {f.says}", f.numbers) if f.blocks else f for f in found]
 
 
 def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "Edition | None") -> list[Finding]:
@@ -197,10 +199,11 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _shrunk(tonight, then, set(workspace.judges_of(testset))),
         _missing(tonight, then, limits),
         _certificate(tonight),
-        _quality(tonight, then, limits),
+        _turned("quality", then.weights if then and _same_kind(then, tonight) else None, tonight.weights, limits),
         _drift(tonight, then, limits),
         _leakage(leaked),
         _duplicates(tonight, then, limits),
+        _turned("quality_factor", then.loadings if then else None, tonight.loadings, limits),
         _ambiguous(tonight),
     ]
     return found if limits.hold else _let_pass(found, "let pass by `review.hold: false`")
@@ -221,8 +224,10 @@ def night_of(workspace: Workspace, testset: str, edition: "Edition") -> Night:
         missing=sum(missing) / len(missing) if missing else 0.0,
         gap=None if certificate is None else float(certificate["gap"]),
         converged=certificate is None or bool(certificate["converged"]),
-        quality_by="care_svd" if structured else name,
-        quality=_quality_of(structured or recommended),
+        weights={} if recommended is None else _present(recommended.judges, recommended.weights),
+        loadings={}
+        if structured is None
+        else _present(structured.judges, [x[0] if x else None for x in structured.loadings]),
         estimates={}
         if recommended is None
         else dict(zip(recommended.item_ids, recommended.estimate.to_pylist(), strict=True)),
@@ -236,11 +241,8 @@ def _details(fit: "FitRecord | None") -> dict[str, Any]:
     return {} if fit is None else json.loads(fit.details)
 
 
-def _quality_of(fit: "FitRecord | None") -> dict[str, float]:
-    if fit is None:
-        return {}
-    first = [x[0] if x else w for x, w in zip(fit.loadings, fit.weights, strict=True)]
-    return {judge: float(value) for judge, value in zip(fit.judges, first, strict=True) if value is not None}
+def _present(judges: Sequence[str], values: Sequence[float | None]) -> dict[str, float]:
+    return {judge: value for judge, value in zip(judges, values, strict=True) if value is not None}
 
 
 def _shrunk(tonight: Night, then: Night | None, roster: set[str]) -> Finding:
@@ -286,30 +288,29 @@ def _certificate(tonight: Night) -> Finding:
     )
 
 
-def _quality(tonight: Night, then: Night | None, limits: ReviewConfig) -> Finding:
+def _turned(check: str, before: dict[str, float] | None, after: dict[str, float], limits: ReviewConfig) -> Finding:
     from care_ops.drift import same_direction
 
-    if then is None or then.quality_by != tonight.quality_by:
-        return Finding("quality_factor", True, "no published fit of the same aggregators to compare with", {})
-    cosine = same_direction(then.quality, tonight.quality)
+    cosine = float("nan") if before is None else same_direction(before, after)
     if cosine != cosine:
-        return Finding("quality_factor", True, "fewer than two judges in common", {})
+        return Finding(check, True, "no published fit of the same aggregators to compare with", {})
+    numbers = {"cosine": cosine}
     if cosine >= limits.min_quality:
-        return Finding("quality_factor", True, f"cosine {cosine:.2f} with the published one", {"cosine": cosine})
+        return Finding(check, True, f"cosine {cosine:.2f} with the published one", numbers)
+    which = "care_svd's quality factor" if check == "quality_factor" else "what is called quality"
     return Finding(
-        "quality_factor",
+        check,
         False,
-        f"what is called quality has turned: cosine {cosine:.2f} with the published fit's loadings (limit "
-        f"{limits.min_quality:.2f}). Give anchors (`anchors` in care.yaml) to say which factor is quality, or "
-        "`care accept`",
-        {"cosine": cosine},
+        f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {limits.min_quality:.2f}). Give "
+        "anchors (care.yaml) to say which factor is quality, or `care accept`",
+        numbers,
     )
 
 
 def _drift(tonight: Night, then: Night | None, limits: ReviewConfig) -> Finding:
     from care_ops.drift import drift
 
-    if then is None or then.aggregator != tonight.aggregator:
+    if then is None or not _same_kind(then, tonight):
         return Finding("drift", True, "no published fit of the same aggregator to compare with", {})
     found = drift(then.estimates, tonight.estimates)
     numbers = {k: v for k, v in vars(found).items() if v == v}
@@ -323,9 +324,13 @@ def _drift(tonight: Night, then: Night | None, limits: ReviewConfig) -> Finding:
     return Finding(
         "drift",
         False,
-        f"{says}: {', '.join(wrong)}. `care diff` names the judges and items that moved; `care accept` if that is right",
+        f"{says}: {', '.join(wrong)}. `care diff` names the judges and items that moved; accept it if that is right",
         numbers,
     )
+
+
+def _same_kind(then: Night, tonight: Night) -> bool:
+    return then.aggregator == tonight.aggregator
 
 
 def _drifted(found: "Drift", limits: ReviewConfig) -> list[str]:

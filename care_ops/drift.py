@@ -79,7 +79,9 @@ def population_stability(before: Array, after: Array) -> tuple[float, float]:
     from scipy.stats import chi2
 
     edges = np.unique(np.quantile(before, np.linspace(0, 1, _BINS + 1)[1:-1]))
-    p, q = (np.bincount(np.searchsorted(edges, v, side="right"), minlength=len(edges) + 1) + 0.5 for v in (before, after))
+    p, q = (
+        np.bincount(np.searchsorted(edges, v, side="right"), minlength=len(edges) + 1) + 0.5 for v in (before, after)
+    )
     p, q = p / p.sum(), q / q.sum()
     psi = float(np.sum((q - p) * np.log(q / p)))
     return psi, float(chi2.ppf(0.99, len(edges)) * (1 / len(before) + 1 / len(after)))

@@ -114,10 +114,7 @@ def _run_stale(
     if not first and not workspace.warehouse.usable():
         broken = rebuild_warehouse(workspace)
         outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
-    if not first:
-        for asset, partitions in missing(workspace).items():
-            requested.setdefault(asset, set()).update(partitions)
-    asked = False
+    asked = looked = False
     for _ in range(_MOST_TICKS):
         with partitions_read_once(instance):
             result = dg.evaluate_automation_conditions(defs, instance, cursor=state)
@@ -134,6 +131,11 @@ def _run_stale(
             requested = {"judge_inference": _unscored(workspace, instance, testset)}
             fresh = {a: {p for p in ps if wanted.has(a, p) and (a, p) not in tried} for a, ps in requested.items()}
             launches = plan(fresh, instance)
+        if not launches and not looked and workspace.warehouse.usable():
+            # Conditions act on changes; what got lost on the way is seen from the state alone.
+            looked = True
+            lost = {a: {p for p in ps if wanted.has(a, p)} for a, ps in missing(workspace).items()}
+            launches = plan({a: {p for p in ps if (a, p) not in tried} for a, ps in lost.items()}, instance)
         if not launches:
             if not narrowed:
                 cursor.save(result.cursor)
@@ -215,8 +217,19 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
     now = set(outcome.materialised)
     for event in result.all_events:
         if event.is_step_failure and event.step_key is not None:
-            left = [(event.step_key, p) for p in launch.partitions if (event.step_key, p) not in now]
-            outcome.failures.update(dict.fromkeys(left, _message(event)))
+            held = _held_back(result, event.step_key)
+            left = [(event.step_key, p) for p in launch.partitions if held or (event.step_key, p) not in now]
+            outcome.failures.update(dict.fromkeys(left, held or _message(event)))
+
+
+def _held_back(result: dg.ExecuteInProcessResult, asset: str) -> str:
+    """What the blocking checks of an asset say that failed in this run; empty where none did."""
+    says = [
+        f"{e.check_name}: {e.description}"
+        for e in result.get_asset_check_evaluations()
+        if e.asset_key.to_user_string() == asset and not e.passed and e.blocking
+    ]
+    return "held back, what was published before stays. " + " | ".join(says) if says else ""
 
 
 def _message(event: Any) -> str:

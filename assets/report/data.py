@@ -147,6 +147,11 @@ class ReportData:
     def warnings(self) -> list[str]:
         """What a reader must know before trusting the page: evidence, not proof."""
         found: list[str] = []
+        published, edition = self.provenance.get("published"), self.provenance.get("edition")
+        if published != edition:
+            found.append(
+                f"These numbers are of fit {edition}, which is not published: a person pinned {published or 'none'}."
+            )
         ambiguous = self._ambiguity()
         if ambiguous is not None:
             found.append(ambiguous)

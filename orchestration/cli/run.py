@@ -104,7 +104,14 @@ def warnings_of(workspace: Workspace, testset: str) -> list[str]:
     unverified = workspace.testset(testset).unverified()
     folder = workspace.fit_folder(testset)
     page = folder.read_json("warnings")["warnings"] if (folder.path / "warnings.json").exists() else []
-    return [unverified, *page] if unverified else page
+    review = folder.read_json("review") if (folder.path / "review.json").exists() else {}
+    held = [f["says"] for f in review.get("findings", []) if not f["passed"] and review["state"] == "held back"]
+    found = [*([unverified] if unverified else []), *page]
+    if held:
+        found.append(f"the latest fit is held back, what was published before stays: {' | '.join(held)}")
+    elif review.get("state") == "pinned":
+        found.append("the latest fit is not published: a person pinned another; `care history` lists both")
+    return found
 
 
 def _must_be_known(workspace: Workspace, testset: str | None, judge: str | None) -> None:

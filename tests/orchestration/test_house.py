@@ -73,9 +73,10 @@ def test_the_graph_is_the_way_of_one_score(tmp_path):
         "aggregates": ["structure"],
         "evaluation": ["aggregates", "gold"],
         "factors": ["aggregates"],
+        "review": ["aggregates", "gold"],
         "intervals": ["aggregates", "gold"],
         "systems": ["aggregates", "gold"],
-        "report": ["evaluation", "factors", "intervals", "systems"],
+        "report": ["evaluation", "factors", "intervals", "review", "systems"],
         "report_index": ["report"],
     }
 

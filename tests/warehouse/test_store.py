@@ -8,15 +8,24 @@ from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
 from warehouse.database import (
-    FitRecord,
     Warehouse,
     drop_slice,
     migrate,
     replace_slice,
     replace_testset,
+)
+from warehouse.fits import (
+    Edition,
+    FitRecord,
+    FitStore,
+    Intervals,
+    Publication,
+    load_fits,
+    store_edition,
     store_evaluation,
     store_fit,
     store_intervals,
+    store_publication,
 )
 from warehouse.items import ItemRecord
 from warehouse.matrix import read_scores
@@ -153,29 +162,85 @@ def test_items_keep_their_ordinals_and_gone_ones_leave(store):
 METRICS = ["tau", "auc", "mae", "mae_filled", "risk_coverage", "calibration_error"]
 
 
+def a_fit(fit_id="f", last=5.0):
+    values = pa.array([1.0, 2.0, None, 4.0, last], pa.float64())
+    empty = pa.nulls(5, pa.float64())
+    ids = [r.item_id for r in RECORDS]
+    return FitRecord(
+        fit_id, "set one", "avg", "in", 0, 4.5, None, "{}", "c", ids, values, empty, empty, ["a"], [1.0], [None]
+    )
+
+
+EVALUATION = {**dict.fromkeys(METRICS), "n": 5, "labels_used": 0, "accuracy": 0.5, "balanced_accuracy": None}
+INTERVALS = Intervals(["a"], [0.5], [1.5], [[0.1, float("nan")]], None)
+
+
+def everything(connection):
+    tables = ("fits", "weights", "evaluations", "editions", "edition_fits", "publications", "latest_aggregates")
+    return {t: sorted(map(repr, connection.execute(f"SELECT * FROM {t}").fetchall())) for t in tables}
+
+
 def test_the_same_fit_again_keeps_its_evaluation(store):
     _, warehouse = store
-    ids = [r.item_id for r in RECORDS]
-    values = pa.array([1.0, 2.0, None, 4.0, 5.0], pa.float64())
-    empty = pa.nulls(5, pa.float64())
-    fit = FitRecord(
-        "f", "set one", "avg", "in", 0, 4.5, None, "{}", "c", ids, values, empty, empty, ["a"], [1.0], [None]
-    )
+    fit = a_fit()
     with warehouse.writer() as connection:
         store_fit(connection, fit)
-        store_evaluation(
-            connection,
-            "f",
-            0,
-            {**dict.fromkeys(METRICS), "n": 5, "accuracy": 0.5, "balanced_accuracy": None},
-        )
-        store_intervals(connection, "f", ["a"], [0.5], [1.5], [[0.1, float("nan")]], None)
+        store_evaluation(connection, "f", EVALUATION)
+        store_intervals(connection, "f", INTERVALS)
         store_fit(connection, fit)
         assert connection.execute("SELECT n, accuracy FROM evaluations").fetchall() == [(5, 0.5)]
         bounds = connection.execute("SELECT weight, lo, hi, loadings_lo, loadings_hi FROM weights").fetchall()
         assert bounds == [(1.0, 0.5, 1.5, [0.1, None], None)]
-        latest = connection.execute("SELECT item_id, estimate FROM latest_aggregates ORDER BY item_id").fetchall()
-    assert latest == [("i0", 1.0), ("i1", 2.0), ("i2", None), ("i3", 4.0), ("i4", 5.0)]
+
+
+def test_what_is_published_is_what_people_read(store, tmp_path):
+    _, warehouse = store
+    kept = FitStore(tmp_path / "fits")
+    old, new = Edition("e1", "set one", {"avg": "f"}, {"panel": []}), Edition("e2", "set one", {"avg": "g"}, {})
+    with warehouse.writer() as connection:
+        for edition, fit in ((old, a_fit()), (new, a_fit("g", last=9.0))):
+            kept.write_fit(fit)
+            store_fit(connection, fit)
+            kept.write_edition(edition)
+            store_edition(connection, edition)
+    kept.annotate("set one", "f", "evaluation", EVALUATION)
+    kept.annotate("set one", "f", "intervals", vars(INTERVALS))
+    with warehouse.writer() as connection:
+        store_evaluation(connection, "f", EVALUATION)
+        store_intervals(connection, "f", INTERVALS)
+
+    def read():
+        with warehouse.reader() as connection:
+            return connection.execute("SELECT item_id, estimate FROM latest_aggregates ORDER BY item_id").fetchall()
+
+    def publish(edition):
+        publication = Publication("set one", edition, "review")
+        kept.publish(publication)
+        with warehouse.writer() as connection:
+            store_publication(connection, publication)
+
+    assert read() == []
+    assert kept.published("set one") is None
+    publish("e2")
+    publish("e1")
+    assert read() == [("i0", 1.0), ("i1", 2.0), ("i2", None), ("i3", 4.0), ("i4", 5.0)]
+    assert kept.published("set one")[1] == old
+    again = kept.read_fit("set one", "g")
+    assert again.estimate.to_pylist() == [1.0, 2.0, None, 4.0, 9.0]
+    assert (again.judges, again.fitted_at) == (["a"], kept.read_fit("set one", "g").fitted_at)
+
+    with warehouse.writer() as connection:
+        live = everything(connection)
+        for table in ("fits", "weights", "aggregates", "evaluations", "editions", "edition_fits", "publications"):
+            connection.execute(f"DELETE FROM {table}")
+    with warehouse.writer() as connection:
+        load_fits(connection, kept, "set one")
+        assert everything(connection) == live, "the files are the record"
+
+    assert kept.remove_edition(new, [old]) > 0
+    assert kept.editions("set one") == [old]
+    with pytest.raises(WarehouseError, match="care history"):
+        kept.read_fit("set one", "g")
 
 
 def test_a_failed_transaction_changes_nothing(store):
