@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the aggregators on the stored panel, moments and structure; store each fit."""
     from care_ops.fit import run_aggregators
+    from care_ops.frozen import freeze
     from warehouse.fits import Edition, store_edition, store_fit
 
     testset = context.partition_key
@@ -47,6 +48,9 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     code = source_hash("care_ops")
     fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in found}
     version = _digest("".join(sorted(fit_ids.values())))[:32]
+    for name, aggregate in found.items():
+        frozen = freeze(scores, aggregate.estimate).as_dict()
+        workspace.fits.annotate(testset, fit_ids[name], "frozen", frozen)
     repeated = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
         made_of = {
@@ -96,10 +100,8 @@ def _made_of(connection: "duckdb.DuckDBPyConnection", testset: str) -> "dict[str
         [testset],
     )
     names = [column[0] for column in panel.description or ()]
-    return {
-        "slices": slice_versions(connection, testset),
-        "panel": [dict(zip(names, row, strict=True)) for row in panel.fetchall()],
-    }
+    rows = [dict(zip(names, row, strict=True)) for row in panel.fetchall()]
+    return {"slices": slice_versions(connection, testset), "panel": rows}
 
 
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:

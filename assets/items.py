@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.common import histogram, source_hash, table
+from assets.common import histogram, source_hash
 from assets.external import source
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace, judge_item
@@ -42,7 +42,6 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     records = workspace.read_source(testset)
     texts, labels = workspace.parts.write_items(testset, records)
     load_items(workspace, testset, records)
-    preview = [{"item_id": r.item_id, "response": (r.response or "")[:80]} for r in records[:5]]
     known = [r.gold for r in records if r.gold is not None]
     results = {
         "items": dg.MaterializeResult(
@@ -50,7 +49,6 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             data_version=dg.DataVersion(texts),
             metadata={
                 "items": len(records),
-                "first_items": table(preview),
                 "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
             },
         ),

@@ -4,7 +4,8 @@ Publication is what people read: the views ``latest_fits`` and ``latest_aggregat
 blocking check fails, the edition before stays published until a person accepts the new one
 (``care accept``) or the cause is mended.
 
-Belongs here: the checks, and publishing. Does not: the comparisons (``care_ops.drift``).
+Belongs here: the checks. Does not: the comparisons (``care_ops.drift``), what a person does with editions
+(``editions``).
 """
 
 import json
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.common import bars, source_hash
+from assets.editions import extend, publish
 from assets.fits import aggregates
 from assets.partitions import TESTSETS
 from assets.workspace import ReviewConfig, Workspace
 
 if TYPE_CHECKING:
     from care_ops.drift import Drift
-    from warehouse.fits import Edition, FitRecord, Publication
+    from warehouse.fits import Edition, FitRecord
 
 CHECKS: dict[str, tuple[bool, str]] = {
     "panel_shrunk": (True, "Judges that sat on the published panel and are still in the workspace were admitted."),
@@ -159,19 +161,12 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
         state = "pinned" if latest is not None and latest[0].pinned else "published"
         if any(f.blocks for f in found):
             state = "held back"
-        elif state == "published":
+        elif state == "pinned" and latest is not None:
+            extend(workspace, latest[1])
+        else:
             publish(workspace, Publication(testset, edition.edition, "review"))
     folder.write_json("review", {"state": state, "edition": edition.edition, "findings": [vars(f) for f in found]})
     return state, found
-
-
-def publish(workspace: Workspace, publication: "Publication") -> None:
-    """Make an edition the one that people read, in the files and in the database."""
-    from warehouse.fits import store_publication
-
-    workspace.fits.publish(publication)
-    with workspace.warehouse.writer() as connection:
-        store_publication(connection, publication)
 
 
 def _let_pass(found: list[Finding], why: str) -> list[Finding]:

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from warehouse.sources.files import RecordedTable
 
 
+FORGOTTEN = "forgotten.jsonl"
+"""Hashes of the items that `care forget` removed, in the data folder."""
+
+
+def forgotten_key(testset: str, item_id: str) -> str:
+    """By which a forgotten item is known."""
+    return _digest([testset, item_id])
+
+
 @dataclass(frozen=True)
 class MomentsConfig:
     """Where moments are computed.
@@ -180,7 +189,18 @@ class Workspace:
         return self.anchors.get(testset, NO_ANCHORS)
 
     def read_source(self, testset: str) -> list[ItemRecord]:
-        """Items of a test set, read anew from its source."""
+        """Items of a test set, read anew from its source, without those that were forgotten."""
+        forgotten = self._forgotten()
+        records = self._read_source(testset)
+        if not forgotten:
+            return records
+        return [r for r in records if forgotten_key(testset, r.item_id) not in forgotten]
+
+    def _forgotten(self) -> set[str]:
+        path = self.data / FORGOTTEN
+        return {json.loads(line)["item"] for line in path.read_text().splitlines()} if path.exists() else set()
+
+    def _read_source(self, testset: str) -> list[ItemRecord]:
         from warehouse.sources import demo, files
 
         source = self.testset(testset).source
@@ -242,9 +262,11 @@ class Workspace:
     def source_version(self, testset: str) -> str:
         """Hash of what the items are made of; of the reason, where the source cannot be read."""
         try:
-            return self.testset(testset).fingerprint(self.root)
+            found = self.testset(testset).fingerprint(self.root)
         except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
             return _digest(str(error))
+        forgotten = self._forgotten()
+        return _digest([found, sorted(forgotten)]) if forgotten else found
 
     def judge_version(self, judge: str) -> str:
         """Hash of what the judge's scores are made of, over its test sets; of the reason, where it is broken."""

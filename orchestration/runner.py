@@ -65,6 +65,7 @@ def run_stale(
     testset: str | None = None,
     judge: str | None = None,
     progress: Progress | None = None,
+    again: tuple[str, str | None] | None = None,
 ) -> Outcome:
     """Materialise all that is stale, stage by stage.
 
@@ -76,6 +77,8 @@ def run_stale(
         Only partitions of this test set or judge.
     progress : callable, optional
         Told of each run before it starts: the launch, its number, how many this tick has.
+    again : (asset, partition), optional
+        Materialised first, stale or not.
 
     Raises
     ------
@@ -84,7 +87,7 @@ def run_stale(
     """
     with alone(workspace):
         end_abandoned_runs(instance)
-        outcome = _run_stale(defs, workspace, instance, selection, testset, judge, progress)
+        outcome = _run_stale(defs, workspace, instance, selection, testset, judge, progress, again)
         outcome.left_to_daemon = under_way(instance)
         return outcome
 
@@ -97,6 +100,7 @@ def _run_stale(
     testset: str | None,
     judge: str | None,
     progress: Progress | None,
+    again: tuple[str, str | None] | None,
 ) -> Outcome:
     cursor = Cursor(workspace)
     state = cursor.load()
@@ -111,6 +115,8 @@ def _run_stale(
     narrowed = selection is not None or testset is not None or judge is not None
     outcome, tried = Outcome(), set[tuple[str, str | None]]()
     requested = _failed(instance)
+    if again is not None:
+        requested.setdefault(again[0], set()).add(again[1])
     if not first and not workspace.warehouse.usable():
         broken = rebuild_warehouse(workspace)
         outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})

@@ -103,7 +103,7 @@ def gather(workspace: Workspace, testset: str) -> "ReportData":
         failures=fit["failures"],
         checks=checks,
         evaluations=evaluations,
-        gold=np.array([order[i] for i in scores.item_ids], dtype=np.float64),
+        gold=np.array([order.get(i, np.nan) for i in scores.item_ids], dtype=np.float64),
         responses=[texts.get(i) for i in scores.item_ids],
         factor_features=folder.read_json("factors"),
         intervals=bounds,

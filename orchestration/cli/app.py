@@ -7,8 +7,10 @@ import warnings
 import typer
 
 from orchestration.cli.doctor import doctor
+from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
 from orchestration.cli.judges import judges
+from orchestration.cli.retention import forget, gc
 from orchestration.cli.run import run
 from orchestration.cli.select import select
 from orchestration.cli.setup import init
@@ -22,7 +24,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, fit, select, status, report, systems, ui, init, doctor):
+LOOKING = (status, report, systems, ui, history, diff)
+PUBLISHING = (accept, promote, rollback, score)
+for command in (run, fit, select, *LOOKING, *PUBLISHING, init, doctor, gc, forget):
     app.command()(command)
 app.add_typer(judges, name="judges")
 app.add_typer(testsets, name="testsets")

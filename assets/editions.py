@@ -1,0 +1,244 @@
+"""Editions looked back on and acted on: history, what moved between two, promotion, scoring with a pinned one.
+
+Belongs here: what a person asks of kept fits. Does not: making them (``fits``), the nightly verdict (``review``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assets.workspace import Workspace
+from care_ops.errors import FitError, InputError
+
+if TYPE_CHECKING:
+    from care_ops.scores import ScoreMatrix
+    from warehouse.fits import Edition, FitRecord, Publication
+
+
+def find(workspace: Workspace, edition: str) -> Edition:
+    """An edition by its id, the beginning of it, or the id of one of its fits.
+
+    Raises
+    ------
+    InputError
+        There is none, or several begin so.
+    """
+    found = {
+        e.edition: e
+        for testset in workspace.testsets
+        for e in workspace.fits.editions(testset)
+        if e.edition.startswith(edition) or edition in e.fits.values()
+    }
+    if len(found) != 1:
+        what = "no kept fit has" if not found else f"{len(found)} kept fits begin with"
+        raise InputError(f"{what} {edition!r}; `care history` lists them")
+    return next(iter(found.values()))
+
+
+def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
+    """Every kept edition of a test set, newest first, with what changed against the one before."""
+    log = workspace.fits.publications(testset)
+    current = log[-1].edition if log else None
+    rows: list[dict[str, Any]] = []
+    before: Edition | None = None
+    for edition in workspace.fits.editions(workspace.testset(testset).name):
+        published = [p for p in log if p.edition == edition.edition]
+        state = "" if not published else "published" if edition.edition == current else "was published"
+        if edition.edition == current and log[-1].pinned:
+            state = "pinned"
+        name = "care" if "care" in edition.fits else next(iter(edition.fits), "")
+        evaluation = workspace.fits.annotation(testset, edition.fits[name], "evaluation") if name else None
+        order = next((evaluation[m] for m in ("auc", "tau") if evaluation and evaluation[m] is not None), None)
+        rows.append(
+            {
+                "edition": edition.edition,
+                "made at": edition.made_at[:19],
+                "state": state,
+                "judges": sum(bool(row["admitted"]) for row in edition.inputs["panel"]),
+                "order": order,
+                "why": "; ".join(reasons(before, edition)) if before else "the first",
+            }
+        )
+        before = edition
+    return rows[::-1]
+
+
+def reasons(before: Edition, after: Edition) -> list[str]:
+    """What of an edition's inputs differs from another's, in words."""
+    then, now = before.inputs, after.inputs
+    said: list[str] = []
+    for words, judges in (
+        ("new judge", now["slices"].keys() - then["slices"].keys()),
+        ("judge gone", then["slices"].keys() - now["slices"].keys()),
+        ("scores changed", {j for j in now["slices"].keys() & then["slices"].keys() if _differ(then, now, j)}),
+    ):
+        if judges:
+            named = ", ".join(sorted(judges)[:4])
+            said.append(f"{words}: {named}" + (f" and {len(judges) - 4} more" if len(judges) > 4 else ""))
+    was, is_ = (_admitted(e) for e in (before, after))
+    dropped = sorted((was - is_) & now["slices"].keys())
+    if dropped:
+        said.append(f"no longer admitted: {', '.join(dropped[:4])}")
+    if then["code"] != now["code"]:
+        said.append("another version of the code")
+    if then["settings"] != now["settings"] and not (now["slices"].keys() ^ then["slices"].keys()):
+        said.append("settings or anchors changed")
+    return said or ["made again"]
+
+
+def _differ(then: dict[str, Any], now: dict[str, Any], judge: str) -> bool:
+    return then["slices"][judge] != now["slices"][judge]
+
+
+def _admitted(edition: Edition) -> set[str]:
+    return {str(row["judge"]) for row in edition.inputs["panel"] if row["admitted"]}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What moved between two editions of a test set, by one aggregator.
+
+    Attributes
+    ----------
+    why : list of str
+    judges : list of dict
+        judge, weight before and after (None where the judge was not there), largest change first.
+    items : list of dict
+        item_id, estimate before and after, change in standard deviations of the earlier estimates.
+    """
+
+    why: list[str]
+    judges: list[dict[str, Any]]
+    items: list[dict[str, Any]]
+
+
+def difference(workspace: Workspace, before: Edition, after: Edition, aggregator: str, most: int = 10) -> Difference:
+    """Compare two editions.
+
+    Raises
+    ------
+    InputError
+        They are of different test sets, or one lacks the aggregator.
+    """
+    if before.testset != after.testset:
+        raise InputError(f"{before.edition} is of {before.testset!r} and {after.edition} of {after.testset!r}")
+    fits = [_fit(workspace, edition, aggregator) for edition in (before, after)]
+    old, new = (dict(zip(fit.judges, fit.weights, strict=True)) for fit in fits)
+    names = sorted(old.keys() | new.keys(), key=lambda j: (-abs((new.get(j) or 0.0) - (old.get(j) or 0.0)), j))
+    judges = [{"judge": j, "before": old.get(j), "after": new.get(j)} for j in names]
+    then, now = (
+        {i: v for i, v in zip(fit.item_ids, fit.estimate.to_pylist(), strict=True) if v is not None} for fit in fits
+    )
+    spread = _spread(list(then.values()))
+    moved = {i: (now[i] - then[i]) / spread for i in then.keys() & now.keys()}
+    furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))[:most]
+    items = [{"item_id": i, "before": then[i], "after": now[i], "moved": moved[i]} for i in furthest]
+    return Difference(reasons(before, after), judges[:most], items)
+
+
+def _spread(values: list[float]) -> float:
+    mean = sum(values) / len(values) if values else 0.0
+    variance = sum((v - mean) ** 2 for v in values) / len(values) if values else 0.0
+    return variance**0.5 or 1.0
+
+
+def _fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:
+    if aggregator not in edition.fits:
+        raise InputError(f"fit {edition.edition} has no {aggregator!r}; it has {', '.join(edition.fits)}")
+    return workspace.fits.read_fit(edition.testset, edition.fits[aggregator])
+
+
+def publish(workspace: Workspace, publication: Publication) -> None:
+    """Make an edition the one that people read, in the files and in the database."""
+    from warehouse.fits import store_publication
+
+    workspace.fits.publish(publication)
+    with workspace.warehouse.writer() as connection:
+        store_publication(connection, publication)
+
+
+def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned: bool) -> None:
+    """Make a kept edition the published one, by hand."""
+    from warehouse.fits import Publication
+
+    publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned))
+
+
+def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
+    """Publish and pin what was published before the current one.
+
+    Raises
+    ------
+    InputError
+        There is nothing to go back to.
+    """
+    kept = {e.edition: e for e in workspace.fits.editions(testset)}
+    log = workspace.fits.publications(testset)
+    for publication in reversed(log[:-1]):
+        if publication.edition != log[-1].edition and publication.edition in kept:
+            edition = kept[publication.edition]
+            promote(workspace, edition, by="rollback", why=why, pinned=True)
+            return edition
+    raise InputError(f"test set {testset!r} has no earlier published fit that is kept; see `care history {testset}`")
+
+
+def score(workspace: Workspace, edition: Edition, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
+    """Score items with a kept fit, which is not made again.
+
+    Raises
+    ------
+    FitError
+        The aggregator does not follow from one item's scores, or a judge of the fit is missing.
+    """
+    from care_ops.frozen import Frozen
+
+    fit = _fit(workspace, edition, aggregator)
+    stored = workspace.fits.annotation(edition.testset, fit.fit_id, "frozen")
+    if stored is None:
+        raise FitError(f"fit {edition.edition} was kept without the function that scores new items; run `care run`")
+    estimate = Frozen.from_dict(stored).apply(scores)
+    return [
+        {"item_id": i, "estimate": None if e != e else float(e)} for i, e in zip(scores.item_ids, estimate, strict=True)
+    ]
+
+
+def extend(workspace: Workspace, edition: Edition) -> int:
+    """Score items that came after a pinned edition was made with its frozen fits; returns how many.
+
+    Aggregators that do not follow from one item's scores leave the new items without an estimate.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+    import pyarrow as pa
+
+    from care_ops.frozen import FAITHFUL
+    from warehouse.fits import store_fit
+    from warehouse.matrix import read_scores
+
+    testset = edition.testset
+    with workspace.warehouse.reader() as connection:
+        read = read_scores(connection, testset, set(workspace.judges_of(testset))).scores
+    added = 0
+    for aggregator in edition.fits:
+        fit = _fit(workspace, edition, aggregator)
+        frozen = workspace.fits.annotation(testset, fit.fit_id, "frozen")
+        known = set(fit.item_ids)
+        fresh = np.array([item not in known for item in read.item_ids])
+        if not fresh.any() or frozen is None or frozen["fidelity"] < FAITHFUL:
+            continue
+        rows = score(workspace, edition, aggregator, read.select_items(fresh))
+        nothing = pa.nulls(len(rows), pa.float64())
+        longer = replace(
+            fit,
+            item_ids=[*fit.item_ids, *(row["item_id"] for row in rows)],
+            estimate=pa.concat_arrays([fit.estimate, pa.array([row["estimate"] for row in rows], pa.float64())]),
+            sd=pa.concat_arrays([fit.sd, nothing]),
+            p_quality=pa.concat_arrays([fit.p_quality, nothing]),
+        )
+        workspace.fits.write_fit(longer)
+        with workspace.warehouse.writer() as connection:
+            store_fit(connection, longer)
+        added = max(added, len(rows))
+    return added

@@ -1,0 +1,150 @@
+"""What is published, held back, pinned, taken back and forgotten, by the commands that people type."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+from orchestration.workspace import load_workspace
+from tests.orchestration.workspaces import JUDGES, make, query, run, score_rows, write_items, write_judge
+
+pytestmark = pytest.mark.slow
+
+STRICT = (
+    "fit: {resamples: 0, aggregators: [care, avg, care_svd, mv]}\nreview: {max_psi: 0.0, min_rank_correlation: 1.0}\n"
+)
+
+
+def care(folder, *words, code=0):
+    result = CliRunner().invoke(app, [*words, "--workspace", str(folder)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def published(folder):
+    sql = "SELECT edition, published_by, pinned FROM published"
+    return query(folder, sql)
+
+
+def estimates(folder, aggregator="care"):
+    sql = f"SELECT item_id, estimate FROM latest_aggregates WHERE aggregator = '{aggregator}' ORDER BY item_id"
+    return query(folder, sql)
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Two nights, the second with a judge more and held back."""
+    folder = make(tmp_path_factory.mktemp("nights") / "ws", care=STRICT)
+    assert not run(folder).failures
+    write_judge(folder, "readability")
+    outcome = run(folder)
+    assert "held back" in outcome.failures["review", "one"]
+    assert "rank correlation below 1" in outcome.failures["review", "one"]
+    return folder
+
+
+def test_held_back_pinned_and_taken_back(nights):
+    folder = nights
+    rows = json.loads(care(folder, "history", "one", "--json"))
+    assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
+        ("", len(JUDGES) + 1, "new judge: readability"),
+        ("published", len(JUDGES), "the first"),
+    ]
+    second, first = (row["edition"] for row in rows)
+    assert published(folder) == [(first, "review", False)]
+    old = estimates(folder)
+    warned = care(folder, "run")
+    assert "held back, what was published before stays" in warned
+    assert "nothing to do" in warned
+
+    moved = json.loads(care(folder, "diff", "one", "--json"))[0]
+    assert moved["why"] == ["new judge: readability"]
+    assert {row["judge"] for row in moved["judges"]} == {*JUDGES, "readability"}
+    assert moved["items"][0]["moved"] != 0
+
+    care(folder, "accept", "one", "--why", "a better panel")
+    assert published(folder) == [(second, "accept", False)]
+    assert estimates(folder) != old
+
+    care(folder, "rollback", "one")
+    assert published(folder) == [(first, "rollback", True)]
+    assert estimates(folder) == old
+
+    (folder / "data" / "care.duckdb").unlink()
+    run(folder)
+    assert published(folder) == [(first, "rollback", True)], "the files are the record of publication too"
+    assert estimates(folder) == old
+
+    write_items(folder, n=44)
+    run(folder)
+    assert published(folder) == [(first, "rollback", True)]
+    extended = estimates(folder)
+    assert [row for row in extended if row in old] == old, "published scores do not move"
+    assert len(extended) == 44
+    assert all(e is not None for _, e in extended)
+    latest = json.loads(care(folder, "history", "one", "--json"))[0]["edition"]
+    care(folder, "promote", first[:6], "--why", "again")
+    assert published(folder) == [(first, "promote", True)]
+    care(folder, "accept", "one")
+    assert published(folder) == [(latest, "accept", False)]
+    assert "no kept fit has" in care(folder, "promote", "zzz", code=2)
+
+
+def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
+    folder = nights
+    first = json.loads(care(folder, "history", "one", "--json"))[-1]["edition"]
+    panel = load_workspace(folder).fits.editions("one")[0]
+    known = load_workspace(folder).fits.read_fit("one", panel.fits["avg"])
+    rows = query(
+        folder,
+        "SELECT item_id, judge, value FROM scores JOIN judges USING (judge_ix) JOIN items USING (item_ix) "
+        "WHERE judge <> 'readability'",
+    )
+    file = tmp_path / "scores.csv"
+    with file.open("w", newline="") as out:
+        csv.writer(out).writerows([("item_id", "judge", "score"), *rows])
+    scored = json.loads(care(folder, "score", str(file), "--fit", first, "--aggregator", "avg", "--json"))
+    found = {row["item_id"]: row["estimate"] for row in scored}
+    expected = dict(zip(known.item_ids, known.estimate.to_pylist(), strict=True))
+    for item in [i for i in expected if i in found]:
+        assert found[item] == pytest.approx(expected[item], abs=1e-6)
+    assert "does not follow" in care(folder, "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
+
+
+def test_an_item_is_forgotten_everywhere(tmp_path):
+    folder = make(tmp_path / "ws")
+    run(folder)
+    assert any(item == "i3" for (item,) in query(folder, "SELECT item_id FROM latest_aggregates"))
+    before = len(score_rows(folder))
+    assert "5 in scores" in care(folder, "forget", "i3", "--testset", "one")
+    assert len(score_rows(folder)) == before - len(JUDGES)
+    run(folder)
+    for table in ("latest_aggregates", "items"):
+        assert query(folder, f"SELECT count(*) FROM {table} WHERE item_id = 'i3'") == [(0,)]
+    assert len(query(folder, "SELECT DISTINCT item_id FROM latest_aggregates")) == 39
+    text = (folder / "one.csv").read_text().splitlines()[4].split(",")[2]
+    assert text
+    for path in (p for p in (folder / "data").rglob("*") if p.is_file() and p.suffix in (".json", ".jsonl")):
+        assert '"i3"' not in path.read_text(), path
+    assert run(folder).materialised == []
+    assert "has no item 'nobody'" in care(folder, "forget", "nobody", "--testset", "one", code=2)
+
+
+def test_gc_lists_first_and_keeps_what_is_published(tmp_path):
+    folder = make(tmp_path / "ws")
+    run(folder)
+    write_judge(folder, "readability")
+    run(folder)
+    (folder / "judges" / "readability.yaml").unlink()
+    run(folder)
+    keep = ("--editions", "1", "--months", "0", "--days", "0")
+    listed = care(folder, "gc", *keep)
+    assert "readability on one" in listed and "nothing was deleted" in listed  # noqa: PT018
+    assert any("judge=readability" in where for where, _, _ in score_rows(folder))
+    known = estimates(folder)
+    assert "MiB freed" in care(folder, "gc", *keep, "--yes")
+    assert not any("judge=readability" in where for where, _, _ in score_rows(folder))
+    assert estimates(folder) == known
+    assert run(folder).materialised == []
