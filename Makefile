@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test test-vllm soak lint format bench bench-models bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
+.PHONY: run test test-vllm verify soak soak-year lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -37,8 +37,14 @@ $(MODELS)/.made: pyproject.toml
 test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, transformers beside it
 	$(MODELS)/bin/python -m pytest tests/models
 
+verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
+	$(BIN)/python -m benchmarks.verify_nights
+
 soak: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 	$(MODELS)/bin/python -m benchmarks.soak_judging
+
+soak-year: $(VENV)/.dev ## a year of nights in process; a quarter of an hour
+	$(BIN)/python -m benchmarks.soak_year
 
 bench-models: $(MODELS)/.made ## what the pool costs over a model's engine
 	$(MODELS)/bin/python -m benchmarks.study_models
@@ -55,6 +61,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev ## ours against rivals; figures go to docs/performance.md
 	$(BIN)/python -m benchmarks
+
+bench-alignment: $(VENV)/.dev ## misaligned judges on real panels: who is caught; needs CARE_DATA_DIR
+	$(BIN)/python -m benchmarks.study_alignment
 
 bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_DATA_DIR
 	$(BIN)/python -m benchmarks.study_care_svd

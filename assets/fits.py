@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.common import bars, source_hash, table
+from assets.external import fit_settings
 from assets.moments import read_moments
 from assets.partitions import TESTSETS
 from assets.structure import read_structure, structure
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[structure],
+    deps=[structure, fit_settings],
     group_name="fit",
     kinds={"duckdb"},
     pool="warehouse_writer",

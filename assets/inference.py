@@ -15,13 +15,16 @@ import dagster as dg
 
 from assets.common import bars, source_hash, table
 from assets.external import judge_spec
-from assets.partitions import JUDGES
+from assets.partitions import JUDGES, slice_key
 from assets.workspace import Workspace, judge_item
 from care_ops.errors import CareError
 from judges.engines.base import Ledger, revision_of
 from judges.items import Item, Score, Status
 from judges.pool import Pool, Progress
 from judges.spec import LanguageModel
+
+NOT_SCORED = "not scored by this judge"
+"""Version of a slice that the judge's specification leaves out."""
 
 _TESTSETS_IN_MEMORY = 8
 _TELL_EVERY_S = 10.0
@@ -83,6 +86,8 @@ def judge_inference(
             except CareError as error:
                 failures[judge] = str(error)
                 continue
+            for event in _parts_of(workspace, judge, counts):
+                context.log_event(event)
             context.log_event(_materialisation(judge, counts, seconds))
     if failures:
         raise dg.Failure(
@@ -152,6 +157,19 @@ def _score_testset(
     scored = pool.run(spec, pending, sink, context, progress)
     digest = hashlib.sha256("".join(sorted(item.key for item in todo)).encode()).hexdigest()
     return TestsetCount(testset, key, len(todo), scored, digest)
+
+
+def _parts_of(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> Iterator[dg.AssetMaterialization]:
+    """What the parts of each slice are now, also of slices that the judge leaves out."""
+    scored = {count.testset: count for count in counts}
+    for testset in workspace.testsets:
+        count = scored.get(testset)
+        if count is None and testset in workspace.testsets_of(judge):
+            continue  # its items are not there yet
+        version = NOT_SCORED if count is None else f"{count.judge_key[:16]}-{count.item_keys[:16]}"
+        yield dg.AssetMaterialization(
+            "score_parts", partition=slice_key(judge, testset), tags={"dagster/data_version": version}
+        )
 
 
 def _materialisation(judge: str, counts: list[TestsetCount], seconds: float) -> dg.AssetMaterialization:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.common import bars, source_hash
+from assets.external import fit_settings
 from assets.panel import panel
 from assets.partitions import TESTSETS
 from assets.workspace import MomentsConfig, Workspace
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[panel],
+    deps=[panel, fit_settings],
     group_name="fit",
     kinds={"dask"},
     code_version=source_hash("care_ops", __file__),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.common import bars, source_hash, table
-from assets.external import fit_settings
+from assets.external import panel_settings
 from assets.partitions import TESTSETS
 from assets.scores import scores
 from assets.workspace import Workspace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     partitions_def=TESTSETS,
     deps=[
         dg.AssetDep(scores, partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset")),
-        fit_settings,
+        panel_settings,
     ],
     group_name="fit",
     kinds={"duckdb", "parquet"},
@@ -40,12 +40,11 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
         )
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)
-    seen = {"slices": slices, "settings": workspace.settings_version(testset), "code": source_hash("care_ops")}
+    seen = {"slices": slices, "settings": workspace.panel_version(testset), "code": source_hash("care_ops")}
     folder.write_json("panel", {**seen, "panel": admitted.fingerprint()})
-    version = f"{admitted.fingerprint()[:24]}-{workspace.settings_version(testset)[:8]}"
     rows = [asdict(check) for check in checks]
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(version),
+        data_version=dg.DataVersion(admitted.fingerprint()[:32]),
         metadata={
             "admitted": sum(c.admitted for c in checks),
             "excluded": sum(not c.admitted for c in checks),

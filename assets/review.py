@@ -17,6 +17,7 @@ import dagster as dg
 
 from assets.common import bars, source_hash
 from assets.editions import extend, publish
+from assets.external import review_settings
 from assets.fits import aggregates
 from assets.partitions import TESTSETS
 from assets.workspace import ReviewConfig, Workspace
@@ -104,7 +105,7 @@ class Night:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[aggregates, "gold"],
+    deps=[aggregates, "gold", review_settings],
     group_name="results",
     kinds={"duckdb"},
     pool="warehouse_writer",

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.common import histogram, source_hash, table
-from assets.inference import judge_inference
+from assets.external import score_parts
+from assets.inference import NOT_SCORED
 from assets.partitions import SLICES
 from assets.workspace import Workspace
 from care_ops.errors import CareError
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
     specs=[
         dg.AssetSpec(
             "scores",
-            deps=[
-                dg.AssetDep(judge_inference, partition_mapping=dg.MultiToSingleDimensionPartitionMapping("judge")),
-                dg.AssetDep("items", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset")),
-            ],
+            deps=[score_parts],
             description="The scores of one judge on one test set, in the warehouse.",
             kinds={"duckdb"},
             code_version=source_hash("warehouse", __file__),
@@ -89,7 +87,7 @@ def _materialisation(key: dg.MultiPartitionKey, loaded: "Slice | None") -> dg.As
         return dg.AssetMaterialization(
             "scores",
             partition=key,
-            tags={"dagster/data_version": "not scored by this judge"},
+            tags={"dagster/data_version": NOT_SCORED},
             metadata={"scored": "the judge's specification leaves this test set out"},
         )
     return dg.AssetMaterialization(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.common import bars, source_hash
+from assets.external import fit_settings
 from assets.moments import moments, read_moments
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[moments],
+    deps=[moments, fit_settings],
     group_name="fit",
     code_version=source_hash("care_ops", __file__),
     description="S (direct edges between judges) and L (what latent factors explain), Algorithm 1 step 2.",

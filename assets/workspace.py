@@ -275,13 +275,20 @@ class Workspace:
         except CareError as error:  # likewise: `judge_inference` fails and says why
             return _digest(str(error))
 
+    def panel_version(self, testset: str) -> str:
+        """Hash of everything but scores that a test set's panel depends on: roster with families, admission rule."""
+        roster = [(j, self.judge(j).family) for j in self.judges_of(testset)]
+        return _digest({"roster": roster, "admission": asdict(self.admission)})
+
+    def review_version(self, testset: str) -> str:
+        """Hash of the limits of publication; the same for every test set."""
+        return _digest({"testset": testset, "review": asdict(self.review)})
+
     def settings_version(self, testset: str) -> str:
-        """Hash of everything but scores that a test set's fit depends on: roster, rule, penalties, anchors."""
+        """Hash of everything but the panel that a test set's fit depends on: aggregators, penalties, anchors."""
         spec = self.testset(testset)
         return _digest(
             {
-                "roster": [(j, self.judge(j).family) for j in self.judges_of(testset)],
-                "admission": asdict(self.admission),
                 "fit": self.fit_config(testset).fingerprint(),
                 "scale": spec.scale,
                 "description": spec.description,

@@ -57,7 +57,7 @@ class AdmissionRule:
     min_gain : float
         How far that agreement must exceed the one under the rows as they are.
     report_agreement : float
-        Agreement below this is reported.
+        Agreement below this, or below three standard errors of none at all (3 / sqrt n), is reported.
     """
 
     admit: Literal["rule", "all"] = "rule"
@@ -66,7 +66,7 @@ class AdmissionRule:
     min_entropy: float = 0.20
     min_return: float = 0.30
     min_gain: float = 0.25
-    report_agreement: float = 0.0
+    report_agreement: float = 0.1
 
 
 @dataclass(frozen=True)

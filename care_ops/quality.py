@@ -16,6 +16,13 @@ from numpy.typing import NDArray
 from care_ops.config import AdmissionRule
 from care_ops.scores import Array, ScoreMatrix
 
+_STANDARD_ERRORS = 3.0
+"""Agreement of so many standard errors of chance agreement, or less, cannot be told from none."""
+
+
+_LEAST_GAIN = 0.05
+"""Agreement that a shift must add to be reported."""
+
 
 @dataclass(frozen=True)
 class JudgeCheck:
@@ -71,12 +78,15 @@ def check_panel(
     list of JudgeCheck, in the order of ``scores.judges``
     """
     standard = _standardise(scores.values)
+    error = 1 / np.sqrt(max(len(scores.item_ids), 1))
+    low = max(rule.report_agreement, _STANDARD_ERRORS * error)
+    gain = max(_LEAST_GAIN, _STANDARD_ERRORS * np.sqrt(2) * error)
     checks: list[JudgeCheck] = []
     for j, judge in enumerate(scores.judges):
         column = scores.values[:, j]
         missing = float(np.isnan(column).mean()) if len(column) else 1.0
         mode_share, entropy = concentration(column)
-        agreement, returned, how = _alignment(standard, j)
+        agreement, returned, certain, how = _alignment(standard, j)
         mismatched = (text_mismatches or {}).get(judge, 0)
         reason = None
         if len(np.unique(column[~np.isnan(column)])) < 2:
@@ -90,11 +100,13 @@ def check_panel(
                 reason = f"degenerate: {entropy:.2f} bits (limit {rule.min_entropy:.2f})"
             elif mismatched:
                 reason = f"misaligned: {mismatched} rows carry another text than the item they are joined to"
-            elif returned >= rule.min_return and returned - agreement >= rule.min_gain:
+            elif certain and returned >= rule.min_return and returned - agreement >= rule.min_gain:
                 reason = f"misaligned: agreement {agreement:+.2f} becomes {returned:+.2f} {how}"
         notes = None
-        if reason is None and agreement < rule.report_agreement:
-            notes = f"agreement with the other judges is {agreement:+.2f}"
+        if reason is None and agreement < low:
+            notes = f"agreement with the other judges is {agreement:+.2f}: are its rows joined to the right items?"
+        elif reason is None and returned - agreement >= gain:
+            notes = f"agreement {agreement:+.2f} becomes {returned:+.2f} {how}: are its rows joined to the right items?"
         checks.append(
             JudgeCheck(
                 judge,
@@ -131,13 +143,16 @@ def _standardise(values: Array) -> Array:
     return centred / np.where(sd > 0, sd, 1.0)
 
 
-def _alignment(standard: NDArray[np.float64], j: int) -> tuple[float, float, str]:
-    """Agreement of judge j with the rest as joined, and the best under a circular shift or reversal."""
+def _alignment(standard: NDArray[np.float64], j: int) -> tuple[float, float, bool, str]:
+    """Agreement of judge j with the rest as joined, the best under a circular shift or reversal, and how.
+
+    The third value is whether that best is evidence enough to exclude.
+    """
     n = len(standard)
     rest = standard.sum(axis=1) - standard[:, j]
     norm = float(np.linalg.norm(rest) * np.linalg.norm(standard[:, j]))
     if norm == 0.0 or n < 3:
-        return float("nan"), float("-inf"), ""
+        return float("nan"), float("-inf"), False, ""
     spectrum = np.fft.rfft(rest)
     shifted = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standard[:, j])), n) / norm
     reversed_ = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standard[::-1, j])), n) / norm
@@ -152,8 +167,7 @@ def _alignment(standard: NDArray[np.float64], j: int) -> tuple[float, float, str
     # is a source that repeats itself, where many shifts fit alike.
     chance = (np.sqrt(2 * np.log(2 * n)) + 2) / np.sqrt(n)
     alike = int((by_shift >= best - 0.05).sum())
-    if best < chance or alike > max(3, n // 100):
-        best = float("-inf")
+    certain = best >= chance and alike <= max(3, n // 100)
     how = f"{words} {at}"
     agreement = float(rest @ standard[:, j]) / norm
-    return agreement, best, how
+    return agreement, best if best >= chance else float("-inf"), certain, how

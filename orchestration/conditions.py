@@ -36,7 +36,9 @@ def from_all_inputs() -> dg.AutomationCondition:
 
 def from_any_input() -> dg.AutomationCondition:
     """Stale, once some input is there and no other is still on its way: one that failed does not hold up the rest."""
-    held_up = AC.execution_failed() | AC.any_deps_match(AC.execution_failed())
+    failed = AC.execution_failed()
+    # A slice is held up by its judge, two steps up: score_parts, judge_inference.
+    held_up = failed | AC.any_deps_match(failed | AC.any_deps_match(failed))
     on_its_way = AC.missing() & ~held_up
     return (stale() & AC.any_deps_match(~AC.missing()) & ~AC.any_deps_match(on_its_way)).with_label(
         "stale, inputs there or failed"

@@ -8,6 +8,7 @@ Belongs here: putting the pieces together. Does not: any of the pieces.
 
 import os
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from assets.inference import judge_inference
 from assets.intervals import intervals
 from assets.items import items
 from assets.moments import moments
+from assets.night import night
 from assets.panel import panel
 from assets.report.asset import report, report_index
 from assets.review import review
@@ -29,8 +31,9 @@ from assets.structure import structure
 from assets.systems import systems
 from assets.workspace import Workspace
 from orchestration.conditions import CONDITIONS
+from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
-from orchestration.workspace import load_workspace
+from orchestration.workspace import CARE_YAML, NightlySettings, Settings, load_workspace, read_settings
 
 ASSETS = (
     items,
@@ -62,8 +65,14 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
         Replaces resources by name; ``workspace`` is a ``Workspace``.
     """
 
+    def folder() -> Path:
+        return (root or Path(os.environ.get("CARE_WORKSPACE", "."))).absolute()
+
     def load() -> Workspace:
-        return load_workspace(root or Path(os.environ.get("CARE_WORKSPACE", ".")))
+        return load_workspace(folder())
+
+    # The hour is part of the definitions: reload them after changing it.
+    settings = read_settings(folder()) if (folder() / CARE_YAML).exists() else Settings()
 
     @dg.resource(description="The workspace: folders, specifications, settings.")
     def workspace(_context: dg.InitResourceContext) -> Workspace:
@@ -76,11 +85,23 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
         for asset in ASSETS
     ]
     return dg.Definitions(
-        assets=[*EXTERNAL, *conditioned],
+        assets=[*EXTERNAL, *conditioned, nightly_check(settings.nightly)],
         resources={"workspace": workspace, **(resources or {})},
-        sensors=build_sensors(load),
+        sensors=build_sensors(load, lambda: (folder(), read_settings(folder())), settings.watch_seconds),
+        schedules=build_schedules(load, settings.nightly),
         executor=dg.in_process_executor,
     )
+
+
+def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:
+    """`night`, with the hour by which it must have been made."""
+    if nightly is None:
+        return night
+    hour, minute = map(int, nightly.at.split(":"))
+    deadline = hour * 60 + minute + round(60 * nightly.deadline_hours)
+    cron = f"{deadline % 60} {deadline // 60 % 24} * * *"
+    policy = dg.FreshnessPolicy.cron(cron, timedelta(hours=nightly.deadline_hours, minutes=1), nightly.zone)
+    return night.map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=policy))
 
 
 defs = build_defs()

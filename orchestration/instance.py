@@ -69,6 +69,31 @@ def alone(workspace: Workspace) -> Generator[None]:
         yield
 
 
+def hold_daemon_lock(workspace: Workspace) -> int:
+    """Be the one daemon of a workspace, until this process and what it turns into end.
+
+    Returns
+    -------
+    int
+        Descriptor of the lock, inherited by a program that this process executes in its place.
+
+    Raises
+    ------
+    WarehouseError
+        There is a daemon already.
+    """
+    descriptor = os.open(dagster_home(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise WarehouseError(
+            f"{workspace.root} has a daemon already (`care daemon` or `care ui`); there may be one only"
+        ) from error
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
 def end_abandoned_runs(instance: dg.DagsterInstance) -> None:
     """Mark runs that nobody is working on any more as failed, and backfills as canceled.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.external import fit_settings, judge_spec, source
+from assets.external import fit_settings, judge_spec, panel_settings, review_settings, source
 from assets.partitions import JUDGES, TESTSETS
 from assets.workspace import Workspace
 
@@ -45,7 +45,9 @@ def observe(workspace: Workspace, instance: dg.DagsterInstance) -> Observation:
     versions = {
         source.key: {t: workspace.source_version(t) for t in workspace.testsets},
         judge_spec.key: {j: workspace.judge_version(j) for j in workspace.judges},
+        panel_settings.key: {t: workspace.panel_version(t) for t in workspace.testsets},
         fit_settings.key: {t: workspace.settings_version(t) for t in workspace.testsets},
+        review_settings.key: {t: workspace.review_version(t) for t in workspace.testsets},
     }
     events = [
         dg.AssetMaterialization(key, partition=partition, tags={_VERSION_TAG: version})

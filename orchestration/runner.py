@@ -17,6 +17,7 @@ import dagster as dg
 
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.rebuild import rebuild_warehouse
+from assets.reconcile import missing
 from assets.workspace import Workspace
 from orchestration.instance import (
     LAUNCHED_BY,
@@ -29,7 +30,6 @@ from orchestration.instance import (
 )
 from orchestration.launches import ORDER, Launch, plan, split_partition
 from orchestration.observe import observe, report
-from orchestration.reconcile import missing
 from warehouse.parts import write_bytes
 
 _MOST_TICKS = 40
@@ -216,7 +216,7 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
     # From the instance: what a step logged before it failed is not among the result's own events.
     for entry in instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
         event = entry.dagster_event
-        if event is not None and event.asset_key is not None:
+        if event is not None and event.asset_key is not None and event.asset_key.to_user_string() in launch.assets:
             done = (event.asset_key.to_user_string(), event.partition)
             outcome.materialised.append(done)
             outcome.failures.pop(done, None)
@@ -225,7 +225,7 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
         if event.is_step_failure and event.step_key is not None:
             held = _held_back(result, event.step_key)
             left = [(event.step_key, p) for p in launch.partitions if held or (event.step_key, p) not in now]
-            outcome.failures.update(dict.fromkeys(left, held or _message(event)))
+            outcome.failures.update(dict.fromkeys(left, held or words(event)))
 
 
 def _held_back(result: dg.ExecuteInProcessResult, asset: str) -> str:
@@ -238,7 +238,7 @@ def _held_back(result: dg.ExecuteInProcessResult, asset: str) -> str:
     return "held back, what was published before stays. " + " | ".join(says) if says else ""
 
 
-def _message(event: Any) -> str:
+def words(event: Any) -> str:
     """The failure's own words, without the stack."""
     error = event.step_failure_data.error
     while error is not None and error.cause is not None:

@@ -6,9 +6,12 @@ do (``assets``, ``care_ops``).
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import available_timezones
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -34,7 +37,7 @@ class PanelSettings(BaseModel):
     min_entropy: float = Field(default=0.20, ge=0)
     min_return: float = Field(default=0.30, ge=0, le=1)
     min_gain: float = Field(default=0.25, ge=0, le=2)
-    report_agreement: float = Field(default=0.0, ge=-1, le=1)
+    report_agreement: float = Field(default=0.1, ge=-1, le=1)
 
 
 class FitSettings(BaseModel):
@@ -114,6 +117,63 @@ class MomentsSettings(BaseModel):
     rows_per_shard: int = Field(default=524_288, ge=1)
 
 
+class NightlySettings(BaseModel):
+    """``nightly``: when the night is checked, and by when it must have been."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$")
+    zone: str = "UTC"
+    days: str = Field(
+        default="*", pattern=r"^[\d*,-]+$", description="of the week, as in cron: 1-5 is Monday to Friday"
+    )
+    deadline_hours: float = Field(default=6, gt=0, le=23)
+
+    @field_validator("zone")
+    @classmethod
+    def _known(cls, zone: str) -> str:
+        if zone not in available_timezones():
+            raise ValueError(f"no time zone {zone!r}; give one like Europe/Berlin")
+        return zone
+
+    def cron(self) -> str:
+        """The same as a cron string."""
+        hour, minute = self.at.split(":")
+        return f"{int(minute)} {int(hour)} * * {self.days}"
+
+
+class AlertSettings(BaseModel):
+    """``alerts``: who is told of a night that failed or did not come."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    webhook: str | None = Field(default=None, description="https address, or ${NAME} from the environment")
+    file: str | None = None
+
+    @field_validator("webhook")
+    @classmethod
+    def _usable(cls, webhook: str | None) -> str | None:
+        if webhook is not None and not re.match(r"^(https?://\S+|\$\{\w+\})$", webhook):
+            raise ValueError("webhook must be an https address, or ${NAME} for one in the environment")
+        return webhook
+
+    def address(self) -> str:
+        """The webhook's address.
+
+        Raises
+        ------
+        InputError
+            Its environment variable is not set.
+        """
+        webhook = self.webhook or ""
+        if not webhook.startswith("${"):
+            return webhook
+        found = os.environ.get(webhook[2:-1])
+        if not found:
+            raise InputError(f"alerts.webhook: the environment variable {webhook[2:-1]} is not set")
+        return found
+
+
 class Settings(BaseModel):
     """care.yaml."""
 
@@ -127,6 +187,9 @@ class Settings(BaseModel):
     judging: JudgingSettings = JudgingSettings()
     moments: MomentsSettings = MomentsSettings()
     review: ReviewSettings = ReviewSettings()
+    nightly: NightlySettings | None = None
+    watch_seconds: int = Field(default=30, ge=1, description="how often the daemon looks at the workspace")
+    alerts: AlertSettings = AlertSettings()
     anchors: dict[str, str] = Field(default={}, description="test set -> file of item_id, label")
 
 
@@ -141,7 +204,7 @@ def load_workspace(root: Path) -> Workspace:
     from warehouse.sources.files import read_labels
 
     root = root.absolute()
-    settings = _settings(root)
+    settings = read_settings(root)
     testsets = _load_testsets(root / settings.testsets)
     judges = _load_judges(root, settings, testsets)
     workspace = Workspace(
@@ -162,24 +225,34 @@ def load_workspace(root: Path) -> Workspace:
     return replace(workspace, anchors=anchors)
 
 
-def _settings(root: Path) -> Settings:
+def read_settings(root: Path) -> Settings:
+    """care.yaml itself.
+
+    Raises
+    ------
+    InputError
+        It is missing or invalid, or names an environment variable that is not set.
+    """
     path = root / CARE_YAML
     if not path.exists():
         raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
     try:
-        return Settings.model_validate(load_yaml(path) if path.stat().st_size else {})
+        settings = Settings.model_validate(load_yaml(path) if path.stat().st_size else {})
+        if settings.alerts.webhook is not None:
+            settings.alerts.address()  # before a night is spent, not after
+        return settings
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error)}") from error
 
 
 def judges_folder(root: Path) -> Path:
     """Where judge files lie; ``InputError`` where there is no workspace."""
-    return root.absolute() / _settings(root.absolute()).judges
+    return root.absolute() / read_settings(root.absolute()).judges
 
 
 def testsets_folder(root: Path) -> Path:
     """Where test-set files lie; ``InputError`` where there is no workspace."""
-    return root.absolute() / _settings(root.absolute()).testsets
+    return root.absolute() / read_settings(root.absolute()).testsets
 
 
 def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:

@@ -14,7 +14,7 @@ from orchestration.cli.retention import forget, gc
 from orchestration.cli.run import run
 from orchestration.cli.select import select
 from orchestration.cli.setup import init
-from orchestration.cli.show import report, status, systems, ui
+from orchestration.cli.show import daemon, report, status, systems, ui
 from orchestration.cli.testsets import testsets
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-LOOKING = (status, report, systems, ui, history, diff)
+LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
 for command in (run, fit, select, *LOOKING, *PUBLISHING, init, doctor, gc, forget):
     app.command()(command)

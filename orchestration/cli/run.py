@@ -26,11 +26,12 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Materialise everything that is stale, and nothing else."""
+    from orchestration.alerts import send
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.launches import Launch
     from orchestration.runner import run_stale
-    from orchestration.workspace import load_workspace
+    from orchestration.workspace import load_workspace, read_settings
 
     started = time.perf_counter()
     loaded = load_workspace(workspace)
@@ -78,6 +79,8 @@ def run(
     if index.exists() and not json:
         console.print(f"report: {index}", highlight=False, soft_wrap=True)
     if outcome.failures:
+        said = "; ".join(f"{asset} {partition or ''}: {why}" for (asset, partition), why in outcome.failures.items())
+        send(read_settings(loaded.root).alerts, loaded.root, f"CARE: care run on {loaded.root.name} failed. {said}")
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""``care status``, ``care report``, ``care ui``: look at a workspace."""
+"""``care status``, ``care report``, ``care ui``, ``care daemon``: look at a workspace, and watch over it."""
 
 from __future__ import annotations
 
@@ -126,16 +126,31 @@ def ui(
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
 ) -> None:
     """Dagster's UI and daemon over the workspace, on localhost, until interrupted."""
-    from orchestration.instance import dagster_home
+    from orchestration.instance import hold_daemon_lock
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
-    environment = {
-        **os.environ,
-        "DAGSTER_HOME": str(dagster_home(loaded)),
-        "CARE_WORKSPACE": str(loaded.root),
-    }
+    environment = _environment(loaded)
+    hold_daemon_lock(loaded)
     errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
     command = [sys.executable, "-m", "dagster", "dev", "-m", "orchestration.definitions", "-h", "127.0.0.1"]
     done: Any = subprocess.run([*command, "-p", str(port)], env=environment, check=False)
     raise typer.Exit(0 if done.returncode in (0, 130, -2) else 1)
+
+
+@speaking_errors
+def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path()) -> None:
+    """Dagster's daemon over the workspace without the UI: watches, schedules, runs, until interrupted."""
+    from orchestration.instance import hold_daemon_lock
+    from orchestration.workspace import load_workspace
+
+    loaded = load_workspace(workspace)
+    hold_daemon_lock(loaded)
+    command = [sys.executable, "-m", "dagster._daemon", "run", "-m", "orchestration.definitions"]
+    os.execve(sys.executable, command, _environment(loaded))
+
+
+def _environment(loaded: Workspace) -> dict[str, str]:
+    from orchestration.instance import dagster_home
+
+    return {**os.environ, "DAGSTER_HOME": str(dagster_home(loaded)), "CARE_WORKSPACE": str(loaded.root)}

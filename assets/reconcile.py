@@ -3,7 +3,7 @@
 Conditions act on changes, and a change can be lost: a database deleted, a run killed between two writes, a
 folder copied. This looks at the state alone, so that every night ends where it should.
 
-Belongs here: the comparison. Does not: starting anything (``runner``, ``schedules``).
+Belongs here: the comparison. Does not: starting anything (``orchestration``).
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def _missing_of(
     seen = {judge: entry[2] for judge, entry in slices.items() if judge in roster}
     panel, fit = _document(workspace, testset, "panel"), _document(workspace, testset, "fit")
     settings, code = workspace.settings_version(testset), source_hash("care_ops")
-    now = (seen, settings, code)
-    if len(seen) < 2:
-        return found  # no panel can be made of it
+    now = (seen, workspace.panel_version(testset), code)
+    reported = {judge for asset, judge in found if asset == "judge_inference"}
+    if len(seen) < 2 or reported & panel.get("slices", {}).keys():
+        return found  # no panel can be made of what is there, or what the fit has seen is about to come back
     made = (panel.get("slices"), panel.get("settings"), panel.get("code"))
     same_panel = (fit.get("panel"), fit.get("settings"), fit.get("code")) == (panel.get("panel"), settings, code)
     kept = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.get("edition")]).fetchone()

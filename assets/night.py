@@ -1,0 +1,36 @@
+"""``night``: once a night, whether everything is where it should be.
+
+Its freshness policy is what tells a team that nights have stopped.
+"""
+
+import dagster as dg
+
+from assets.common import table
+from assets.reconcile import missing
+from assets.workspace import Workspace
+
+
+@dg.asset(
+    group_name="nights",
+    description="What the warehouse lacks against the workspace; the nightly schedule asks for it.",
+    code_version="1",
+)
+def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Compare, and say what is held back."""
+    lost = missing(workspace) if workspace.warehouse.usable() else {}
+    rows = [{"asset": a, "partition": p or ""} for a in lost for p in sorted(lost[a], key=str)]
+    held = [t for t in sorted(workspace.testsets) if _held_back(workspace, t)]
+    return dg.MaterializeResult(
+        metadata={
+            "testsets": len(workspace.testsets),
+            "judges": len(workspace.judges),
+            "missing": len(rows),
+            "missing_partitions": table(rows[:200]),
+            "held_back": ", ".join(held) or "none",
+        }
+    )
+
+
+def _held_back(workspace: Workspace, testset: str) -> bool:
+    folder = workspace.fit_folder(testset)
+    return (folder.path / "review.json").exists() and folder.read_json("review")["state"] == "held back"
