@@ -29,12 +29,12 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     broken: dict[str, str] = {}
     for testset in rebuilt:
         load_items(workspace, testset, workspace.parts.read_items(testset))
-        for judge in workspace.judges_of(testset):
-            try:
-                load_slice(workspace, judge, testset)
-            except CareError as error:
-                broken[judge] = str(error)
         with workspace.warehouse.writer() as connection:
+            for judge in workspace.judges_of(testset):
+                try:
+                    load_slice(workspace, connection, judge, testset)
+                except CareError as error:
+                    broken[judge] = str(error)
             load_fits(connection, workspace.fits, testset)
             editions = workspace.fits.editions(testset)
             if editions:

@@ -17,6 +17,8 @@ from assets.workspace import Workspace
 from care_ops.errors import CareError
 
 if TYPE_CHECKING:
+    import duckdb
+
     from warehouse.database import Slice
 
 
@@ -39,18 +41,22 @@ if TYPE_CHECKING:
 def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
     """Replace each slice; one materialisation a slice, with its own version."""
     failures: dict[str, str] = {}
-    for key in context.partition_keys:
-        assert isinstance(key, dg.MultiPartitionKey)
-        judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
-        try:
-            loaded = load_slice(workspace, judge, testset)
-        except CareError as error:
-            failures[str(key)] = str(error)
-            continue
-        if loaded is not None and loaded.n_missing:
-            failures[str(key)] = f"{loaded.n_missing} of {loaded.n_items} items have no score yet"
-            continue
-        context.log_event(_materialisation(key, loaded))
+    done: list[dg.AssetMaterialization] = []
+    with workspace.warehouse.writer() as connection:
+        for key in context.partition_keys:
+            assert isinstance(key, dg.MultiPartitionKey)
+            judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
+            try:
+                loaded = load_slice(workspace, connection, judge, testset)
+            except CareError as error:
+                failures[str(key)] = str(error)
+                continue
+            if loaded is not None and loaded.n_missing:
+                failures[str(key)] = f"{loaded.n_missing} of {loaded.n_items} items have no score yet"
+                continue
+            done.append(_materialisation(key, loaded))
+    for event in done:  # once they are committed
+        context.log_event(event)
     if failures:
         raise dg.Failure(
             f"{len(failures)} slice(s) incomplete: "
@@ -61,13 +67,14 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     yield from ()
 
 
-def load_slice(workspace: Workspace, judge: str, testset: str) -> "Slice | None":
+def load_slice(
+    workspace: Workspace, connection: "duckdb.DuckDBPyConnection", judge: str, testset: str
+) -> "Slice | None":
     """Load a slice; None where the judge does not score the test set."""
     from warehouse.database import drop_slice, replace_slice
 
     if testset not in workspace.testsets_of(judge):
-        with workspace.warehouse.writer() as connection:
-            drop_slice(connection, judge, testset)
+        drop_slice(connection, judge, testset)
         return None
     spec = workspace.judge(judge)
     key = workspace.judge_key(judge, testset)
@@ -76,10 +83,7 @@ def load_slice(workspace: Workspace, judge: str, testset: str) -> "Slice | None"
         testset,
         ("item_id", "item_key", "judge_key", "score", "status", "text_mismatch", "created_at"),
     )
-    with workspace.warehouse.writer() as connection:
-        return replace_slice(
-            connection, judge, testset, key, parts, family=spec.family, spec_json=spec.model_dump_json()
-        )
+    return replace_slice(connection, judge, testset, key, parts, family=spec.family, spec_json=spec.model_dump_json())
 
 
 def _materialisation(key: dg.MultiPartitionKey, loaded: "Slice | None") -> dg.AssetMaterialization:

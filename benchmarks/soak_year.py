@@ -1,0 +1,143 @@
+"""A year of nights in one process: ten test sets, forty judges, sixty nights with a change. ``make soak-year``.
+
+Printed: the whole time; by night whether disk or time grow while nothing changes; and whether a database
+rebuilt from the files equals the one that lived through it all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import linregress
+
+from assets.rebuild import rebuild_warehouse
+from orchestration.workspace import load_workspace
+from tests.orchestration.workspaces import query, run, score_rows, write_items, write_testset
+
+_CARE = "fit: {resamples: 0, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
+_TESTSETS = tuple(f"set{k}" for k in range(10))
+_ITEMS = 40
+_TABLES = ("latest_aggregates", "latest_fits", "history", "judge_card", "published")
+
+
+def main() -> None:
+    """Live through the nights; exit 1 where anything is lost, done twice, or grows."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nights", type=int, default=365)
+    parser.add_argument("--changes", type=int, default=60)
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    changed = set(rng.choice(np.arange(1, options.nights), options.changes, replace=False).tolist())
+    with tempfile.TemporaryDirectory() as root:
+        folder = _workspace(Path(root) / "ws")
+        began = time.perf_counter()
+        quiet: list[tuple[int, float, float]] = []
+        for night in range(options.nights):
+            what = _change(folder, rng, night) if night in changed else ""
+            started, before = time.perf_counter(), _disk(folder)
+            outcome = run(folder)
+            seconds = time.perf_counter() - started
+            assert not outcome.failures, outcome.failures
+            if night and not what:
+                assert outcome.materialised == [], f"night {night}: nothing changed, and {outcome.materialised} ran"
+                quiet.append((night, seconds, _disk(folder) - before))
+            elif what or not night:
+                print(
+                    f"night {night}: {what or 'the first'}: {len(outcome.materialised)} in {seconds:.1f} s", flush=True
+                )
+        whole = time.perf_counter() - began
+        rows = score_rows(folder)
+        assert len(rows) == len(set(rows)), "scored twice"
+        same = _rebuilt_equals(folder)
+        nights, seconds, grown = (np.array(column) for column in zip(*quiet, strict=True))
+        slope = linregress(nights, seconds)
+        print(
+            f"{options.nights} nights in {whole:.0f} s; {len(quiet)} without a change, {np.median(seconds):.2f} s each"
+        )
+        print(f"time of such a night: slope {1e3 * slope.slope:.2f} +- {2e3 * slope.stderr:.2f} ms a night")
+        print(f"disk of such a night: {int(grown.sum())} bytes in all, most {int(grown.max())}")
+        print(f"{len(rows)} rows of scores, none twice; the database rebuilt from the files: {same or 'DIFFERENT'}")
+        print(f"disk at the end: {_disk(folder) / 2**20:.0f} MiB")
+    sys.exit(not same)
+
+
+def _workspace(folder: Path) -> Path:
+    for sub in ("judges", "testsets"):
+        (folder / sub).mkdir(parents=True)
+    (folder / "care.yaml").write_text(_CARE)
+    for name in _TESTSETS:
+        write_testset(folder, name)
+        file = folder / "testsets" / f"{name}.yaml"
+        file.write_text(file.read_text().replace("scale:", f"  scores: {{path: {name}-scores.csv}}\nscale:"))
+        write_items(folder, _ITEMS, name=name)
+    _record(folder, [f"judge{k:02d}" for k in range(40)])
+    return folder
+
+
+def _record(folder: Path, judges: list[str]) -> None:
+    """Scores of every judge on every test set, drawn by name: quality, a bias every third judge shares, noise."""
+    (folder / "judges.txt").write_text("\n".join(judges))
+    for name in _TESTSETS:
+        n = len((folder / f"{name}.csv").read_text().splitlines()) - 1
+        truth = [_draw(name, k) for k in range(n)]
+        lines = ["item_id," + ",".join(judges)]
+        for k, (quality, bias, _) in enumerate(truth):
+            said = [5 + quality + (zlib.crc32(j.encode()) % 3 == 0) * bias + _draw(name, k, j)[2] for j in judges]
+            lines.append(f"i{k}," + ",".join(f"{min(max(s, 0), 10):.2f}" for s in said))
+        (folder / f"{name}-scores.csv").write_text("\n".join(lines) + "\n")
+
+
+def _draw(*what: object) -> np.ndarray:
+    return np.random.default_rng(zlib.crc32(repr(what).encode())).standard_normal(3)
+
+
+def _change(folder: Path, rng: np.random.Generator, night: int) -> str:
+    """Something that happens to a team."""
+    kind = int(rng.integers(5))
+    judges = (folder / "judges.txt").read_text().splitlines()
+    testset = str(rng.choice(_TESTSETS))
+    if kind == 0:
+        _record(folder, [*judges, f"judge{40 + night}"])
+        return "a judge comes"
+    if kind == 1 and len(judges) > 35:
+        _record(folder, [j for k, j in enumerate(judges) if k != night % len(judges)])
+        return "a judge leaves"
+    file = folder / f"{testset}.csv"
+    if kind == 2:
+        file.write_text(file.read_text().replace(",0\n", ",9\n", 1))
+        return f"a label of {testset} changes"
+    if kind == 3:
+        write_items(folder, len(file.read_text().splitlines()) + 1, name=testset)
+        _record(folder, judges)
+        return f"{testset} has two items more"
+    text = file.read_text()
+    file.write_text(text.replace(",Rome", f",Rome {night}", 1))
+    return f"an item of {testset} is edited"
+
+
+def _disk(folder: Path) -> int:
+    """Bytes of all files but Dagster's lock files."""
+    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock")
+
+
+def _rebuilt_equals(folder: Path) -> str:
+    def read() -> dict[str, list[str]]:
+        return {t: sorted(map(repr, query(folder, f"SELECT * FROM {t}"))) for t in _TABLES}
+
+    live = read()
+    rebuild_warehouse(load_workspace(folder))
+    rebuilt = read()
+    for table in _TABLES:
+        if live[table] != rebuilt[table]:
+            print(f"{table} differs: {set(live[table]) ^ set(rebuilt[table])}"[:2000])
+    return "equal" if live == rebuilt else ""
+
+
+if __name__ == "__main__":
+    main()
