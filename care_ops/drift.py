@@ -79,6 +79,9 @@ def population_stability(before: Array, after: Array) -> tuple[float, float]:
     from scipy.stats import chi2
 
     edges = np.unique(np.quantile(before, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    edges = edges[edges > before.min()]
+    if not len(edges):
+        return 0.0, 0.0
     p, q = (
         np.bincount(np.searchsorted(edges, v, side="right"), minlength=len(edges) + 1) + 0.5 for v in (before, after)
     )

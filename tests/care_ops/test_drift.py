@@ -1,0 +1,86 @@
+"""What has changed between two fits, and a fit frozen to a function of one item's scores."""
+
+import numpy as np
+import pytest
+
+from care_ops.drift import copies_of_gold, drift, population_stability, same_direction
+from care_ops.errors import FitError
+from care_ops.frozen import Frozen, freeze
+from care_ops.scores import ScoreMatrix
+
+
+def by_item(values):
+    return {f"i{k}": v for k, v in enumerate(values)}
+
+
+def test_psi_by_hand():
+    before, after = np.repeat([0.0, 1.0], [60, 40]), np.repeat([0.0, 1.0], [20, 80])
+    p, q = np.array([60.5, 40.5]) / 101, np.array([20.5, 80.5]) / 101
+    assert population_stability(before, after)[0] == pytest.approx(np.sum((q - p) * np.log(q / p)))
+
+
+def test_equal_distributions_stay_below_chance():
+    rng = np.random.default_rng(0)
+    above = 0
+    for _ in range(400):
+        psi, chance = population_stability(rng.standard_normal(300), rng.standard_normal(200))
+        above += psi > chance
+    assert above / 400 <= 0.03, "the 99 % point, give or take"
+
+
+def test_a_shift_and_a_reversal_are_seen():
+    values = np.random.default_rng(1).standard_normal(500)
+    same = drift(by_item(values), by_item(values))
+    assert (same.common, same.mean_shift, round(same.rank_correlation, 12)) == (500, 0.0, 1.0)
+    assert same.psi < 1e-12
+    assert drift(by_item(values), by_item(values + values.std())).mean_shift == pytest.approx(1)
+    assert drift(by_item(values), by_item(-values)).rank_correlation == pytest.approx(-1)
+
+
+def test_what_is_too_little_is_undefined_and_alarms_nobody():
+    few = drift(by_item([1.0, 2.0, None]), by_item([1.0, float("nan"), 3.0]))
+    assert few.common == 1
+    assert np.isnan([few.psi, few.mean_shift, few.rank_correlation]).all()
+    assert np.isnan(drift(by_item([1.0] * 20), by_item(range(20))).rank_correlation)
+
+
+def test_direction_over_the_judges_that_both_have():
+    assert same_direction({"a": 1.0, "b": 0.0, "c": 9.0}, {"a": 0.0, "b": 1.0, "d": 9.0}) == pytest.approx(0)
+    assert same_direction({"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 4.0, "c": -1.0}) == pytest.approx(1)
+    assert np.isnan(same_direction({"a": 1.0}, {"a": 1.0}))
+
+
+def test_a_judge_that_is_gold_is_found_and_a_good_one_is_not():
+    rng = np.random.default_rng(2)
+    gold = rng.integers(0, 2, 200).astype(float)
+    good = np.where(rng.random(200) < 0.97, gold, 1 - gold)
+    values = np.column_stack([1 + 4 * gold, -gold, good])
+    assert copies_of_gold(values, gold, ("scaled", "reversed", "good")) == ["scaled", "reversed"]
+    assert copies_of_gold(values[:50], gold[:50], ("scaled", "reversed", "good")) == [], "fifty votes may all be right"
+    assert copies_of_gold(values, np.full(200, np.nan), ("a", "b", "c")) == []
+
+
+def matrix(values):
+    return ScoreMatrix(values, tuple(f"i{k}" for k in range(len(values))), ("a", "b", "c"))
+
+
+def test_a_linear_aggregate_freezes_exactly_and_scores_items_it_has_not_seen():
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal((400, 3))
+    frozen = freeze(matrix(values), values @ [0.2, 0.5, 0.3] + 7)
+    assert frozen.fidelity == pytest.approx(1, abs=1e-9)
+    fresh = rng.standard_normal((50, 3))
+    again = Frozen.from_dict(frozen.as_dict())
+    np.testing.assert_allclose(again.apply(matrix(fresh)), fresh @ [0.2, 0.5, 0.3] + 7, atol=1e-8)
+    assert np.isnan(again.apply(matrix(np.full((1, 3), np.nan)))).all()
+
+
+def test_what_does_not_follow_from_one_item_is_refused():
+    rng = np.random.default_rng(4)
+    values = rng.standard_normal((400, 3))
+    noisy = freeze(matrix(values), rng.standard_normal(400))
+    with pytest.raises(FitError, match="promote one of care"):
+        noisy.apply(matrix(values))
+    frozen = freeze(matrix(values), values.sum(axis=1))
+    with pytest.raises(FitError, match="needs scores of c"):
+        frozen.apply(ScoreMatrix(values[:, :2], matrix(values).item_ids, ("a", "b")))

@@ -1,0 +1,148 @@
+"""Nights that fail, do not come, or have no schedule that holds; a second daemon."""
+
+import json
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import dagster as dg
+import pytest
+
+from assets.reconcile import missing
+from assets.report.page import file_name
+from care_ops.errors import InputError, WarehouseError
+from orchestration.alerts import AlertError, send
+from orchestration.definitions import build_defs
+from orchestration.instance import hold_daemon_lock, workspace_instance
+from orchestration.workspace import AlertSettings, load_workspace
+from tests.orchestration.workspaces import JUDGES, QUICK, make, run
+
+
+@pytest.fixture
+def hook():
+    """A webhook that refuses its first ``refuse`` posts."""
+    taken: list[str] = []
+    state = {"refuse": 0}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            state["refuse"] -= 1
+            self.send_response(503 if state["refuse"] >= 0 else 200)
+            self.end_headers()
+            if state["refuse"] < 0:
+                taken.append(body["text"])
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/secret", taken, state
+    server.shutdown()
+
+
+def test_an_alert_reaches_webhook_and_file_and_a_stumble_is_forgiven(hook, tmp_path, monkeypatch):
+    address, taken, state = hook
+    monkeypatch.setenv("CARE_TEST_HOOK", address)
+    settings = AlertSettings(webhook="${CARE_TEST_HOOK}", file="alerts.jsonl")
+    state["refuse"] = 1
+    assert send(settings, tmp_path, "a night failed")
+    assert taken == ["a night failed"]
+    assert json.loads((tmp_path / "alerts.jsonl").read_text())["text"] == "a night failed"
+    state["refuse"] = 99
+    with pytest.raises(AlertError, match=r"alerts\.webhook") as caught:
+        send(settings, tmp_path, "again")
+    assert "secret" not in str(caught.value), "an address is a secret"
+    assert not send(AlertSettings(), tmp_path, "nobody listens")
+
+
+@pytest.mark.parametrize(
+    ("care", "what"),
+    [
+        ("alerts: {webhook: 'ftp://x'}", "https address"),
+        ("alerts: {webhook: '${NOT_SET_ANYWHERE}'}", "NOT_SET_ANYWHERE is not set"),
+        ("nightly: {at: '25:00'}", "nightly.at"),
+        ("nightly: {zone: Mars/Olympus}", "no time zone"),
+        ("review: {max_psi: -1}", "review.max_psi"),
+    ],
+)
+def test_bad_settings_are_told_before_a_night_is_spent(tmp_path, care, what):
+    (tmp_path / "care.yaml").write_text(care + "\n")
+    with pytest.raises(InputError, match=what.replace(".", r"\.")):
+        load_workspace(tmp_path)
+
+
+def test_the_schedule_asks_for_what_is_missing_and_only_that(tmp_path):
+    folder = make(tmp_path / "ws", care=QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
+    run(folder)
+    loaded = load_workspace(folder)
+    assert missing(loaded) == {}
+    definitions = build_defs(folder)
+    schedule = definitions.resolve_schedule_def("nightly")
+    assert (schedule.cron_schedule, schedule.execution_timezone) == ("15 3 * * 1-5", "Europe/Berlin")
+    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+
+    def asked():
+        with workspace_instance(loaded) as instance:
+            context = dg.build_schedule_context(
+                instance=instance,
+                repository_def=definitions.get_repository_def(),
+                scheduled_execution_time=datetime.now(UTC),
+            )
+            found = schedule.evaluate_tick(context).run_requests or []
+        return {(tuple(key.to_user_string() for key in r.asset_selection or ()), r.partition_key) for r in found}
+
+    assert asked() == {(("night",), None)}
+    with loaded.warehouse.writer() as connection:
+        connection.execute("DELETE FROM slices WHERE judge = 'length'")
+    assert asked() == {(("night",), None), (("judge_inference",), "length"), (("scores",), "length|one")}
+    outcome = run(folder)
+    assert {(a, p) for a, p in outcome.materialised if a in ("judge_inference", "scores")} == {
+        ("judge_inference", "length"),
+        ("scores", "length|one"),
+    }
+    assert missing(loaded) == {}
+    (loaded.report_folder / file_name("one")).unlink()
+    assert missing(loaded)["report"] == {"one"}
+    assert "panel" not in missing(loaded)
+    (loaded.fit_folder("one").path / "fit.json").unlink()
+    assert missing(loaded)["aggregates"] == {"one"}
+    assert len(JUDGES) == 5
+
+
+def test_the_night_itself_says_what_it_found(tmp_path):
+    folder = make(tmp_path / "ws", care=QUICK + "nightly: {at: '03:15'}\n")
+    run(folder)
+    loaded = load_workspace(folder)
+    definitions = build_defs(folder)
+    with workspace_instance(loaded) as instance:
+        job = definitions.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("night")])
+        metadata = result.asset_materializations_for_node("night")[0].metadata
+    assert metadata["missing"].value == 0
+    assert metadata["held_back"].value == "none"
+    spec = next(s for s in definitions.resolve_all_asset_specs() if s.key == dg.AssetKey("night"))
+    assert spec.freshness_policy is not None
+
+
+def test_a_second_daemon_is_refused(tmp_path):
+    folder = make(tmp_path / "ws")
+    hold_daemon_lock(load_workspace(folder))
+    with pytest.raises(WarehouseError, match="has a daemon already"):
+        hold_daemon_lock(load_workspace(folder))
+    command = [sys.executable, "-m", "orchestration.cli", "daemon", "--workspace", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert "there may be one only" in done.stderr.replace("\n", " ")
+
+
+def test_care_run_tells_of_a_failure(tmp_path):
+    folder = make(tmp_path / "ws", care=QUICK + "alerts: {file: told.jsonl}\n")
+    (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    told = json.loads((folder / "told.jsonl").read_text().splitlines()[-1])["text"]
+    assert "no program judge 'oracle'" in told
