@@ -78,7 +78,7 @@ def population_stability(before: Array, after: Array) -> tuple[float, float]:
     """
     from scipy.stats import chi2
 
-    edges = np.unique(np.quantile(before, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    edges = np.unique(np.quantile(before, np.linspace(0, 1, _BINS + 1)[1:-1], method="inverted_cdf"))
     edges = edges[edges > before.min()]
     if not len(edges):
         return 0.0, 0.0
