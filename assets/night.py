@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.common import table
 from assets.reconcile import missing
+from assets.review import held_back
 from assets.workspace import Workspace
 
 
@@ -19,7 +20,7 @@ def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare, and say what is held back."""
     lost = missing(workspace) if workspace.warehouse.usable() else {}
     rows = [{"asset": a, "partition": p or ""} for a in lost for p in sorted(lost[a], key=str)]
-    held = [t for t in sorted(workspace.testsets) if _held_back(workspace, t)]
+    held = [t for t in sorted(workspace.testsets) if held_back(workspace, t)]
     return dg.MaterializeResult(
         metadata={
             "testsets": len(workspace.testsets),
@@ -29,8 +30,3 @@ def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
             "held_back": ", ".join(held) or "none",
         }
     )
-
-
-def _held_back(workspace: Workspace, testset: str) -> bool:
-    folder = workspace.fit_folder(testset)
-    return (folder.path / "review.json").exists() and folder.read_json("review")["state"] == "held back"

@@ -170,6 +170,12 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
     return state, found
 
 
+def held_back(workspace: Workspace, testset: str) -> bool:
+    """Whether the latest fit of a test set waits for a person."""
+    folder = workspace.fit_folder(testset)
+    return (folder.path / "review.json").exists() and folder.read_json("review")["state"] == "held back"
+
+
 def _let_pass(found: list[Finding], why: str) -> list[Finding]:
     """The same findings, none of which holds back."""
     return [Finding(f.check, True, f"{why}; {f.says}", f.numbers) if f.blocks else f for f in found]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from care_ops.errors import CareError
 from orchestration.workspace import AlertSettings
@@ -60,3 +61,14 @@ def _post(address: str, text: str) -> None:
         raise AlertError(
             f"the alert webhook at {host} did not take the alert ({type(error).__name__}); check `alerts.webhook`"
         ) from None
+
+
+def words(event: Any) -> str:
+    """The failure's own words, without the stack."""
+    error = event.step_failure_data.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    user = event.step_failure_data.user_failure_data
+    if user is not None and user.description:
+        return str(user.description)
+    return error.message.strip().split("\n")[0] if error is not None else "the step failed"

@@ -18,7 +18,9 @@ import dagster as dg
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.rebuild import rebuild_warehouse
 from assets.reconcile import missing
+from assets.review import held_back
 from assets.workspace import Workspace
+from orchestration.alerts import words
 from orchestration.instance import (
     LAUNCHED_BY,
     alone,
@@ -115,6 +117,7 @@ def _run_stale(
     narrowed = selection is not None or testset is not None or judge is not None
     outcome, tried = Outcome(), set[tuple[str, str | None]]()
     requested = _failed(instance)
+    requested["report"] -= {t for t in workspace.testsets if held_back(workspace, t)}
     if again is not None:
         requested.setdefault(again[0], set()).add(again[1])
     if not first and not workspace.warehouse.usable():
@@ -236,17 +239,6 @@ def _held_back(result: dg.ExecuteInProcessResult, asset: str) -> str:
         if e.asset_key.to_user_string() == asset and not e.passed and e.blocking
     ]
     return "held back, what was published before stays. " + " | ".join(says) if says else ""
-
-
-def words(event: Any) -> str:
-    """The failure's own words, without the stack."""
-    error = event.step_failure_data.error
-    while error is not None and error.cause is not None:
-        error = error.cause
-    user = event.step_failure_data.user_failure_data
-    if user is not None and user.description:
-        return str(user.description)
-    return error.message.strip().split("\n")[0] if error is not None else "the step failed"
 
 
 def _failed(instance: dg.DagsterInstance) -> dict[str, set[str | None]]:

@@ -11,9 +11,8 @@ from pathlib import Path
 import dagster as dg
 
 from assets.workspace import Workspace
-from orchestration.alerts import send
+from orchestration.alerts import send, words
 from orchestration.observe import observe
-from orchestration.runner import words
 from orchestration.workspace import Settings
 
 _DAY_S = 86_400.0
