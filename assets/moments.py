@@ -16,8 +16,11 @@ from assets.workspace import MomentsConfig, Workspace
 if TYPE_CHECKING:
     from distributed import Client
 
-    from care_ops.moments import Moments
+    from care_ops.moments import Array, Moments
+    from care_ops.scores import ScoreMatrix
     from warehouse.artifacts import FitFolder
+
+_COUNTED = "counted"
 
 
 @dg.asset(
@@ -29,21 +32,25 @@ if TYPE_CHECKING:
     description="Mergeable moments up to order three of the panel's scores.",
 )
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Shard the panel's matrix, accumulate, store the state."""
+    """Bring yesterday's state up to date, or shard the panel's matrix and accumulate; store the state."""
     import numpy as np
 
-    from care_ops.sharded import em_of_shards, moments_of_shards, shards_of
+    from care_ops.sharded import em_of_shards, moments_of_shards, shards_of, shift_of_shards
 
     folder = workspace.fit_folder(context.partition_key)
     scores = folder.read_panel()
     shards, judges = shards_of(folder.panel_file, workspace.moments.rows_per_shard), tuple(sorted(scores.judges))
     missing, em = workspace.fit.missing, None
     with dask_client(workspace.moments, rows=scores.shape[0]) as client:
-        counted = state = moments_of_shards(shards, judges, client)
+        counted, updates = from_before(folder, scores, shift_of_shards(shards, judges))
+        if counted is None:
+            counted = moments_of_shards(shards, judges, client)
+        state = counted
         if missing == "em":
             state, em = em_of_shards(shards, judges, counted, client)
         where = "this process" if client is None else f"Dask ({workspace.moments.dask_address or 'local cluster'})"
     write_moments(folder, state)
+    keep_counted(folder, scores, counted, updates)
     spread = np.sqrt(np.diag(state.covariance()))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{scores.fingerprint()[:24]}-{missing}-{source_hash('care_ops')}"),
@@ -52,11 +59,44 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
             "judges": state.p,
             "shards": len(shards),
             "ran_on": where,
+            "summed": "all items" if updates == 0 else f"what changed; {updates} such night(s) since all items were",
             "missing_scores": float(1 - counted.count1.sum() / (state.n * state.p)),
             **({} if em is None else {"em_iterations": em.iterations, "em_converged": em.converged}),
             "spread": bars("standard deviation by judge", dict(zip(judges, map(float, spread), strict=True))),
         },
     )
+
+
+def from_before(folder: "FitFolder", scores: "ScoreMatrix", shift: "Array") -> "tuple[Moments | None, int]":
+    """The moments from those stored before, and how many such updates there are since a full pass.
+
+    None where there are none of this code, the panel is small, or too much has changed.
+    """
+    from care_ops.incremental import MOST_UPDATES, WORTH_FROM, updated
+
+    n, p = scores.shape
+    if not (folder.path / f"{_COUNTED}.json").exists() or n * p**3 < WORTH_FROM:
+        return None, 0
+    made = folder.read_json(_COUNTED)
+    if made["code"] != source_hash("care_ops") or made["updates"] >= MOST_UPDATES:
+        return None, 0
+    before = folder.read_panel(_COUNTED)
+    if before.fingerprint() != made["panel"]:  # an item was forgotten since
+        return None, 0
+    state = updated(read_moments(folder, _COUNTED), before, scores, shift)
+    return (None, 0) if state is None else (state, made["updates"] + 1)
+
+
+def keep_counted(folder: "FitFolder", scores: "ScoreMatrix", counted: "Moments", updates: int) -> None:
+    """Keep the sums and the panel they were taken of, for the next night."""
+    from care_ops.incremental import WORTH_FROM
+
+    if scores.shape[0] * scores.shape[1] ** 3 < WORTH_FROM:
+        return
+    folder.write_json(_COUNTED, {"code": "", "updates": 0, "panel": ""})  # until all of it is there
+    folder.copy_panel(_COUNTED)
+    write_moments(folder, counted, _COUNTED)
+    folder.write_json(_COUNTED, {"code": source_hash("care_ops"), "updates": updates, "panel": scores.fingerprint()})
 
 
 @contextmanager
@@ -76,17 +116,17 @@ def dask_client(config: MomentsConfig, rows: int) -> Generator["Client | None"]:
         yield client
 
 
-def write_moments(folder: "FitFolder", state: "Moments") -> None:
+def write_moments(folder: "FitFolder", state: "Moments", name: str = "moments") -> None:
     """Store a state."""
     import numpy as np
 
     arrays: dict[str, Any] = {f.name: np.asarray(getattr(state, f.name)) for f in fields(state)}
-    folder.write_arrays("moments", arrays)
+    folder.write_arrays(name, arrays)
 
 
-def read_moments(folder: "FitFolder") -> "Moments":
+def read_moments(folder: "FitFolder", name: str = "moments") -> "Moments":
     """The stored state."""
     from care_ops.moments import Moments
 
-    arrays = folder.read_arrays("moments")
+    arrays = folder.read_arrays(name)
     return Moments(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]

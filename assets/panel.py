@@ -78,4 +78,5 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         )
         replace_panel(connection, testset, [asdict(check) for check in checks])
         slices = slice_versions(connection, testset)
-    return checks, read.scores.select_judges([c.judge for c in checks if c.admitted]), slices
+    admitted = read.scores.select_judges([c.judge for c in checks if c.admitted])
+    return checks, admitted.sorted_items(), slices

@@ -143,7 +143,8 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
         removed["fits"] += _without(path, item_id)
     if not any(removed.values()):
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
-    _without(workspace.fit_folder(spec).panel_file, item_id)
+    for panel in workspace.fit_folder(spec).panels():
+        _without(panel, item_id)
     with (workspace.data / FORGOTTEN).open("a") as file:
         file.write(json.dumps({"item": forgotten_key(spec, item_id)}) + "\n")
     for page in workspace.report_folder.glob("*.html"):

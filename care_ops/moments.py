@@ -65,19 +65,26 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         """Moments of the union of two disjoint sets of items."""
+        return self._plus(other, 1)
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Moments without some of the items."""
+        return self._plus(other, -1)
+
+    def _plus(self, other: Moments, sign: int) -> Moments:
         if not np.array_equal(self.shift, other.shift):
             raise InputError("moments: states with different shifts cannot be added; pass one shift to both")
         return Moments(
             self.shift,
-            self.n + other.n,
-            self.count1 + other.count1,
-            self.sum1 + other.sum1,
-            self.count2 + other.count2,
-            self.sum2 + other.sum2,
-            self.partial2 + other.partial2,
-            self.square2 + other.square2,
-            self.count3 + other.count3,
-            self.sum3 + other.sum3,
+            self.n + sign * other.n,
+            self.count1 + sign * other.count1,
+            self.sum1 + sign * other.sum1,
+            self.count2 + sign * other.count2,
+            self.sum2 + sign * other.sum2,
+            self.partial2 + sign * other.partial2,
+            self.square2 + sign * other.square2,
+            self.count3 + sign * other.count3,
+            self.sum3 + sign * other.sum3,
         )
 
     def select(self, judges: Index) -> Moments:
@@ -100,7 +107,7 @@ class Moments:
         """The moments with more items, shape (m, p), read alone."""
         return self + accumulate(values, self.shift, like=self.n)
 
-    def with_judge(self, values: Array, column: Array) -> Moments:
+    def with_judge(self, values: Array, column: Array, shift: float | None = None) -> Moments:
         """The moments with one more judge, last, summing only what it takes part in.
 
         Parameters
@@ -109,6 +116,8 @@ class Moments:
             The scores that this state was accumulated of.
         column : (n,) array
             The new judge on the same items.
+        shift : float, optional
+            Of the new judge; by default ``default_shift``.
 
         Raises
         ------
@@ -123,10 +132,10 @@ class Moments:
                 f"{values.shape} and {column.shape}"
             )
         p = self.p
-        shift = np.append(self.shift, default_shift(column[:, None]))
-        new = extend_block(values.T, np.ascontiguousarray(column), shift)
+        shifts = np.append(self.shift, default_shift(column[:, None]) if shift is None else shift)
+        new = extend_block(values.T, np.ascontiguousarray(column), shifts)
         return Moments(
-            shift,
+            shifts,
             self.n,
             np.append(self.count1, new.counts[p, p]),
             np.append(self.sum1, new.partial[0, p]),

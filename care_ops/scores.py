@@ -76,6 +76,11 @@ class ScoreMatrix:
             self.families,
         )
 
+    def sorted_items(self) -> ScoreMatrix:
+        """The same scores, items in sorted order."""
+        rows = _order(self.item_ids)
+        return ScoreMatrix(self.values[rows], tuple(self.item_ids[i] for i in rows), self.judges, self.families)
+
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
         """The same items, only these judges, in this order.
 

@@ -117,11 +117,21 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
     InputError
         There are no shards.
     """
+    shift = shift_of_shards(shards, judges)
+    return _sum_over(shards, partial(shard_moments, judges=judges, shift=shift), client)
+
+
+def shift_of_shards(shards: list[Shard], judges: tuple[str, ...]) -> Array:
+    """What ``moments_of_shards`` subtracts from each judge, from the first rows; shape (p,).
+
+    Raises
+    ------
+    InputError
+        There are no shards.
+    """
     if not shards:
         raise InputError("moments: the score table has no rows")
-    first = next(read_batches(shards[0], judges))
-    shift = default_shift(first.T)
-    return _sum_over(shards, partial(shard_moments, judges=judges, shift=shift), client)
+    return default_shift(next(read_batches(shards[0], judges)).T)
 
 
 def em_of_shards(

@@ -44,10 +44,19 @@ class FitFolder:
         table = pa.table(columns).replace_schema_metadata({"families": json.dumps(dict(scores.families))})
         write_table(self.panel_file, table)
 
-    def read_panel(self) -> ScoreMatrix:
-        """The panel's matrix; ``WarehouseError`` if `panel` has not run."""
-        self._must_exist(self.panel_file)
-        table = pq.ParquetFile(self.panel_file).read()
+    def copy_panel(self, name: str) -> None:
+        """Keep the panel's matrix as it is under another name."""
+        write_bytes(self.path / f"{name}.parquet", self.panel_file.read_bytes())
+
+    def panels(self) -> list[Path]:
+        """The panel's matrix and what ``copy_panel`` kept, so far as they exist."""
+        return sorted(self.path.glob("*.parquet"))
+
+    def read_panel(self, name: str = "panel") -> ScoreMatrix:
+        """The panel's matrix, or one kept by ``copy_panel``; ``WarehouseError`` if `panel` has not run."""
+        path = self.path / f"{name}.parquet"
+        self._must_exist(path)
+        table = pq.ParquetFile(path).read()
         judges = tuple(name for name in table.column_names if name != _ITEM_ID)
         values = [table.column(j).to_numpy(zero_copy_only=False) for j in judges]
         families = json.loads((table.schema.metadata or {}).get(b"families", b"{}"))
