@@ -1,15 +1,13 @@
 """What a person sees: the report's pages and Dagster's UI, in a real browser."""
 
-import os
-import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 
 import pytest
+
+from tests.browser.dagster_ui import WAIT_MS, choose_missing, see, serving, switch
+from tests.orchestration.workspaces import make, query, write_judge
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -47,30 +45,10 @@ def test_the_report_draws_in_both_schemes_without_the_network(chromium, demo, sc
     context.close()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture
 def ui(demo, tmp_path):
-    port = free_port()
-    log = (tmp_path / "ui.log").open("w")
-    command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(demo), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-    deadline = time.monotonic() + 120
-    while True:
-        assert process.poll() is None, (tmp_path / "ui.log").read_text()
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2)
-            break
-        except (urllib.error.URLError, OSError):
-            assert time.monotonic() < deadline
-            time.sleep(0.3)
-    yield f"http://127.0.0.1:{port}"
-    os.killpg(process.pid, signal.SIGINT)
-    process.wait(60)
+    with serving(demo, tmp_path / "ui.log") as address:
+        yield address
 
 
 def test_the_ui_shows_the_graph_the_runs_and_a_fits_plot(chromium, ui):
@@ -87,3 +65,32 @@ def test_the_ui_shows_the_graph_the_runs_and_a_fits_plot(chromium, ui):
     assert image.evaluate("e => e.complete && e.naturalWidth") > 300
     assert page.get_by_text("care_tensor").first.is_visible()
     page.close()
+
+
+def test_a_new_judge_is_materialised_by_clicking_and_the_fit_follows(chromium, tmp_path):
+    """The judge by hand, while the sensor that asks for what is stale is off; then the sensor does the rest."""
+    quick = "fit: {resamples: 0}\nreview: {hold: false}\nwatch_seconds: 2\n"
+    folder = make(tmp_path / "ws", n=120, care=quick)
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+    fits = query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL")
+    page = chromium.new_page(viewport={"width": 1500, "height": 950})
+    with serving(folder, tmp_path / "ui.log") as ui:
+        switch(page, ui, "stale_assets_sensor", on=False)
+        write_judge(folder, "readability")
+        see(page, f"{ui}/assets/judge_inference?view=partitions", "readability")
+        launch = choose_missing(page, ui, "judge_inference", "readability")
+        launch.click()
+        launch.wait_for(state="detached", timeout=WAIT_MS)
+        see(page, f"{ui}/assets/judge_inference?view=partitions&partition=readability", "scored_now")
+        assert query(folder, "SELECT count(*) FROM slices WHERE judge = 'readability'") == [(0,)]
+        switch(page, ui, "stale_assets_sensor", on=True)
+        see(page, f"{ui}/assets/panel?view=partitions&partition=one", "readability")
+        deadline = time.monotonic() + WAIT_MS / 1000
+        while query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL") == fits:
+            assert time.monotonic() < deadline, "the fit did not follow"
+            page.wait_for_timeout(2_000)
+        see(page, f"{ui}/assets/review?view=checks", "gold_leakage")
+    page.close()
+    weighed = "SELECT count(*) FROM weights JOIN latest_fits USING (fit_id) WHERE judge = 'readability'"
+    assert query(folder, weighed)[0][0] > 0

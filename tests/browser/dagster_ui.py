@@ -1,0 +1,89 @@
+"""Dagster's UI over a workspace, and what a person clicks in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, TimeoutError, expect
+
+WAIT_MS = 120_000
+
+
+@contextmanager
+def serving(workspace: Path, log: Path) -> Iterator[str]:
+    """``care ui`` on a free port; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(workspace), "--port", str(port)]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            assert process.poll() is None, log.read_text()
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2)
+                break
+            except (urllib.error.URLError, OSError):
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.3)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(60)
+
+
+def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:
+    """Switch a sensor on or off, and see that it stays so when the page is read again."""
+    deadline = time.monotonic() + WAIT_MS / 1000
+    while True:
+        page.goto(f"{ui}/automation")
+        row = page.locator(f'a[href$="/sensors/{sensor}"]').locator("xpath=..")
+        boxes = row.locator("input[type=checkbox]")  # one selects the row, one switches
+        expect(boxes).to_have_count(2, timeout=WAIT_MS)
+        expect(boxes.last).to_be_enabled(timeout=WAIT_MS)
+        page.wait_for_timeout(1_000)
+        if boxes.last.is_checked() == on:
+            return
+        assert time.monotonic() < deadline, f"{sensor} cannot be switched"
+        boxes.last.locator("xpath=..").click()
+        page.wait_for_timeout(2_000)
+
+
+def see(page: Page, address: str, text: str) -> Locator:
+    """Reload a page until a text is on it: not every part of the UI polls."""
+    deadline = time.monotonic() + WAIT_MS / 1000
+    found = page.get_by_text(text, exact=True).first
+    while True:
+        page.goto(address)
+        try:
+            found.wait_for(timeout=8_000)
+            return found
+        except TimeoutError:
+            assert time.monotonic() < deadline, f"{address} shows no {text!r}:\n{page.locator('body').inner_text()}"
+
+
+def choose_missing(page: Page, ui: str, asset: str, partition: str) -> Locator:
+    """Open the dialog that materialises an asset, choose what is missing; returns the button that launches it."""
+    deadline = time.monotonic() + WAIT_MS / 1000
+    while time.monotonic() < deadline:
+        page.goto(f"{ui}/assets/{asset}")
+        page.get_by_role("button", name="Materialize…").first.click(timeout=WAIT_MS)
+        page.wait_for_timeout(3_000)  # until it knows its partitions, the dialog takes none for missing
+        dialog = page.get_by_role("dialog").filter(has_text="Partition selection").last
+        dialog.get_by_role("button", name="Missing", exact=True).click(timeout=WAIT_MS)
+        page.wait_for_timeout(1_000)
+        if dialog.locator("span", has_text=partition).first.is_visible():
+            return dialog.get_by_role("button", name="Launch").last
+    raise AssertionError(f"{asset}: {partition} is not among what is missing")
