@@ -79,7 +79,7 @@ bench-tensor: $(VENV)/.dev ## views, and models of judges that are not Gaussian
 	$(BIN)/python -m benchmarks.study_observation
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
-	$(BIN)/python docs/pictures.py $(DEMO)
+	$(BIN)/python -m docs.pictures $(DEMO)
 
 rivals: ## an environment with other libraries, and what they make of planted votes; needs CARE_DATA_DIR
 	test -x build/rivals/bin/python || $(PYTHON) -m venv build/rivals

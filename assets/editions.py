@@ -48,20 +48,24 @@ def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
         if edition.edition == current and log[-1].pinned:
             state = "pinned"
         name = "care" if "care" in edition.fits else next(iter(edition.fits), "")
-        evaluation = workspace.fits.annotation(testset, edition.fits[name], "evaluation") if name else None
-        order = next((evaluation[m] for m in ("auc", "tau") if evaluation and evaluation[m] is not None), None)
         rows.append(
             {
                 "edition": edition.edition,
                 "made at": edition.made_at[:19],
                 "state": state,
                 "judges": sum(bool(row["admitted"]) for row in edition.inputs["panel"]),
-                "order": order,
+                "order": order_of(workspace, edition, name) if name else None,
                 "why": "; ".join(reasons(before, edition)) if before else "the first",
             }
         )
         before = edition
     return rows[::-1]
+
+
+def order_of(workspace: Workspace, edition: Edition, aggregator: str) -> float | None:
+    """How well an edition's aggregate orders the items: AUC, or Kendall's tau; None without gold."""
+    evaluation = workspace.fits.annotation(edition.testset, edition.fits[aggregator], "evaluation") or {}
+    return next((evaluation[m] for m in ("auc", "tau") if evaluation.get(m) is not None), None)
 
 
 def reasons(before: Edition, after: Edition) -> list[str]:

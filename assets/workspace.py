@@ -100,6 +100,22 @@ class ReviewConfig:
 
 
 @dataclass(frozen=True)
+class CanaryConfig:
+    """Whether a model behind an API is still the same.
+
+    Attributes
+    ----------
+    items : int
+        Scored items that each such judge is asked again every night; 0 asks none.
+    tolerance : float
+        Mean absolute change of their scores that is let pass, as a share of the scale.
+    """
+
+    items: int = 12
+    tolerance: float = 0.1
+
+
+@dataclass(frozen=True)
 class Workspace:
     """One team's judges, test sets and settings.
 
@@ -111,7 +127,7 @@ class Workspace:
         Parts, warehouse, fits and reports.
     testsets, judges : mapping name -> specification
         Judges that come with a recorded score file are among them.
-    admission, fit, pool, moments, review : settings
+    admission, fit, pool, moments, review, canary : settings
     anchors : mapping testset -> Anchors
     """
 
@@ -124,6 +140,7 @@ class Workspace:
     pool: PoolConfig = field(default_factory=PoolConfig)
     moments: MomentsConfig = field(default_factory=MomentsConfig)
     review: ReviewConfig = field(default_factory=ReviewConfig)
+    canary: CanaryConfig = field(default_factory=CanaryConfig)
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
 
     @cached_property

@@ -7,13 +7,14 @@ Belongs here: putting the pieces together. Does not: any of the pieces.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from assets.canary import canary
 from assets.evaluation import evaluation
 from assets.external import EXTERNAL
 from assets.factors import factors
@@ -84,13 +85,21 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
         )
         for asset in ASSETS
     ]
+    assets = [*EXTERNAL, *conditioned, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
-        assets=[*EXTERNAL, *conditioned, nightly_check(settings.nightly)],
+        assets=[owned(asset, settings.owners) for asset in assets],
         resources={"workspace": workspace, **(resources or {})},
         sensors=build_sensors(load, lambda: (folder(), read_settings(folder())), settings.watch_seconds),
         schedules=build_schedules(load, settings.nightly),
         executor=dg.in_process_executor,
     )
+
+
+def owned(asset: dg.AssetsDefinition | dg.AssetSpec, owners: Sequence[str]) -> dg.AssetsDefinition | dg.AssetSpec:
+    """An asset with the owners that care.yaml names."""
+    if isinstance(asset, dg.AssetSpec):
+        return asset.replace_attributes(owners=owners)
+    return asset.map_asset_specs(lambda spec: spec.replace_attributes(owners=owners))
 
 
 def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:

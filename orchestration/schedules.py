@@ -1,4 +1,4 @@
-"""The nightly schedule: what is missing is asked for, whatever happened before.
+"""The nightly schedule: what is missing is asked for, whatever happened before; models behind an API are asked again.
 
 Belongs here: schedules. Does not: what is missing (``assets.reconcile``).
 """
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import dagster as dg
 
+from assets.canary import watched
 from assets.reconcile import Missing, missing
 from assets.workspace import Workspace
 from orchestration.launches import ORDER
@@ -31,6 +32,11 @@ def build_schedules(load: Callable[[], Workspace], nightly: NightlySettings | No
     def nightly_schedule(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
         workspace, tonight = load(), context.scheduled_execution_time.isoformat()
         yield dg.RunRequest(f"{tonight} night", asset_selection=[dg.AssetKey("night")], tags={REASON: "nightly"})
+        for judge in watched(workspace):
+            key = f"{tonight} canary {judge}"
+            yield dg.RunRequest(
+                key, asset_selection=[dg.AssetKey("canary")], partition_key=judge, tags={REASON: "canary"}
+            )
         yield from requests(missing(workspace) if workspace.warehouse.usable() else {}, tonight)
 
     return [nightly_schedule]

@@ -10,12 +10,12 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from assets.workspace import MomentsConfig, ReviewConfig, Workspace
+from assets.workspace import CanaryConfig, MomentsConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
 from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, Judges, StructureConfig, TensorConfig
 from care_ops.errors import InputError
@@ -106,6 +106,15 @@ class ReviewSettings(BaseModel):
     declared: tuple[str, ...] = ()
 
 
+class CanarySettings(BaseModel):
+    """``canary``: judges behind an API are asked again. See ``assets.workspace.CanaryConfig``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: int = Field(default=12, ge=0)
+    tolerance: float = Field(default=0.1, gt=0, le=1)
+
+
 class MomentsSettings(BaseModel):
     """``moments``: in this process or on Dask."""
 
@@ -187,7 +196,11 @@ class Settings(BaseModel):
     judging: JudgingSettings = JudgingSettings()
     moments: MomentsSettings = MomentsSettings()
     review: ReviewSettings = ReviewSettings()
+    canary: CanarySettings = CanarySettings()
     nightly: NightlySettings | None = None
+    owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
+        default=(), description="of every asset: team:NAME, or an e-mail address"
+    )
     watch_seconds: int = Field(default=30, ge=1, description="how often the daemon looks at the workspace")
     alerts: AlertSettings = AlertSettings()
     anchors: dict[str, str] = Field(default={}, description="test set -> file of item_id, label")
@@ -217,6 +230,7 @@ def load_workspace(root: Path) -> Workspace:
         pool=PoolConfig(**settings.judging.model_dump()),
         moments=MomentsConfig(**settings.moments.model_dump()),
         review=ReviewConfig(**settings.review.model_dump()),
+        canary=CanaryConfig(**settings.canary.model_dump()),
     )
     anchors = {
         workspace.testset(name).name: Anchors(read_labels(resolve(file, root)))

@@ -7,6 +7,7 @@ page's script sets text and grid colours).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,32 @@ def figures(data: ReportData) -> list[dict[str, str]]:
         _agreement(data),
     ]
     return [figure for figure in drawn if figure is not None]
+
+
+def trend(testset: str, editions: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+    """Order against gold by aggregator, edition by edition; None where there are no two with gold."""
+    names = list(dict.fromkeys(name for row in editions for name, value in row["orders"].items() if value is not None))
+    if len(editions) < 2 or not names:
+        return None
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": name,
+            "x": [row["made at"].replace("T", " ") for row in editions],
+            "y": [row["orders"].get(name) for row in editions],
+            "line": {"color": COLOURS.get(name), "shape": "hv"},
+        }
+        for name in names
+    ]
+    return _figure(
+        f"trend-{testset}",
+        testset,
+        "AUC where gold is two classes, else Kendall's tau, of every fit that was made, published or not.",
+        traces,
+        height=300,
+        yaxis={"title": {"text": "order against gold"}},
+    )
 
 
 def _figure(key: str, title: str, caption: str, traces: list[dict[str, Any]], **layout: Any) -> dict[str, str]:

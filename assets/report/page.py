@@ -6,14 +6,14 @@ Belongs here: writing files a browser opens without the network. Does not: choos
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from assets.report.data import ReportData
-from assets.report.figures import figures
+from assets.report.figures import figures, trend
 from warehouse.parts import write_bytes
 
 _SCRIPT = "plotly.min.js"
@@ -41,6 +41,24 @@ def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Write the index of all pages; rows carry name, title, items, judges and the evaluation."""
     html = _environment().get_template("index.html").render(rows=rows, file_name=file_name)
     path = folder / "index.html"
+    write_bytes(path, html.encode())
+    return path
+
+
+def write_trend(folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]]) -> Path:
+    """Write what moved from night to night: by test set its editions, oldest first."""
+    write_script(folder)
+    html = (
+        _environment()
+        .get_template("trend.html")
+        .render(
+            editions=editions,
+            figures={name: trend(name, rows) for name, rows in editions.items()},
+            script=_SCRIPT,
+            file_name=file_name,
+        )
+    )
+    path = folder / "trend.html"
     write_bytes(path, html.encode())
     return path
 

@@ -53,6 +53,9 @@ def test_held_back_pinned_and_taken_back(nights):
         ("published", len(JUDGES), "the first"),
     ]
     second, first = (row["edition"] for row in rows)
+    trend = (folder / "data" / "report" / "trend.html").read_text()
+    assert trend.index(second) < trend.index(first), "a night that is held back is on the page too"
+    assert "new judge: readability" in trend
     assert published(folder) == [(first, "review", False)]
     old = estimates(folder)
     warned = care(folder, "run")

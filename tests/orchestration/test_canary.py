@@ -1,0 +1,73 @@
+"""A model behind an API that changes without a word, and one that does not."""
+
+import re
+
+import dagster as dg
+import pytest
+
+from orchestration.definitions import build_defs
+from orchestration.instance import workspace_instance
+from orchestration.workspace import load_workspace
+from tests.judges.openai_server import Server, answer
+from tests.orchestration.workspaces import QUICK, make, run, score_rows
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    """An API judge beside programs; its server adds ``shift`` to what it thinks."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    shift = [0]
+
+    def say(text, _attempt):
+        words = len(re.findall(r"\w+", text.split("capital of Italy?")[-1]))
+        return answer(str(min(10, words % 7 + shift[0])))
+
+    server = Server(say)
+    folder = make(tmp_path / "ws", care=QUICK + "canary: {items: 5}\n")
+    engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality}}"
+    (folder / "judges" / "api.yaml").write_text(f"engine: {engine}\nscale: [0, 10]\n")
+    yield folder, server, shift
+    server.shutdown()
+    server.server_close()
+
+
+def ask_again(folder, judge="api"):
+    with workspace_instance(load_workspace(folder)) as instance:
+        job = build_defs(folder).resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("canary")], partition_key=judge)
+    return result.get_asset_check_evaluations()[0]
+
+
+def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace):
+    folder, server, shift = workspace
+    assert not run(folder).failures
+    rows, asked = score_rows(folder), len(server.requests)
+    same = ask_again(folder)
+    assert same.passed
+    assert 1 <= len(server.requests) - asked <= 5
+    shift[0] = 3
+    changed = ask_again(folder)
+    assert not changed.passed
+    assert changed.severity == dg.AssetCheckSeverity.WARN
+    assert "30.0% of the scale" in (changed.description or "")
+    assert "Change `revision`" in (changed.description or "")
+    assert score_rows(folder) == rows
+    assert not run(folder).materialised, "asking again makes nothing stale"
+
+
+def test_only_judges_behind_an_api_are_asked_every_night(workspace):
+    from assets.canary import watched
+
+    folder, *_ = workspace
+    assert watched(load_workspace(folder)) == ["api"]
+    (folder / "care.yaml").write_text(QUICK + "canary: {items: 0}\n")
+    assert watched(load_workspace(folder)) == []
+    assert ask_again_before_scores(folder).passed
+
+
+def ask_again_before_scores(folder):
+    with workspace_instance(load_workspace(folder)) as instance:
+        instance.add_dynamic_partitions("judges", ["api"])
+    return ask_again(folder)
