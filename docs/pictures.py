@@ -29,12 +29,15 @@ def shoot_report(browser: Browser, page_file: Path, scheme: str) -> None:
 
 def shoot_graph(browser: Browser, ui: str) -> None:
     """Dagster's asset graph with every group open."""
-    page = browser.new_page(viewport={"width": 1500, "height": 620})
+    page = browser.new_page(viewport={"width": 1760, "height": 790})
     page.goto(f"{ui}/asset-groups")
     page.get_by_text("Materialize all").first.wait_for(timeout=WAIT_MS)
     page.wait_for_timeout(3_000)
     page.keyboard.press("Alt+Shift+E")
-    page.wait_for_timeout(3_000)
+    page.wait_for_timeout(2_000)
+    page.mouse.move(1_000, 350)
+    page.mouse.wheel(0, -80)  # the opened groups are larger than what the view was fitted to
+    page.wait_for_timeout(2_000)
     page.screenshot(path=OUT / "ui-graph.png")
     page.close()
 
