@@ -1,0 +1,93 @@
+"""The checks that hold a night back, each on the night that it is for."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from orchestration.workspace import load_workspace
+from tests.orchestration.workspaces import make, query, run
+
+pytestmark = pytest.mark.slow
+
+N = 120
+QUALITY = np.random.default_rng(0).normal(size=N)
+
+
+def write(folder, *, seed=1, cheat=False, constant=False, copies=0, holes=0.0):
+    """Items, their labels and five recorded judges; what may be wrong with a night."""
+    rng = np.random.default_rng(seed)
+    every = [*range(N), *range(copies)]  # the last ones are items again
+    items = [f"i{k},question,answer {of},{QUALITY[of]:.3f}" for k, of in enumerate(every)]
+    (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *items]) + "\n")
+    noise = np.random.default_rng(5).normal(size=(N, 5))
+    scores = np.round(5 + QUALITY[:, None] + 0.7 * noise, 3)
+    scores[rng.random(scores.shape) < holes] = np.nan
+    if constant:
+        scores[:, 0] = 4.0
+    names = ["a", "b", "c", "d", "e"]
+    columns = [*scores.T]
+    if cheat:
+        names, columns = [*names, "cheat"], [*columns, np.round(5 + QUALITY, 3)]
+    rows = [
+        ",".join([f"i{k}", *("" if np.isnan(c[of]) else f"{c[of]}" for c in columns)]) for k, of in enumerate(every)
+    ]
+    (folder / "scores.csv").write_text("\n".join([",".join(["item_id", *names]), *rows]) + "\n")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """One good night, published."""
+    folder = make(
+        tmp_path_factory.mktemp("published") / "ws",
+        judges=(),
+        care="fit: {resamples: 0, aggregators: [care, avg, care_svd]}\n",
+    )
+    spec = folder / "testsets" / "one.yaml"
+    spec.write_text(spec.read_text().replace("scale: [0, 10]", "  scores: {path: scores.csv}"))
+    write(folder)
+    assert not run(folder).failures
+    return folder
+
+
+@pytest.fixture
+def folder(published, tmp_path):
+    return shutil.copytree(published, tmp_path / "ws")
+
+
+def failed(folder):
+    review = load_workspace(folder).fit_folder("one").read_json("review")
+    return review["state"], {f["check"]: f["says"] for f in review["findings"] if not f["passed"]}
+
+
+@pytest.mark.parametrize(
+    ("night", "check", "says"),
+    [
+        ({"cheat": True}, "gold_leakage", "cheat: the scores are the gold label itself"),
+        ({"constant": True}, "panel_shrunk", "no longer admitted (a: "),
+        ({"copies": 10}, "duplicate_items", "repeat another's texts"),
+        ({"holes": 0.08}, "missing_scores", "against the published fit"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_night_is_held_back_and_says_what_to_do(folder, night, check, says):
+    before = query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL")
+    write(folder, **night)
+    outcome = run(folder)
+    assert set(outcome.failures) == {("review", "one")}
+    state, found = failed(folder)
+    assert state == "held back"
+    assert says in found[check]
+    assert "`care accept`" in found[check] or "review.declared" in found[check]
+    assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
+    page = (folder / "data" / "report" / "trend.html").read_text()
+    assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["edition"] in page
+
+
+def test_a_declared_judge_may_be_gold(folder):
+    care = folder / "care.yaml"
+    care.write_text(care.read_text() + "review: {declared: [cheat]}\n")
+    write(folder, cheat=True)
+    assert not run(folder).failures
+    assert failed(folder)[0] == "published"
