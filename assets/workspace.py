@@ -128,6 +128,8 @@ class Workspace:
     testsets, judges : mapping name -> specification
         Judges that come with a recorded score file are among them.
     admission, fit, pool, moments, review, canary : settings
+    experiments : {"small", "full"}
+        Size at which the paper's experiments are run.
     anchors : mapping testset -> Anchors
     """
 
@@ -141,6 +143,7 @@ class Workspace:
     moments: MomentsConfig = field(default_factory=MomentsConfig)
     review: ReviewConfig = field(default_factory=ReviewConfig)
     canary: CanaryConfig = field(default_factory=CanaryConfig)
+    experiments: str = "small"
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
 
     @cached_property

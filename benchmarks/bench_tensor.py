@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from assets.experiments.views import matched, rotated, thirds
 from care_ops import cp, mixture
 from care_ops.aggregators.care_tensor import free_starts, view_starts
 from care_ops.errors import FitError
@@ -81,21 +81,3 @@ def _bare(tensor: Array, views: Views, rng: np.random.Generator, method: cp.Meth
     except FitError:
         return float("inf")
     return matched(found.means, truth) * float(np.linalg.norm(truth)) / norm
-
-
-def thirds(p: int) -> Views:
-    """The planted views."""
-    first, second, third = np.array_split(np.arange(p), 3)
-    return Views((first, second, third), 0.0, 0.0)
-
-
-def matched(found: Array, wanted: Array) -> float:
-    """Relative error of the means under the best permutation of the states."""
-    orders = itertools.permutations(range(len(wanted)))
-    return min(float(np.linalg.norm(found[list(o)] - wanted)) for o in orders) / float(np.linalg.norm(wanted))
-
-
-def rotated(found: Array, wanted: Array) -> float:
-    """The same under the best orthogonal matrix besides: more than a permutation could do."""
-    u, _, vt = np.linalg.svd(wanted @ found.T)
-    return float(np.linalg.norm(u @ vt @ found - wanted)) / float(np.linalg.norm(wanted))

@@ -102,12 +102,12 @@ def _change(folder: Path, rng: np.random.Generator, night: int) -> str:
     kind = int(rng.integers(5))
     judges = (folder / "judges.txt").read_text().splitlines()
     testset = str(rng.choice(_TESTSETS))
-    if kind == 0:
+    if kind < 2:  # about forty all the year, so that growth is what piles up and not a larger panel
+        if len(judges) > 40:
+            _record(folder, [j for k, j in enumerate(judges) if k != night % len(judges)])
+            return "a judge leaves"
         _record(folder, [*judges, f"judge{40 + night}"])
         return "a judge comes"
-    if kind == 1 and len(judges) > 35:
-        _record(folder, [j for k, j in enumerate(judges) if k != night % len(judges)])
-        return "a judge leaves"
     file = folder / f"{testset}.csv"
     if kind == 2:
         file.write_text(file.read_text().replace(",0\n", ",9\n", 1))

@@ -291,3 +291,82 @@ def dependent_judges(
 
 def _sigmoid(x: Array) -> Array:
     return 1.0 / (1.0 + np.exp(-x))
+
+
+@dataclass(frozen=True)
+class ConfoundedDraw:
+    """Scores of three views given binary C and Q (paper, "Synthetic Experiments with Latent Confounding Factor").
+
+    Attributes
+    ----------
+    scores : (n, p) array
+        The views' columns one after the other.
+    quality, confounder : (n,) arrays of int
+    means : (4, p) array
+        States (C, Q) = 00, 01, 10, 11.
+    views : tuple of three index arrays
+    """
+
+    scores: Array
+    quality: NDArray[np.intp]
+    confounder: NDArray[np.intp]
+    means: Array
+    views: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
+
+
+SUFFICIENT_TABLES: dict[str, tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
+    "opposite": ((0.5, 0.0), (0.3, 1.0), (0.3, -1.0)),
+    "unequal": ((0.5, 0.0), (0.3, 1.0), (0.3, -0.5)),
+    "leaky": ((0.5, 0.2), (0.3, 1.5), (0.3, -0.5)),
+}
+"""Shift of a view's judges for Q = 1 and for C = 1, by view: the paper gives no table. ``opposite``: one view is
+quality alone and the confounder cancels in the mean; ``unequal``: it does not cancel; ``leaky``: it outweighs quality
+everywhere but in the first view, where it is weak. A judge's shift is its view's times a factor from (.8, 1.2)."""
+
+
+def second_order_sufficient(
+    rng: np.random.Generator, strength: float, table: str, *, truth: int, n: int = 50_000
+) -> ConfoundedDraw:
+    """The paper's second-order-sufficient regime: three views of five judges, P(C, Q) = (.2, .3, .3, .2), noise .1.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Of the scores.
+    strength : float
+        g in [0, 1], on the confounder's shifts alone.
+    table : str
+        Of ``SUFFICIENT_TABLES``.
+    truth : int
+        Seed of the judges' factors, so that a sweep over g shares them.
+    """
+    fixed = np.random.default_rng([truth, 1])
+    rows = np.repeat(np.array(SUFFICIENT_TABLES[table]), 5, axis=0) * fixed.uniform(0.8, 1.2, (15, 1))
+    return _confounded(rng, rows[:, 0], strength * rows[:, 1], (0.2, 0.3, 0.3, 0.2), n)
+
+
+def second_order_insufficient(
+    rng: np.random.Generator, strength: float, *, truth: int, n: int = 3_000
+) -> ConfoundedDraw:
+    """The paper's second-order-insufficient regime: three views of twelve features, states alike likely, noise .1.
+
+    In a view three features follow Q, eight follow C and one both; every shift is drawn from (.4, .8), which the paper
+    leaves open. Parameters as in ``second_order_sufficient``, ``strength`` is its c.
+    """
+    fixed = np.random.default_rng([truth, 2])
+    on_quality, on_confounder = np.zeros(12, bool), np.zeros(12, bool)
+    on_quality[[0, 1, 2, 11]] = on_confounder[3:] = True
+    shift = fixed.uniform(0.4, 0.8, (2, 36)) * np.tile([on_quality, on_confounder], 3)
+    return _confounded(rng, shift[0], strength * shift[1], (0.25, 0.25, 0.25, 0.25), n)
+
+
+def _confounded(
+    rng: np.random.Generator, by_quality: Array, by_confounder: Array, chances: tuple[float, ...], n: int
+) -> ConfoundedDraw:
+    p = len(by_quality)
+    states = rng.choice(4, size=n, p=np.array(chances))
+    confounder, quality = np.divmod(states, 2)
+    means = 2.0 + np.array([c * by_confounder + q * by_quality for c in (0, 1) for q in (0, 1)])
+    first, second, third = np.array_split(np.arange(p), 3)
+    scores = means[states] + 0.1 * rng.standard_normal((n, p))
+    return ConfoundedDraw(scores, quality.astype(np.intp), confounder.astype(np.intp), means, (first, second, third))

@@ -16,6 +16,7 @@ import dagster as dg
 
 from assets.canary import canary
 from assets.evaluation import evaluation
+from assets.experiments.asset import EXPERIMENTS
 from assets.external import EXTERNAL
 from assets.factors import factors
 from assets.fits import aggregates
@@ -85,7 +86,7 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
         )
         for asset in ASSETS
     ]
-    assets = [*EXTERNAL, *conditioned, canary, nightly_check(settings.nightly)]
+    assets = [*EXTERNAL, *conditioned, *EXPERIMENTS, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
         assets=[owned(asset, settings.owners) for asset in assets],
         resources={"workspace": workspace, **(resources or {})},

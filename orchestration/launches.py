@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from assets.experiments.asset import KEYS as EXPERIMENTS
 from assets.partitions import JUDGES, TESTSETS, slice_key
 
 _RANGE_START = "dagster/asset_partition_range_start"
@@ -30,6 +31,7 @@ ORDER = (
     "factors",
     "report",
     "report_index",
+    *EXPERIMENTS,
 )
 
 
@@ -76,7 +78,9 @@ def plan(requested: dict[str, set[str | None]], instance: dg.DagsterInstance) ->
             launches += _grids(partitions, judges, testsets)
         else:
             for partition in partitions:
-                if partition is None or partition in testsets:
+                if asset in EXPERIMENTS:  # a run each: what is done stays done
+                    launches.append(Launch((asset,), (partition,), {}))
+                elif partition is None or partition in testsets:
                     by_partition.setdefault(partition, []).append(asset)
     ordered = sorted(by_partition.items(), key=lambda entry: (ORDER.index(entry[1][0]), str(entry[0])))
     launches += [Launch(tuple(assets), (partition,), {}) for partition, assets in ordered]

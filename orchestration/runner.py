@@ -15,6 +15,8 @@ from typing import Any
 
 import dagster as dg
 
+from assets.experiments.asset import KEYS as EXPERIMENTS
+from assets.experiments.asset import outdated
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.rebuild import rebuild_warehouse
 from assets.reconcile import missing
@@ -26,6 +28,7 @@ from orchestration.instance import (
     alone,
     dagster_home,
     end_abandoned_runs,
+    engines_kept,
     partition_statuses,
     partitions_read_once,
     under_way,
@@ -87,7 +90,7 @@ def run_stale(
     WarehouseError
         Another ``care run`` is at work on this workspace.
     """
-    with alone(workspace):
+    with alone(workspace), engines_kept():
         end_abandoned_runs(instance)
         outcome = _run_stale(defs, workspace, instance, selection, testset, judge, progress, again)
         outcome.left_to_daemon = under_way(instance)
@@ -123,7 +126,7 @@ def _run_stale(
     if not first and not workspace.warehouse.usable():
         broken = rebuild_warehouse(workspace)
         outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
-    asked = looked = False
+    asked = looked = experimented = False
     for _ in range(_MOST_TICKS):
         with partitions_read_once(instance):
             result = dg.evaluate_automation_conditions(defs, instance, cursor=state)
@@ -145,6 +148,10 @@ def _run_stale(
             looked = True
             lost = {a: {p for p in ps if wanted.has(a, p)} for a, ps in missing(workspace).items()}
             launches = plan({a: {p for p in ps if (a, p) not in tried} for a, ps in lost.items()}, instance)
+        if not launches and selection is not None and not experimented and wanted.assets & set(EXPERIMENTS):
+            # Minutes of work that no night needs: only where they are asked for by name.
+            experimented = True
+            launches = plan({key: {None} for key in outdated(workspace) if key in wanted.assets}, instance)
         if not launches:
             if not narrowed:
                 cursor.save(result.cursor)

@@ -24,6 +24,8 @@ from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
 from warehouse.testsets import FilesSource, TestsetSpec, resolve
 
 CARE_YAML = "care.yaml"
+FULL_SIZE = "CARE_FULL_SIZE"
+"""Environment variable that asks for experiments at full size, whatever care.yaml says."""
 
 
 class PanelSettings(BaseModel):
@@ -197,6 +199,7 @@ class Settings(BaseModel):
     moments: MomentsSettings = MomentsSettings()
     review: ReviewSettings = ReviewSettings()
     canary: CanarySettings = CanarySettings()
+    experiments: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
     nightly: NightlySettings | None = None
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="of every asset: team:NAME, or an e-mail address"
@@ -231,6 +234,7 @@ def load_workspace(root: Path) -> Workspace:
         moments=MomentsConfig(**settings.moments.model_dump()),
         review=ReviewConfig(**settings.review.model_dump()),
         canary=CanaryConfig(**settings.canary.model_dump()),
+        experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments,
     )
     anchors = {
         workspace.testset(name).name: Anchors(read_labels(resolve(file, root)))

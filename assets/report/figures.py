@@ -68,7 +68,7 @@ def trend(testset: str, editions: Sequence[Mapping[str, Any]]) -> dict[str, str]
         }
         for name in names
     ]
-    return _figure(
+    return figure(
         f"trend-{testset}",
         testset,
         "AUC where gold is two classes, else Kendall's tau, of every fit that was made, published or not.",
@@ -78,7 +78,8 @@ def trend(testset: str, editions: Sequence[Mapping[str, Any]]) -> dict[str, str]
     )
 
 
-def _figure(key: str, title: str, caption: str, traces: list[dict[str, Any]], **layout: Any) -> dict[str, str]:
+def figure(key: str, title: str, caption: str, traces: list[dict[str, Any]], **layout: Any) -> dict[str, str]:
+    """Plotly JSON with a title and a caption, without a background."""
     base: dict[str, Any] = {
         "margin": {"l": 60, "r": 20, "t": 10, "b": 50},
         "height": 380,
@@ -114,7 +115,7 @@ def _against_gold(data: ReportData) -> dict[str, str] | None:
                 "line": {"color": COLOURS.get(name)},
             }
         )
-    return _figure(
+    return figure(
         "gold",
         "Who orders the items as gold does",
         "Items sorted by each aggregate and cut into ten equal groups; the height is the mean gold of a group. "
@@ -145,7 +146,7 @@ def _roc(data: ReportData, known: NDArray[np.bool_]) -> dict[str, str]:
                 "line": {"color": COLOURS.get(name)},
             }
         )
-    return _figure(
+    return figure(
         "gold",
         "Who orders the items as gold does",
         "ROC curve of each aggregate: the nearer to the upper left corner, the better the order.",
@@ -174,7 +175,7 @@ def _weights(data: ReportData) -> dict[str, str] | None:
         }
         for name, w in weighted.items()
     ]
-    return _figure(
+    return figure(
         "weights",
         "How much each judge counts",
         "Weights sum to one in absolute value; a negative weight means that the judge counts against. "
@@ -305,7 +306,7 @@ def _heatmap(
         "hovertemplate": "%{y} / %{x}: %{z:.3f}<extra></extra>",
         "colorbar": {"thickness": 10},
     }
-    return _figure(
+    return figure(
         key,
         title,
         caption,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import isnan
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,45 +21,36 @@ _SCRIPT = "plotly.min.js"
 
 
 def write_page(data: ReportData, path: Path) -> None:
-    """Write one test set's page, and beside it, once, the script it draws with."""
-    write_script(path.parent)
-    html = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            data=data,
-            figures=figures(data),
-            script=_SCRIPT,
-            columns=_metric_columns(data),
-            provenance=json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
-            details={n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},
-        )
+    """Write one test set's page."""
+    render(
+        path.parent,
+        path.name,
+        "page.html",
+        data=data,
+        figures=figures(data),
+        columns=_metric_columns(data),
+        provenance=json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
+        details={n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},
     )
-    write_bytes(path, html.encode())
 
 
 def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Write the index of all pages; rows carry name, title, items, judges and the evaluation."""
-    html = _environment().get_template("index.html").render(rows=rows, file_name=file_name)
-    path = folder / "index.html"
-    write_bytes(path, html.encode())
-    return path
+    experiments = (folder / "experiments.html").exists()
+    return render(folder, "index.html", "index.html", rows=rows, file_name=file_name, experiments=experiments)
 
 
 def write_trend(folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]]) -> Path:
     """Write what moved from night to night: by test set its editions, oldest first."""
+    drawn = {name: trend(name, rows) for name, rows in editions.items()}
+    return render(folder, "trend.html", "trend.html", editions=editions, figures=drawn, file_name=file_name)
+
+
+def render(folder: Path, name: str, template: str, **values: Any) -> Path:
+    """Write a page from a template, and beside it, once, the script that it draws with."""
     write_script(folder)
-    html = (
-        _environment()
-        .get_template("trend.html")
-        .render(
-            editions=editions,
-            figures={name: trend(name, rows) for name, rows in editions.items()},
-            script=_SCRIPT,
-            file_name=file_name,
-        )
-    )
-    path = folder / "trend.html"
+    html = _environment().get_template(template).render(script=_SCRIPT, **values)
+    path = folder / name
     write_bytes(path, html.encode())
     return path
 
@@ -106,6 +98,7 @@ def _environment() -> Any:
     )
     environment.filters["number"] = _number
     environment.filters["percent"] = _percent
+    environment.filters["cell"] = _cell
     return environment
 
 
@@ -117,3 +110,14 @@ def _number(value: float | int | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "" if value is None or value != value else f"{100 * value:.1f} %"
+
+
+def _cell(value: float | int | str | None) -> str:
+    """A number as a table shows it: whole ones whole, small ones with three digits; words as they are."""
+    if value is None or isinstance(value, str):
+        return value or "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isnan(value):
+        return "–"
+    return f"{value:,.0f}" if value.is_integer() and abs(value) >= 10 else f"{value:.3g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,17 +24,20 @@ def run(
     testset: Annotated[str | None, typer.Option(help="Only this test set.")] = None,
     judge: Annotated[str | None, typer.Option(help="Only this judge's inference and scores.")] = None,
     select: Annotated[str | None, typer.Option(help="Only these assets, in Dagster's selection syntax.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Experiments at the paper's size; hours.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Materialise everything that is stale, and nothing else."""
+    """Materialise everything that is stale, and nothing else; experiments where they are selected."""
     from orchestration.alerts import send
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.launches import Launch
     from orchestration.runner import run_stale
-    from orchestration.workspace import load_workspace, read_settings
+    from orchestration.workspace import FULL_SIZE, load_workspace, read_settings
 
     started = time.perf_counter()
+    if full:
+        os.environ[FULL_SIZE] = "1"
     loaded = load_workspace(workspace)
     _must_be_known(loaded, testset, judge)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())

@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.experiments.asset import KEYS as EXPERIMENTS
 from orchestration.conditions import CONDITIONS
 from orchestration.definitions import ASSETS, build_defs
 
@@ -86,6 +87,9 @@ def test_the_graph_is_the_way_of_one_score(tmp_path):
         "report_index": ["report", "review"],
         "canary": ["judge_inference"],
         "night": [],
+        "aggregation_tables": ["gold", "panel"],
+        "quality_factor": ["gold", "panel"],
+        **{key: [] for key in EXPERIMENTS[2:]},
     }
 
 

@@ -1,0 +1,4 @@
+"""The paper's experiments: one file a table or figure, each a page of the report.
+
+Belongs here: protocols and what they found. Does not: estimators, generators (``care_ops``).
+"""

@@ -1,0 +1,139 @@
+"""What an experiment is, what it found, and where that is kept.
+
+An experiment is made again where its code, its size or what it reads has changed; what it found is a JSON
+file, from which its page is drawn.
+
+Belongs here: the records, their file, whether they are current. Does not: any experiment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assets.common import source_hash
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from assets.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of numbers and words; numbers are printed with three digits."""
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart.
+
+    Attributes
+    ----------
+    name : str
+    x, y : sequences of float
+    low, high : sequences of float, optional
+        Of the interval at each x.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over one axis."""
+
+    title: str
+    x: str
+    y: str
+    curves: Sequence[Curve]
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an experiment found.
+
+    Attributes
+    ----------
+    says : list of str
+        Conclusions; every number in them is computed.
+    tables : list of Table
+    charts : list of Chart
+    """
+
+    says: Sequence[str]
+    tables: Sequence[Table] = ()
+    charts: Sequence[Chart] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One of the paper's tables or figures.
+
+    Attributes
+    ----------
+    key : str
+        Name of the asset, the file and the page.
+    title, asks, paper : str
+        Heading, what was asked, and what the paper says.
+    protocol : str
+        How it is done here, with everything that the paper leaves open.
+    run : callable (workspace, full) -> Findings
+        ``full`` asks for the paper's own size.
+    reads : callable workspace -> anything that JSON holds, optional
+        What of the workspace it depends on.
+    deps : tuple of str
+        Assets upstream.
+    """
+
+    key: str
+    title: str
+    asks: str
+    paper: str
+    protocol: str
+    run: Callable[[Workspace, bool], Findings]
+    reads: Callable[[Workspace], Any] | None = None
+    deps: tuple[str, ...] = field(default=())
+
+    def file(self, workspace: Workspace) -> Path:
+        """Where what it found is kept."""
+        return workspace.data / "experiments" / f"{self.key}.json"
+
+    def version(self, workspace: Workspace) -> dict[str, Any]:
+        """What it would be made from now."""
+        return {
+            "code": source_hash("care_ops", "assets.experiments"),
+            "reads": None if self.reads is None else json.loads(json.dumps(self.reads(workspace))),
+        }
+
+    def current(self, workspace: Workspace, *, full: bool) -> bool:
+        """Whether what is kept was made from the same, at this size or the full one."""
+        kept = self.kept(workspace)
+        return kept is not None and kept["version"] == self.version(workspace) and (kept["full"] or not full)
+
+    def kept(self, workspace: Workspace) -> dict[str, Any] | None:
+        """What it found last, or None."""
+        path = self.file(workspace)
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def keep(self, workspace: Workspace, findings: Findings, *, full: bool, seconds: float) -> None:
+        """Write what was found."""
+        from warehouse.parts import write_bytes
+
+        document = {
+            "version": self.version(workspace),
+            "full": full,
+            "seconds": seconds,
+            "findings": asdict(findings),
+        }
+        write_bytes(self.file(workspace), json.dumps(document, indent=1, default=float).encode())
