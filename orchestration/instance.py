@@ -145,7 +145,7 @@ def partitions_read_once(instance: dg.DagsterInstance) -> Generator[None]:
 
 @contextmanager
 def engines_kept() -> Generator[None]:
-    """Let Dagster's SQLite storages keep their SQLAlchemy engines, which hold no connection and all compiled statements.
+    """Let Dagster's SQLite storages keep their SQLAlchemy engines: no connections, all compiled statements.
 
     They make one for every event, and compile each statement anew: half of the time of a run of small steps.
     """

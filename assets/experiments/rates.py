@@ -127,7 +127,7 @@ def run(_workspace: Workspace, full: bool) -> Findings:
             f"{'within' if fits else 'not within'} .1 of -1/2."
         )
 
-    add("leading direction of L, thirty judges, sparse edges", direction_errors(sizes, seeds, 30, 0.03))
+    add("leading direction of L, fifty judges, sparse edges", direction_errors(sizes, seeds, 50, 0.01))
     add("the same, ten judges, an edge in seven", direction_errors(sizes, seeds, 10, 0.15))
     for p in panels:
         means, weights = mixture_errors(sizes, seeds, p)

@@ -33,7 +33,11 @@ def run(workspace: Workspace, full: bool) -> Findings:
     orders: dict[str, dict[str, float]] = {}
     for panel in panels(workspace):
         rows, order = _table(panel, seeds, resamples)
-        tables.append(Table(f"{panel.testset}: {'AUC' if panel.binary else 'Kendall tau'} and scale", rows))
+        for labels in ("none", f"{_SHARE:.0%}"):
+            of = [
+                {k: v for k, v in row.items() if k != "labels" and v != ""} for row in rows if row["labels"] == labels
+            ]
+            tables.append(Table(f"{panel.testset}, labels: {labels}", of))
         orders[panel.testset] = order
         free = {name: value for name, value in order.items() if value == value}
         best = max(free, key=lambda name: free[name])
@@ -82,7 +86,7 @@ def _table(panel: Panel, seeds: range, resamples: int) -> tuple[list[dict[str, A
         for metric in found[0]:
             values = [one[metric] for one in found]
             row[metric] = "–" if np.isnan(values).any() else f"{np.mean(values):.3f} ± {np.std(values):.3f}"
-        row["order less avg's, 95 %"] = against.get(name, "") if labels == "none" else ""
+        row["order less avg's, 95 %"] = against.get(name, "–") if labels == "none" else ""
         rows.append(row)
     return rows, order
 
