@@ -135,16 +135,14 @@ def insufficient(_workspace: Workspace, full: bool) -> Findings:
     table, chart = _sweep(draws, "c", f"Accuracy, mean and sd over {len(seeds)} seeds")
     tensor = min(one.get("care_tensor", 0.0) for found in draws.values() for one in found)
     says = [
-        f"care_tensor, its states mapped by {_LABELS} labels, is at {np.floor(1e3 * tensor) / 1e3:.3f} or above on every draw"
+        f"care_tensor, its states mapped by {_LABELS} labels, is at {np.floor(1e3 * tensor) / 1e3:.3f} or above always"
         + (", as the paper says." if tensor >= _ROBUST else f": not the {_ROBUST} asked for."),
-        "Lowest mean over c: "
-        + ", ".join(_said(draws, a) for a in (*_AGGREGATORS, "care_tensor", "bare tensor"))
-        + ".",
+        f"Lowest mean over c: {', '.join(_said(draws, name) for name in _COMPARED)}.",
     ]
     svd = [c for c, f in draws.items() if np.mean([one["care_svd"] for one in f]) >= _ROBUST]
     says.append(
         f"The paper has CARE-SVD degrade as c grows. Here care_svd is at {_ROBUST} or above at "
-        f"c = {', '.join(f'{c:g}' for c in svd) or 'none'} of {', '.join(f'{c:g}' for c in draws)}" + "."
+        f"c = {', '.join(f'{c:g}' for c in svd) or 'none'} of {', '.join(f'{c:g}' for c in draws)}."
     )
     return Findings(says, [table], [chart])
 
