@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 KEYS = (
     "aggregation_tables",
     "quality_factor",
+    "confounder_features",
+    "dummy_judges",
+    "injected_bias",
     "regime_sufficient",
     "regime_insufficient",
     "graph_aware_views",
@@ -23,16 +26,19 @@ KEYS = (
 )
 """In the order of the pages. Names alone, so that listing the assets needs no numpy."""
 
-_READ = {"aggregation_tables": ("panel", "gold"), "quality_factor": ("panel", "gold")}
+_OF_PANELS = KEYS[:5]
 
 
 def experiments() -> "dict[str, Experiment]":
     """Every experiment by its key."""
-    from assets.experiments import rates, regimes, tables, views
+    from assets.experiments import interpretation, rates, regimes, robustness, tables, views
 
     every = (
         tables.AGGREGATION,
         tables.FACTORS,
+        interpretation.CONFOUNDERS,
+        interpretation.DUMMY_JUDGES,
+        robustness.ROBUSTNESS,
         regimes.SUFFICIENT,
         regimes.INSUFFICIENT,
         views.GRAPH_AWARE,
@@ -49,10 +55,12 @@ def outdated(workspace: Workspace) -> list[str]:
 
 
 def _asset(key: str) -> dg.AssetsDefinition:
+    upstream = ("panel", "gold") if key in _OF_PANELS else ()
+
     @dg.asset(
         name=key,
         group_name="experiments",
-        deps=[dg.AssetDep(d, partition_mapping=dg.AllPartitionMapping()) for d in _READ.get(key, ())],
+        deps=[dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping()) for asset in upstream],
         kinds={"html"},
         code_version=source_hash("care_ops", "assets.experiments"),
         description=f"Experiment: {key.replace('_', ' ')}.",

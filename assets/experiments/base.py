@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from assets.common import source_hash
@@ -92,8 +92,6 @@ class Experiment:
         ``full`` asks for the paper's own size.
     reads : callable workspace -> anything that JSON holds, optional
         What of the workspace it depends on.
-    deps : tuple of str
-        Assets upstream.
     """
 
     key: str
@@ -103,7 +101,6 @@ class Experiment:
     protocol: str
     run: Callable[[Workspace, bool], Findings]
     reads: Callable[[Workspace], Any] | None = None
-    deps: tuple[str, ...] = field(default=())
 
     def file(self, workspace: Workspace) -> Path:
         """Where what it found is kept."""

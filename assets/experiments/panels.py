@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: nothing was run."
+
 
 @dataclass(frozen=True)
 class Panel:

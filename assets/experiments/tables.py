@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import Panel, panel_versions, panels
+from assets.experiments.panels import NO_PANEL, Panel, panel_versions, panels
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -48,7 +48,7 @@ def run(workspace: Workspace, full: bool) -> Findings:
             + f", the mean {free.get('avg', float('nan')):.3f}."
         )
     if not tables:
-        return Findings(["No test set of this workspace has a panel and gold for fifty items: nothing was run."])
+        return Findings([NO_PANEL])
     if len(orders) > 1:
         ranks, difference = mean_ranks(orders)
         tables.append(Table("Mean rank by order over the test sets, 1 is best", [ranks]))
@@ -188,7 +188,7 @@ def factors_in_turn(workspace: Workspace, _full: bool) -> Findings:
             + (", the best of them." if best == 0 else f"; factor {best + 1} at {orders[best]:.3f} is better.")
         )
     if not tables:
-        return Findings(says or ["No test set of this workspace has a panel and gold for fifty items."])
+        return Findings(says or [NO_PANEL])
     says.append(
         f"The leading factor is the best one on {led} of {there} test sets; the paper has it on all six of its own."
     )
@@ -207,7 +207,6 @@ AGGREGATION = Experiment(
     ),
     run=run,
     reads=panel_versions,
-    deps=("panel", "gold"),
 )
 
 FACTORS = Experiment(
@@ -222,5 +221,4 @@ FACTORS = Experiment(
     ),
     run=factors_in_turn,
     reads=panel_versions,
-    deps=("panel", "gold"),
 )

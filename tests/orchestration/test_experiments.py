@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import studentized_range
+from scipy.stats import false_discovery_control, spearmanr, studentized_range
 
 from assets.experiments.asset import KEYS, experiments, outdated
+from assets.experiments.interpretation import benjamini_hochberg, permuted
 from assets.experiments.rates import slope_of
 from assets.experiments.regimes import accuracies
+from assets.experiments.robustness import TRANSFORMATIONS
 from assets.experiments.tables import mean_ranks
 from care_ops.regimes import second_order_insufficient, second_order_sufficient
 from orchestration.workspace import load_workspace
@@ -16,7 +18,7 @@ from tests.orchestration.workspaces import make, run, write_items
 
 pytestmark = pytest.mark.slow
 
-QUICK = "key:tensor_against_svd or key:orthogonality or key:quality_factor"
+QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
 
 
 def says(workspace, key):
@@ -33,7 +35,7 @@ def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_pat
     assert outdated(workspace) == list(KEYS)
 
     made = run(folder, selection=QUICK)
-    assert {asset for asset, _ in made.materialised} == {"tensor_against_svd", "orthogonality", "quality_factor"}
+    assert {asset for asset, _ in made.materialised} == {"tensor_against_svd", "injected_bias", "quality_factor"}
     assert set(outdated(workspace)) == set(KEYS) - {a for a, _ in made.materialised}
     page = (workspace.report_folder / "experiment-quality_factor.html").read_text()
     assert says(workspace, "quality_factor")["says"][0].split(":")[0] == "one"
@@ -47,8 +49,8 @@ def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_pat
 
     write_items(folder, n=80, edited=3)
     again = run(folder, selection=f"key:panel or key:scores or key:judge_inference or key:items or {QUICK}")
-    assert {a for a, _ in again.materialised} & set(KEYS) == {"quality_factor"}
-    kept = json.loads(experiments()["orthogonality"].file(workspace).read_text())
+    assert {a for a, _ in again.materialised} & set(KEYS) == {"quality_factor", "injected_bias"}
+    kept = json.loads(experiments()["tensor_against_svd"].file(workspace).read_text())
     assert kept["full"] is False
 
 
@@ -93,3 +95,32 @@ def test_mean_ranks_leave_out_who_did_not_answer_everywhere():
     # Demsar's table: q at .05 for three classifiers is 2.343
     assert float(studentized_range.ppf(0.95, 3, np.inf)) / np.sqrt(2) == pytest.approx(2.343, abs=0.001)
     assert difference == pytest.approx(2.343 * np.sqrt(3 * 4 / 12), abs=0.001)
+
+
+def test_permutation_p_values_and_discoveries_agree_with_scipy():
+    rng = np.random.default_rng(1)
+    latent = rng.normal(size=(60, 2))
+    features = np.column_stack([latent[:, 0] + rng.normal(size=60), rng.normal(size=60), np.full(60, 3.0)])
+    correlations, p_values = permuted(latent, features, 4_000)
+    for r in range(2):
+        for c in range(2):
+            found = spearmanr(latent[:, r], features[:, c])
+            assert correlations[r, c] == pytest.approx(found[0], abs=1e-12)
+            assert p_values[r, c] == pytest.approx(found[1], abs=0.03)
+    assert np.isnan(p_values[:, 2]).all(), "a constant feature has no correlation"
+    known = p_values[:, :2].ravel()
+    assert (
+        benjamini_hochberg(p_values, 0.05)[:, :2].ravel().tolist() == (false_discovery_control(known) <= 0.05).tolist()
+    )
+    assert not benjamini_hochberg(p_values, 0.05)[:, 2].any()
+
+
+def test_transformations_keep_what_was_said():
+    text = "Rome is the capital. It is old. It lies by the Tiber."
+    words = {name: transform(text).split() for name, transform in TRANSFORMATIONS.items()}
+    for name, told in words.items():
+        stripped = [word.strip("*✨🌟-") for word in told]
+        assert [word for word in stripped if word][: len(text.split())] == text.split(), name
+    assert len(words["verbosity"]) >= 2 * len(text.split())
+    assert "[1]." in words["authority"]
+    assert TRANSFORMATIONS["beauty"]("") is not None
