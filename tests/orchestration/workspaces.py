@@ -5,13 +5,13 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-import duckdb
 import pyarrow.parquet as pq
 
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.runner import Outcome, run_stale
 from orchestration.workspace import load_workspace
+from warehouse.database import Warehouse
 
 JUDGES = ("length", "question_coverage", "conciseness", "redundancy", "thoroughness")
 
@@ -80,5 +80,5 @@ def score_rows(folder: Path) -> list[tuple[str, str, str]]:
 
 
 def query(folder: Path, sql: str) -> list[tuple]:
-    with duckdb.connect(str(folder / "data" / "care.duckdb"), read_only=True) as connection:
+    with Warehouse(folder / "data" / "care.duckdb").reader() as connection:
         return connection.execute(sql).fetchall()
