@@ -40,8 +40,18 @@ def serving(workspace: Path, log: Path) -> Iterator[str]:
                 time.sleep(0.3)
         yield f"http://127.0.0.1:{port}"
     finally:
-        os.killpg(process.pid, signal.SIGINT)
-        process.wait(60)
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """As a person ends it, and harder where that is ignored (a shell's background jobs ignore interrupts)."""
+    for told, seconds in ((signal.SIGINT, 20), (signal.SIGTERM, 20), (signal.SIGKILL, 20)):
+        os.killpg(process.pid, told)
+        try:
+            process.wait(seconds)
+            return
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:
