@@ -1,4 +1,4 @@
-"""Small pieces that the stages share: code versions, tables and tiny plots for the Dagster UI.
+"""Small pieces that the stages share: code versions, names of pages, tables and tiny plots for the Dagster UI.
 
 Belongs here: presentation of metadata, provenance. Does not: any stage.
 """
@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import dagster as dg
 
@@ -42,6 +43,11 @@ def _sources(folder: Any, prefix: str) -> Iterable[tuple[str, bytes]]:
             yield from _sources(entry, f"{prefix}/{entry.name}")
         elif entry.name.endswith((".py", ".sql", ".html", ".css", ".js")):
             yield f"{prefix}/{entry.name}", entry.read_bytes()
+
+
+def file_name(testset: str) -> str:
+    """File name of a test set's page."""
+    return "testset-" + quote(testset, safe="").replace("%", "_") + ".html"
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from assets.common import source_hash
+from assets.common import file_name, source_hash
 from assets.partitions import slice_key
 from assets.workspace import Workspace
 from care_ops.errors import CareError
@@ -45,8 +45,6 @@ def missing(workspace: Workspace) -> Missing:
 def _missing_of(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str
 ) -> list[tuple[str, str | None]]:
-    from assets.report.page import file_name
-
     known = connection.execute("SELECT items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
     if known is None or not workspace.parts.items_file(testset).exists():
         return [("items", testset), ("gold", testset)]

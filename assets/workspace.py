@@ -275,9 +275,17 @@ class Workspace:
         return spec
 
     def judge_key(self, judge: str, testset: str) -> str:
-        """Content key of the judge's scores on a test set (law 5)."""
-        spec = self.effective_spec(judge, testset)
-        return spec.key(revision_of(spec, self.engine_context(judge, testset)))
+        """Content key of the judge's scores on a test set (law 5); hashed once, as the workspace was read once."""
+        known = self._judge_keys.get((judge, testset))
+        if known is None:
+            spec = self.effective_spec(judge, testset)
+            known = spec.key(revision_of(spec, self.engine_context(judge, testset)))
+            self._judge_keys[judge, testset] = known
+        return known
+
+    @cached_property
+    def _judge_keys(self) -> dict[tuple[str, str], str]:
+        return {}
 
     def source_version(self, testset: str) -> str:
         """Hash of what the items are made of; of the reason, where the source cannot be read."""

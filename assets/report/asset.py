@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.common import source_hash
+from assets.common import file_name, source_hash
 from assets.evaluation import aligned, evaluation, held_out_gold
 from assets.factors import factors
 from assets.intervals import intervals
@@ -40,7 +40,7 @@ _NIGHTS_SHOWN = 60
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Assemble the page from the warehouse and write it."""
-    from assets.report.page import file_name, write_page
+    from assets.report.page import write_page
 
     data = gather(workspace, context.partition_key)
     path = workspace.report_folder / file_name(context.partition_key)
@@ -65,7 +65,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """List the test sets that have a page."""
-    from assets.report.page import file_name, write_index, write_trend
+    from assets.report.page import write_index, write_trend
 
     written = [name for name in sorted(workspace.testsets) if (workspace.report_folder / file_name(name)).exists()]
     with workspace.warehouse.reader() as connection:

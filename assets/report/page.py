@@ -11,8 +11,8 @@ from functools import cache
 from math import isnan
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
+from assets.common import file_name
 from assets.report.data import ReportData
 from assets.report.figures import figures, trend
 from warehouse.parts import write_bytes
@@ -62,11 +62,6 @@ def write_script(folder: Path) -> None:
         from plotly.offline import get_plotlyjs
 
         write_bytes(path, get_plotlyjs().encode())
-
-
-def file_name(testset: str) -> str:
-    """File name of a test set's page."""
-    return "testset-" + quote(testset, safe="").replace("%", "_") + ".html"
 
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:

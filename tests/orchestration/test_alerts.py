@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import dagster as dg
 import pytest
 
+from assets.common import file_name
 from assets.reconcile import missing
-from assets.report.page import file_name
 from care_ops.errors import InputError, WarehouseError
 from orchestration.alerts import AlertError, send
 from orchestration.definitions import build_defs
