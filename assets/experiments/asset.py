@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 KEYS = (
     "aggregation_tables",
+    "paper_protocol",
     "quality_factor",
     "confounder_features",
     "dummy_judges",
@@ -26,15 +27,16 @@ KEYS = (
 )
 """In the order of the pages. Names alone, so that listing the assets needs no numpy."""
 
-_OF_PANELS = KEYS[:5]
+_OF_PANELS = KEYS[:6]
 
 
 def experiments() -> "dict[str, Experiment]":
     """Every experiment by its key."""
-    from assets.experiments import interpretation, rates, regimes, robustness, tables, views
+    from assets.experiments import interpretation, protocol, rates, regimes, robustness, tables, views
 
     every = (
         tables.AGGREGATION,
+        protocol.PROTOCOL,
         tables.FACTORS,
         interpretation.CONFOUNDERS,
         interpretation.DUMMY_JUDGES,

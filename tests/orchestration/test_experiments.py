@@ -1,6 +1,11 @@
 """The paper's experiments as assets: made where asked for, once, with the same digits."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -52,6 +57,26 @@ def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_pat
     assert {a for a, _ in again.materialised} & set(KEYS) == {"quality_factor", "injected_bias"}
     kept = json.loads(experiments()["tensor_against_svd"].file(workspace).read_text())
     assert kept["full"] is False
+
+
+def test_killed_in_the_middle_it_goes_on_with_the_next(tmp_path):
+    folder = make(tmp_path / "ws", n=80)
+    workspace = load_workspace(folder)
+    selection = "key:orthogonality or key:tensor_against_svd"
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder), "--select", selection]
+    first, second = (experiments()[key].file(workspace) for key in ("orthogonality", "tensor_against_svd"))
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not first.exists():
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
+    assert not second.exists()
+    done = first.read_bytes()
+    assert {asset for asset, _ in run(folder, selection=selection).materialised} == {"tensor_against_svd"}
+    assert first.read_bytes() == done
 
 
 def test_each_regime_is_what_the_paper_says_of_its_draw():

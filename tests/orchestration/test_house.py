@@ -87,8 +87,8 @@ def test_the_graph_is_the_way_of_one_score(tmp_path):
         "report_index": ["report", "review"],
         "canary": ["judge_inference"],
         "night": [],
-        **{key: ["gold", "panel"] for key in EXPERIMENTS[:5]},
-        **{key: [] for key in EXPERIMENTS[5:]},
+        **{key: ["gold", "panel"] for key in EXPERIMENTS[:6]},
+        **{key: [] for key in EXPERIMENTS[6:]},
     }
 
 
