@@ -38,9 +38,22 @@ def find(workspace: Workspace, edition: str) -> Edition:
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
     """Every kept edition of a test set, newest first, with what changed against the one before."""
+    return [row for _, row in _nights(workspace, testset)[::-1]]
+
+
+def trend(workspace: Workspace, testset: str, most: int) -> list[dict[str, Any]]:
+    """The latest rows of ``history``, oldest first, with the order by aggregator."""
+    return [
+        {**row, "orders": {name: order_of(workspace, edition, name) for name in edition.fits}}
+        for edition, row in _nights(workspace, testset)[-most:]
+    ]
+
+
+def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str, Any]]]:
+    """Every kept edition, oldest first, and its row."""
     log = workspace.fits.publications(testset)
     current = log[-1].edition if log else None
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Edition, dict[str, Any]]] = []
     before: Edition | None = None
     for edition in workspace.fits.editions(workspace.testset(testset).name):
         published = [p for p in log if p.edition == edition.edition]
@@ -48,18 +61,17 @@ def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
         if edition.edition == current and log[-1].pinned:
             state = "pinned"
         name = "care" if "care" in edition.fits else next(iter(edition.fits), "")
-        rows.append(
-            {
-                "edition": edition.edition,
-                "made at": edition.made_at[:19],
-                "state": state,
-                "judges": sum(bool(row["admitted"]) for row in edition.inputs["panel"]),
-                "order": order_of(workspace, edition, name) if name else None,
-                "why": "; ".join(reasons(before, edition)) if before else "the first",
-            }
-        )
+        row = {
+            "edition": edition.edition,
+            "made at": edition.made_at[:19],
+            "state": state,
+            "judges": sum(bool(row["admitted"]) for row in edition.inputs["panel"]),
+            "order": order_of(workspace, edition, name) if name else None,
+            "why": "; ".join(reasons(before, edition)) if before else "the first",
+        }
+        rows.append((edition, row))
         before = edition
-    return rows[::-1]
+    return rows
 
 
 def order_of(workspace: Workspace, edition: Edition, aggregator: str) -> float | None:

@@ -1,7 +1,7 @@
 """``moments``: means, covariances and third moments of a panel, from row ranges of its matrix."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +41,9 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     scores = folder.read_panel()
     shards, judges = shards_of(folder.panel_file, workspace.moments.rows_per_shard), tuple(sorted(scores.judges))
     missing, em = workspace.fit.missing, None
-    with dask_client(workspace.moments, rows=scores.shape[0]) as client:
-        counted, updates = from_before(folder, scores, shift_of_shards(shards, judges))
+    counted, updates = from_before(folder, scores, shift_of_shards(shards, judges))
+    summing = counted is None or missing == "em"
+    with dask_client(workspace.moments, scores.shape[0]) if summing else nullcontext() as client:
         if counted is None:
             counted = moments_of_shards(shards, judges, client)
         state = counted
@@ -72,10 +73,9 @@ def from_before(folder: "FitFolder", scores: "ScoreMatrix", shift: "Array") -> "
 
     None where there are none of this code, the panel is small, or too much has changed.
     """
-    from care_ops.incremental import MOST_UPDATES, WORTH_FROM, updated
+    from care_ops.incremental import MOST_UPDATES, updated, worth_keeping
 
-    n, p = scores.shape
-    if not (folder.path / f"{_COUNTED}.json").exists() or n * p**3 < WORTH_FROM:
+    if not (folder.path / f"{_COUNTED}.json").exists() or not worth_keeping(scores):
         return None, 0
     made = folder.read_json(_COUNTED)
     if made["code"] != source_hash("care_ops") or made["updates"] >= MOST_UPDATES:
@@ -89,9 +89,9 @@ def from_before(folder: "FitFolder", scores: "ScoreMatrix", shift: "Array") -> "
 
 def keep_counted(folder: "FitFolder", scores: "ScoreMatrix", counted: "Moments", updates: int) -> None:
     """Keep the sums and the panel they were taken of, for the next night."""
-    from care_ops.incremental import WORTH_FROM
+    from care_ops.incremental import worth_keeping
 
-    if scores.shape[0] * scores.shape[1] ** 3 < WORTH_FROM:
+    if not worth_keeping(scores):
         return
     folder.write_json(_COUNTED, {"code": "", "updates": 0, "panel": ""})  # until all of it is there
     folder.copy_panel(_COUNTED)

@@ -29,6 +29,12 @@ _RESCORED = 0.2
 """Share of items from which a judge whose scores changed counts as another judge."""
 
 
+def worth_keeping(scores: ScoreMatrix) -> bool:
+    """Whether the sums of a panel are worth keeping for the next night."""
+    n, p = scores.shape
+    return n * p**3 >= WORTH_FROM
+
+
 @dataclass(frozen=True)
 class Change:
     """How a panel differs from the one before; positions in canonical order.

@@ -88,7 +88,7 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     ]
     assets = [*EXTERNAL, *conditioned, *EXPERIMENTS, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
-        assets=[owned(asset, settings.owners) for asset in assets],
+        assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
         resources={"workspace": workspace, **(resources or {})},
         sensors=build_sensors(load, lambda: (folder(), read_settings(folder())), settings.watch_seconds),
         schedules=build_schedules(load, settings.nightly),

@@ -151,7 +151,7 @@ def _run_stale(
         if not launches and selection is not None and not experimented and wanted.assets & set(EXPERIMENTS):
             # Minutes of work that no night needs: only where they are asked for by name.
             experimented = True
-            launches = plan({key: {None} for key in outdated(workspace) if key in wanted.assets}, instance)
+            launches = plan({key: {None} for key in outdated(workspace, wanted.assets)}, instance)
         if not launches:
             if not narrowed:
                 cursor.save(result.cursor)

@@ -1,6 +1,7 @@
 """The experiments as assets, and which of them are out of date."""
 
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -11,13 +12,18 @@ from assets.workspace import Workspace
 if TYPE_CHECKING:
     from assets.experiments.base import Experiment
 
-KEYS = (
+OF_PANELS = (
     "aggregation_tables",
     "paper_protocol",
     "quality_factor",
     "confounder_features",
     "dummy_judges",
     "injected_bias",
+)
+"""Those that read the workspace's panels and gold."""
+
+KEYS = (
+    *OF_PANELS,
     "regime_sufficient",
     "regime_insufficient",
     "graph_aware_views",
@@ -26,8 +32,6 @@ KEYS = (
     "theory_rates",
 )
 """In the order of the pages. Names alone, so that listing the assets needs no numpy."""
-
-_OF_PANELS = KEYS[:6]
 
 
 def experiments() -> "dict[str, Experiment]":
@@ -51,13 +55,23 @@ def experiments() -> "dict[str, Experiment]":
     return {experiment.key: experiment for experiment in every}
 
 
-def outdated(workspace: Workspace) -> list[str]:
-    """Experiments that are not kept, or made from other code or inputs, or at a smaller size than asked for."""
-    return [key for key, e in experiments().items() if not e.current(workspace, full=workspace.experiments == "full")]
+def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
+    """Experiments that are not kept, or made from other code or panels, or at a smaller size than asked for."""
+    reads, full = _reads(workspace, among), workspace.experiments == "full"
+    every = experiments()
+    return [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key), full=full)]
+
+
+def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
+    """What those of these experiments read that read panels, which are read once for all of them."""
+    from assets.experiments.panels import panel_versions
+
+    of_panels = [key for key in keys if key in OF_PANELS]
+    return dict.fromkeys(of_panels, panel_versions(workspace)) if of_panels else {}
 
 
 def _asset(key: str) -> dg.AssetsDefinition:
-    upstream = ("panel", "gold") if key in _OF_PANELS else ()
+    upstream = ("panel", "gold") if key in OF_PANELS else ()
 
     @dg.asset(
         name=key,
@@ -71,9 +85,10 @@ def _asset(key: str) -> dg.AssetsDefinition:
         from assets.report.experiments import write_experiments
 
         found, full = experiments()[key], workspace.experiments == "full"
+        reads = _reads(workspace, [key]).get(key)
         started = time.perf_counter()
         findings = found.run(workspace, full)
-        found.keep(workspace, findings, full=full, seconds=time.perf_counter() - started)
+        found.keep(workspace, findings, reads, full=full, seconds=time.perf_counter() - started)
         page = write_experiments(workspace.report_folder, workspace, list(experiments().values()))[key]
         return dg.MaterializeResult(
             metadata={

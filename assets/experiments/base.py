@@ -90,8 +90,6 @@ class Experiment:
         How it is done here, with everything that the paper leaves open.
     run : callable (workspace, full) -> Findings
         ``full`` asks for the paper's own size.
-    reads : callable workspace -> anything that JSON holds, optional
-        What of the workspace it depends on.
     """
 
     key: str
@@ -100,37 +98,36 @@ class Experiment:
     paper: str
     protocol: str
     run: Callable[[Workspace, bool], Findings]
-    reads: Callable[[Workspace], Any] | None = None
 
     def file(self, workspace: Workspace) -> Path:
         """Where what it found is kept."""
         return workspace.data / "experiments" / f"{self.key}.json"
 
-    def version(self, workspace: Workspace) -> dict[str, Any]:
-        """What it would be made from now."""
-        return {
-            "code": source_hash("care_ops", "assets.experiments"),
-            "reads": None if self.reads is None else json.loads(json.dumps(self.reads(workspace))),
-        }
-
-    def current(self, workspace: Workspace, *, full: bool) -> bool:
+    def current(self, workspace: Workspace, reads: Mapping[str, str] | None, *, full: bool) -> bool:
         """Whether what is kept was made from the same, at this size or the full one."""
         kept = self.kept(workspace)
-        return kept is not None and kept["version"] == self.version(workspace) and (kept["full"] or not full)
+        return kept is not None and kept["version"] == version(reads) and (kept["full"] or not full)
 
     def kept(self, workspace: Workspace) -> dict[str, Any] | None:
         """What it found last, or None."""
         path = self.file(workspace)
         return json.loads(path.read_text()) if path.exists() else None
 
-    def keep(self, workspace: Workspace, findings: Findings, *, full: bool, seconds: float) -> None:
-        """Write what was found."""
+    def keep(
+        self, workspace: Workspace, findings: Findings, reads: Mapping[str, str] | None, *, full: bool, seconds: float
+    ) -> None:
+        """Write what was found, and what it was made from."""
         from warehouse.parts import write_bytes
 
         document = {
-            "version": self.version(workspace),
+            "version": version(reads),
             "full": full,
             "seconds": seconds,
             "findings": asdict(findings),
         }
         write_bytes(self.file(workspace), json.dumps(document, indent=1, default=float).encode())
+
+
+def version(reads: Mapping[str, str] | None) -> dict[str, Any]:
+    """What an experiment is made from: the code, and the panels (``panels.panel_versions``) where it reads them."""
+    return {"code": source_hash("care_ops", "assets.experiments"), "reads": reads}

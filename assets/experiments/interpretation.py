@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, panel_versions, panels
+from assets.experiments.panels import NO_PANEL, Panel, factored, items_of, panels, scored_by
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.factors import Factors
     from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
@@ -24,6 +23,8 @@ _DUMMIES = ("length", "keyword")
 
 def confounders(workspace: Workspace, full: bool) -> Findings:
     """Spearman of every factor with every feature, one row a split unit, with permutation p-values."""
+    from care_ops.config import StructureConfig
+    from care_ops.errors import FitError
     from care_ops.interpret import FEATURES, text_features
 
     resamples = 10_000 if full else 1_000
@@ -32,11 +33,11 @@ def confounders(workspace: Workspace, full: bool) -> Findings:
         if all(text is None for text in panel.responses):
             says.append(f"{panel.testset}: its items carry no responses.")
             continue
-        found = _factor_scores(panel.scores)
-        if found is None:
+        try:
+            latent, _ = factored(panel.scores, StructureConfig(), _FACTORS)
+        except FitError:
             says.append(f"{panel.testset}: the panel has no factor.")
             continue
-        latent, _ = found
         features = text_features(panel.responses)
         names = [name.replace("_", " ") for name in FEATURES]
         numbers = list(FEATURES).index("numbers")
@@ -58,28 +59,6 @@ def confounders(workspace: Workspace, full: bool) -> Findings:
             f"are clear; the strongest is factor {int(k) + 1} with {names[int(c)]}, {correlations[k, c]:+.2f}."
         )
     return Findings(says or [NO_PANEL], tables)
-
-
-def _factor_scores(scores: ScoreMatrix) -> tuple[Array, Factors] | None:
-    """E[factor | J] of the strongest factors, in the order of the items; None where the panel has none."""
-    from care_ops.aggregators.care_svd import fit_structure
-    from care_ops.config import StructureConfig
-    from care_ops.errors import FitError
-    from care_ops.factors import extract, posterior
-    from care_ops.moments import accumulate, shrink
-
-    ordered = scores.select_judges(sorted(scores.judges))
-    moments = accumulate(ordered.values)
-    try:
-        structure, _ = fit_structure(moments, StructureConfig(), ordered.judges)
-        correlation = shrink(moments.correlation(), moments.n)[0]
-        factors = extract(structure.low_rank, correlation)
-    except FitError:
-        return None
-    z = moments.standardise(ordered.values)
-    shown = range(min(_FACTORS, len(factors.strengths)))
-    columns = [posterior(z, factors.directions[:, k], float(factors.strengths[k]), correlation)[0] for k in shown]
-    return np.column_stack(columns), factors
 
 
 def _after(feature: Array, other: Array) -> Array:
@@ -142,14 +121,18 @@ def _unit(columns: Array) -> Array:
 
 def benjamini_hochberg(p_values: Array, rate: float) -> NDArray[np.bool_]:
     """Which are discoveries at a false discovery rate (Benjamini and Hochberg 1995); NaN never is."""
-    known = np.sort(p_values[~np.isnan(p_values)])
-    below = np.flatnonzero(known <= rate * np.arange(1, len(known) + 1) / max(len(known), 1))
-    limit = known[below[-1]] if len(below) else -1.0
-    return p_values <= limit
+    from scipy.stats import false_discovery_control
+
+    known, found = ~np.isnan(p_values), np.zeros(p_values.shape, dtype=bool)
+    found[known] = false_discovery_control(p_values[known]) <= rate
+    return found
 
 
 def dummies(workspace: Workspace, _full: bool) -> Findings:
     """Two program judges that read length and keywords alone beside each panel."""
+    from care_ops.config import StructureConfig
+    from care_ops.errors import FitError
+
     tables, says = list[Table](), list[str]()
     for panel in panels(workspace):
         joined = _with_dummies(workspace, panel)
@@ -157,13 +140,13 @@ def dummies(workspace: Workspace, _full: bool) -> Findings:
             says.append(f"{panel.testset}: its items carry no responses that the dummies tell apart.")
             continue
         added, dummy_names = joined
-        found = _factor_scores(added)
-        if found is None:
+        try:
+            latent, factors = factored(added, StructureConfig(), _FACTORS)
+        except FitError:
             says.append(f"{panel.testset}: the panel has no factor.")
             continue
-        _, factors = found
         judges = sorted(added.judges)
-        shown = min(_FACTORS, len(factors.strengths))
+        shown = latent.shape[1]
         rows: list[dict[str, Any]] = [
             {"judge": judge, **{f"factor {k + 1}": float(factors.directions[j, k]) for k in range(shown)}}
             for j, judge in enumerate(judges)
@@ -181,20 +164,16 @@ def dummies(workspace: Workspace, _full: bool) -> Findings:
 
 def _with_dummies(workspace: Workspace, panel: Panel) -> tuple[ScoreMatrix, list[str]] | None:
     """The panel with the dummies that it lacks, and both their names; None where there is nothing to read."""
-    from assets.workspace import judge_item
     from care_ops.scores import ScoreMatrix
-    from judges.programs import find
 
-    items = {record.item_id: judge_item(record) for record in workspace.parts.read_items(panel.testset)}
-    read = [items[item] for item in panel.scores.item_ids]
+    read = items_of(workspace, panel)
     if all(not item.response for item in read):
         return None
     columns, names = [panel.scores.values], list(panel.scores.judges)
     for dummy in _DUMMIES:
         if dummy in names:
             continue
-        scored = [find(dummy).function(item) for item in read]
-        column = np.array([np.nan if score is None else score for score in scored], dtype=np.float64)
+        column = scored_by(dummy, read)
         if np.nanstd(column) > 0:
             columns.append(column[:, None])
             names.append(dummy)
@@ -216,7 +195,6 @@ CONFOUNDERS = Experiment(
         "test set. Position bias and valid mass are not there: no judge here was asked both ways or by probability."
     ),
     run=confounders,
-    reads=panel_versions,
 )
 
 DUMMY_JUDGES = Experiment(
@@ -229,5 +207,4 @@ DUMMY_JUDGES = Experiment(
         "L, strongest factor first, signed towards the panel's mean. A dummy that scores all alike stays out."
     ),
     run=dummies,
-    reads=panel_versions,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.config import FitConfig
+    from care_ops.config import FitConfig, StructureConfig
+    from care_ops.factors import Factors
     from care_ops.scores import ScoreMatrix
+    from judges.items import Item
 
 Array = NDArray[np.float64]
 
@@ -62,14 +65,14 @@ def panels(workspace: Workspace) -> list[Panel]:
     """Every test set whose panel is made and that has gold for at least fifty items."""
     from warehouse.matrix import read_item_columns
 
+    made = [t for t in sorted(workspace.testsets) if workspace.fit_folder(t).panel_file.exists()]
+    if not made or not workspace.warehouse.usable():
+        return []
+    with workspace.warehouse.reader() as connection:
+        read = {testset: read_item_columns(connection, testset) for testset in made}
     found: list[Panel] = []
-    for testset in sorted(workspace.testsets):
-        folder = workspace.fit_folder(testset)
-        if not folder.panel_file.exists() or not workspace.warehouse.usable():
-            continue
-        scores = folder.read_panel()
-        with workspace.warehouse.reader() as connection:
-            columns = read_item_columns(connection, testset)
+    for testset, columns in read.items():
+        scores = workspace.fit_folder(testset).read_panel()
         at = {item: k for k, item in enumerate(columns.item_ids)}
         rows = [at[item] for item in scores.item_ids if item in at]
         if len(rows) < len(scores.item_ids) or (~np.isnan(columns.gold[rows])).sum() < 50:
@@ -79,6 +82,44 @@ def panels(workspace: Workspace) -> list[Panel]:
         config = workspace.fit_config(testset)
         found.append(Panel(testset, scores, columns.gold[rows], units, responses, config))
     return found
+
+
+def items_of(workspace: Workspace, panel: Panel) -> list[Item]:
+    """What judges see of a panel's items, in its order."""
+    from assets.workspace import judge_item
+
+    items = {record.item_id: judge_item(record) for record in workspace.parts.read_items(panel.testset)}
+    return [items[item] for item in panel.scores.item_ids]
+
+
+def scored_by(program: str, items: Sequence[Item]) -> Array:
+    """Scores of a built-in program, NaN where it gives none."""
+    from judges.engines.program import ProgramJudgeEngine
+
+    scored = ProgramJudgeEngine(program, None).score(items)
+    return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
+
+
+def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
+    """E[factor | J] of the strongest factors (all by default), (items, factors), and all factors, judges sorted.
+
+    Raises
+    ------
+    FitError
+        The panel has no factor.
+    """
+    from care_ops.aggregators.care_svd import fit_structure
+    from care_ops.factors import extract, posterior
+    from care_ops.moments import accumulate, shrink
+
+    ordered = scores.select_judges(sorted(scores.judges))
+    moments = accumulate(ordered.values)
+    structure, _ = fit_structure(moments, config, ordered.judges)
+    correlation = shrink(moments.correlation(), moments.n)[0]
+    factors = extract(structure.low_rank, correlation)
+    z = moments.standardise(ordered.values)
+    pairs = list(zip(factors.directions.T, factors.strengths, strict=True))[:most]
+    return np.column_stack([posterior(z, u, float(strength), correlation)[0] for u, strength in pairs]), factors
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, panel_versions, panels
+from assets.experiments.panels import NO_PANEL, Panel, panels
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -106,5 +106,4 @@ PROTOCOL = Experiment(
         "(the paper's), in the 15 %, or where it decides by itself."
     ),
     run=run,
-    reads=panel_versions,
 )

@@ -54,7 +54,6 @@ def bare_tensor(draw: ConfoundedDraw, labelled: NDArray[np.bool_], seed: int) ->
     """
     from care_ops import cp, mixture
     from care_ops.aggregators.care_tensor import quality_by_anchors
-    from care_ops.answers import softmax
     from care_ops.errors import FitError
     from care_ops.moments import accumulate
     from care_ops.views import Views
@@ -66,8 +65,7 @@ def bare_tensor(draw: ConfoundedDraw, labelled: NDArray[np.bool_], seed: int) ->
     except FitError:
         return None
     weights, means, variance = mixture.start_near(z, bare.means)
-    log_joint = np.log(weights) - 0.5 * (((z[:, None, :] - means) ** 2) / variance).sum(axis=2)
-    posterior = softmax(log_joint)[0]
+    posterior = mixture.Mixture(weights, means, np.diag(variance), 0.0, 0, False, "bare").posterior(z)
     quality = quality_by_anchors(posterior[labelled], draw.quality[labelled].astype(float))
     return posterior @ quality
 

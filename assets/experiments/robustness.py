@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, panel_versions, panels
+from assets.experiments.panels import NO_PANEL, Panel, items_of, panels, scored_by
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.scores import ScoreMatrix
     from judges.items import Item
 
 Array = NDArray[np.float64]
@@ -62,9 +61,12 @@ def run(workspace: Workspace, _full: bool) -> Findings:
                 "here (programs); recorded scores of language models cannot."
             )
             continue
+        items = [item for item in items_of(workspace, panel) if item.response]
+        before = _scores(judges, items)
         rows: dict[str, dict[str, Any]] = {}
         for name, transform in TRANSFORMATIONS.items():
-            for aggregator, change in changes(workspace, panel, judges, transform).items():
+            dressed = [replace(item, response=transform(item.response or "")) for item in items]
+            for aggregator, change in changes(panel, items, judges, before, _scores(judges, dressed)).items():
                 rows.setdefault(aggregator, {"aggregator": aggregator})[name] = change
         tables.append(
             Table(f"{panel.testset}: mean absolute change, {len(judges)} program judges", list(rows.values()))
@@ -89,23 +91,27 @@ def _programs(workspace: Workspace, panel: Panel) -> dict[str, str]:
 
 
 def changes(
-    workspace: Workspace, panel: Panel, judges: dict[str, str], transform: Callable[[str], str]
+    panel: Panel, items: Sequence[Item], judges: Collection[str], before: Array, after: Array
 ) -> dict[str, float]:
-    """Mean absolute change by aggregator; one fit of the items and their transformed selves, so that scales agree."""
-    from assets.workspace import judge_item
+    """Mean absolute change by aggregator; one fit of the items and their transformed selves, so that scales agree.
+
+    Judges that score all alike stay out, and those that leave more items unscored than admission lets pass.
+
+    Parameters
+    ----------
+    before, after : (n, judges) arrays
+        NaN where a judge gave no score.
+    """
+    from care_ops.config import AdmissionRule
     from care_ops.fit import fit_panel
     from care_ops.scores import ScoreMatrix
 
-    items = {record.item_id: judge_item(record) for record in workspace.parts.read_items(panel.testset)}
-    before = [items[item] for item in panel.scores.item_ids if items[item].response]
-    after = [replace(item, item_id=f"{item.item_id} again", response=transform(item.response or "")) for item in before]
-    both = [*before, *after]
-    values = np.column_stack([_scores(program, both) for program in judges.values()])
-    kept = np.nanstd(values, axis=0) > 0
+    n, values = len(before), np.vstack([before, after])
+    kept = (np.nanstd(values, axis=0) > 0) & (np.isnan(values).mean(axis=0) <= AdmissionRule().max_missing)
     names = tuple(judge for judge, keep in zip(judges, kept, strict=True) if keep)
-    scores = ScoreMatrix(values[:, kept], tuple(item.item_id for item in both), names, panel.scores.families)
-    fitted = fit_panel(_varied(scores), replace(panel.config, aggregators=_AGGREGATORS)).aggregates
-    n = len(before)
+    ids = (*(item.item_id for item in items), *(f"{item.item_id} again" for item in items))
+    scores = ScoreMatrix(values[:, kept], ids, names, panel.scores.families)
+    fitted = fit_panel(scores, replace(panel.config, aggregators=_AGGREGATORS)).aggregates
     return {
         name: float(np.nanmean(np.abs(a.estimate[n:] - a.estimate[:n])) / np.nanstd(a.estimate[:n]))
         for name, a in fitted.items()
@@ -113,20 +119,9 @@ def changes(
     }
 
 
-def _varied(scores: ScoreMatrix) -> ScoreMatrix:
-    """Only judges that leave at most a tenth of the items without a score, as admission would have it."""
-    from care_ops.config import AdmissionRule
-
-    missing = np.isnan(scores.values).mean(axis=0)
-    limit = AdmissionRule().max_missing
-    return scores.select_judges([j for j, share in zip(scores.judges, missing, strict=True) if share <= limit])
-
-
-def _scores(program: str, items: list[Item]) -> Array:
-    from judges.engines.program import ProgramJudgeEngine
-
-    scored = ProgramJudgeEngine(program, None).score(items)
-    return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
+def _scores(judges: Mapping[str, str], items: list[Item]) -> Array:
+    """Scores of the programs, a column each."""
+    return np.column_stack([scored_by(program, items) for program in judges.values()])
 
 
 ROBUSTNESS = Experiment(
@@ -140,5 +135,4 @@ ROBUSTNESS = Experiment(
         "deviations of the aggregate before, since scales differ. A constant would win: read it beside the order."
     ),
     run=run,
-    reads=panel_versions,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, panel_versions, panels
+from assets.experiments.panels import NO_PANEL, Panel, factored, panels
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -146,38 +146,25 @@ def mean_ranks(orders: dict[str, dict[str, float]]) -> tuple[dict[str, float], f
 
 def factors_in_turn(workspace: Workspace, _full: bool) -> Findings:
     """Every factor of L as quality, signed towards the panel's mean."""
-    from care_ops.aggregators.care_svd import fit_structure
     from care_ops.errors import FitError
-    from care_ops.factors import extract, posterior
-    from care_ops.moments import accumulate, shrink
 
     tables, says = list[Table](), list[str]()
     led = there = 0
     for panel in panels(workspace):
-        canonical = panel.scores.canonical()
-        back = {item: k for k, item in enumerate(panel.scores.item_ids)}
-        gold_rows = [back[item] for item in canonical.item_ids]
-        moments = accumulate(canonical.values)
         try:
-            structure, _ = fit_structure(moments, panel.config.structure, canonical.judges)
-            correlation = shrink(moments.correlation(), moments.n)[0]
-            factors = extract(structure.low_rank, correlation)
+            latent, factors = factored(panel.scores, panel.config.structure)
         except FitError as error:
             says.append(f"{panel.testset}: {error}")
             continue
-        z = moments.standardise(canonical.values)
-        sorted_panel = replace(panel, scores=canonical, gold=panel.gold[gold_rows])
-        rows: list[dict[str, Any]] = []
-        for k, strength in enumerate(factors.strengths):
-            latent, _ = posterior(z, factors.directions[:, k], float(strength), correlation)
-            rows.append(
-                {
-                    "factor": k + 1,
-                    "share of tr L": float(strength / factors.strengths.sum()),
-                    "correlation with the mean": float(factors.agreements[k]),
-                    "AUC" if panel.binary else "Kendall tau": sorted_panel.order(latent),
-                }
-            )
+        rows: list[dict[str, Any]] = [
+            {
+                "factor": k + 1,
+                "share of tr L": float(strength / factors.strengths.sum()),
+                "correlation with the mean": float(factors.agreements[k]),
+                "AUC" if panel.binary else "Kendall tau": panel.order(latent[:, k]),
+            }
+            for k, strength in enumerate(factors.strengths)
+        ]
         orders = [float(list(row.values())[-1]) for row in rows]
         best = int(np.nanargmax(orders))
         there += 1
@@ -206,7 +193,6 @@ AGGREGATION = Experiment(
         "are paired. MAE in one calibration maps every aggregate to fill the scale evenly, so that it is order alone."
     ),
     run=run,
-    reads=panel_versions,
 )
 
 FACTORS = Experiment(
@@ -220,5 +206,4 @@ FACTORS = Experiment(
         "no method."
     ),
     run=factors_in_turn,
-    reads=panel_versions,
 )

@@ -65,26 +65,15 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """List the test sets that have a page."""
+    from assets.editions import trend
     from assets.report.page import write_index, write_trend
 
     written = [name for name in sorted(workspace.testsets) if (workspace.report_folder / file_name(name)).exists()]
     with workspace.warehouse.reader() as connection:
         rows = [_index_row(connection, workspace, name) for name in written]
     path = write_index(workspace.report_folder, rows)
-    write_trend(workspace.report_folder, {name: _trend(workspace, name) for name in written})
+    write_trend(workspace.report_folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in written})
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(str(path)), "testsets": len(rows)})
-
-
-def _trend(workspace: Workspace, testset: str) -> "list[dict[str, Any]]":
-    """A test set's latest editions, oldest first: ``editions.history`` with the order by aggregator."""
-    from assets.editions import history, order_of
-
-    editions = {edition.edition: edition for edition in workspace.fits.editions(testset)}
-    rows = history(workspace, testset)[:_NIGHTS_SHOWN][::-1]
-    for row in rows:
-        edition = editions[row["edition"]]
-        row["orders"] = {name: order_of(workspace, edition, name) for name in edition.fits}
-    return rows
 
 
 def gather(workspace: Workspace, testset: str) -> "ReportData":
