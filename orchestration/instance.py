@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
@@ -25,6 +25,7 @@ LAUNCHED_BY = "care/launched_by"
 """Tag of the runs that ``care run`` starts."""
 
 _DAEMON_SILENCE_S = 90.0
+_MOST_ENGINES = 8
 
 
 def dagster_home(workspace: Workspace) -> Path:
@@ -145,24 +146,30 @@ def partitions_read_once(instance: dg.DagsterInstance) -> Generator[None]:
 
 @contextmanager
 def engines_kept() -> Generator[None]:
-    """Let Dagster's SQLite storages keep their SQLAlchemy engines: no connections, all compiled statements.
+    """Let Dagster's SQLite storages keep their SQLAlchemy engines and an idle connection to each file.
 
-    They make one for every event, and compile each statement anew: half of the time of a run of small steps.
+    They make an engine for every event, compile each statement anew, and on closing the last connection SQLite
+    writes its log back: most of the time of a run of small steps. Run logs are a file each; few stay open.
     """
     from dagster._core.storage.event_log.sqlite import sqlite_event_log
     from dagster._core.storage.runs.sqlite import sqlite_run_storage
 
     modules: list[Any] = [sqlite_event_log, sqlite_run_storage]
     made = modules[0].create_engine
-
-    @cache
-    def kept(address: str, options: tuple[tuple[str, float], ...]) -> Any:
-        return made(address, poolclass=NullPool, connect_args=dict(options))
+    kept: dict[tuple[Any, ...], Any] = {}
 
     def create(address: str, *, poolclass: Any, connect_args: dict[str, float] | None = None) -> Any:
         if poolclass is not NullPool:
             return made(address, poolclass=poolclass, connect_args=connect_args or {})
-        return kept(address, tuple((connect_args or {}).items()))
+        key = (address, *(connect_args or {}).items())
+        engine = kept.pop(key, None)
+        if engine is None:
+            engine = made(address, poolclass=QueuePool, pool_size=1, max_overflow=-1, connect_args=connect_args or {})
+            engine.dispose = lambda: None  # they dispose of it after every event; we do, where it is let go
+        kept[key] = engine  # the last one used stands last
+        while len(kept) > _MOST_ENGINES:
+            kept.pop(next(iter(kept))).pool.dispose()
+        return engine
 
     try:
         for module in modules:
@@ -171,6 +178,8 @@ def engines_kept() -> Generator[None]:
     finally:
         for module in modules:
             module.create_engine = made
+        for engine in kept.values():
+            engine.pool.dispose()
 
 
 def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.PartitionsDefinition) -> dict[str, str]:
