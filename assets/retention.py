@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from assets.rebuild import rebuild_warehouse
 from assets.workspace import FORGOTTEN, Workspace, forgotten_key
 from care_ops.errors import CareError, InputError
+from warehouse.sources.versions import ORIGINAL, version_id
+from warehouse.testsets import VersionsSource
 
 if TYPE_CHECKING:
     from warehouse.fits import Edition
@@ -133,18 +135,14 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
         Neither the test set's items nor its scores know the item.
     """
     spec = workspace.testset(testset).name
-    removed = {"items": 0, "scores": 0, "fits": 0}
-    items = workspace.parts.items_file(spec)
-    removed["items"] += _without(items, item_id)
-    for judge in workspace.parts.judges():
-        for path in sorted(workspace.parts.scores_folder(judge, spec).glob("*.parquet")):
-            removed["scores"] += _without(path, item_id)
-    for path in sorted(workspace.fits.folder(spec).glob("fit=*.parquet")):
-        removed["fits"] += _without(path, item_id)
+    removed = _forgotten_in(workspace, spec, {item_id})
     if not any(removed.values()):
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
-    for panel in workspace.fit_folder(spec).panels():
-        _without(panel, item_id)
+    for name, other in workspace.testsets.items():
+        if isinstance(other.source, VersionsSource) and other.source.of == spec:
+            of_it = {version_id(item_id, change) for change in (ORIGINAL, *other.source.changes)}
+            for kind, rows in _forgotten_in(workspace, name, of_it).items():
+                removed[kind] += rows
     with (workspace.data / FORGOTTEN).open("a") as file:
         file.write(json.dumps({"item": forgotten_key(spec, item_id)}) + "\n")
     for page in workspace.report_folder.glob("*.html"):
@@ -153,8 +151,21 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     return removed
 
 
-def _without(path: Path, item_id: str) -> int:
-    """Rewrite a Parquet file without an item's rows; returns how many there were."""
+def _forgotten_in(workspace: Workspace, testset: str, items: Collection[str]) -> dict[str, int]:
+    """Remove items from everything that is kept of a test set; rows removed from items, scores, fits."""
+    removed = {"items": _without(workspace.parts.items_file(testset), items), "scores": 0, "fits": 0}
+    for judge in workspace.parts.judges():
+        for path in sorted(workspace.parts.scores_folder(judge, testset).glob("*.parquet")):
+            removed["scores"] += _without(path, items)
+    for path in sorted(workspace.fits.folder(testset).glob("fit=*.parquet")):
+        removed["fits"] += _without(path, items)
+    for panel in workspace.fit_folder(testset).panels():
+        _without(panel, items)
+    return removed
+
+
+def _without(path: Path, items: Collection[str]) -> int:
+    """Rewrite a Parquet file without these items' rows; returns how many there were."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -163,7 +174,7 @@ def _without(path: Path, item_id: str) -> int:
     if not path.exists():
         return 0
     table = pq.ParquetFile(path).read()
-    rest = table.filter(pa.array([item != item_id for item in table.column("item_id").to_pylist()], pa.bool_()))
+    rest = table.filter(pa.array([item not in items for item in table.column("item_id").to_pylist()], pa.bool_()))
     gone = table.num_rows - rest.num_rows
     if gone and rest.num_rows:
         write_table(path, rest)

@@ -21,8 +21,8 @@ from judges.engines.base import Context, Ledger, Recording, revision_of
 from judges.items import Item
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, LanguageModel, RecordedEngine
-from warehouse.items import ItemRecord
-from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, TestsetSpec, resolve
+from warehouse.items import ItemRecord, named_in
+from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, TestsetSpec, VersionsSource, resolve
 
 if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
@@ -212,6 +212,7 @@ class Workspace:
         """Items of a test set, read anew from its source, without those that were forgotten."""
         forgotten = self._forgotten()
         records = self._read_source(testset)
+        named_in([r.metadata for r in records], self.testset(testset).further_columns, f"test set {testset!r}")
         if not forgotten:
             return records
         return [r for r in records if forgotten_key(testset, r.item_id) not in forgotten]
@@ -224,6 +225,8 @@ class Workspace:
         from warehouse.sources import demo, files
 
         source = self.testset(testset).source
+        if isinstance(source, VersionsSource):
+            return self._read_versions(testset, source)
         if isinstance(source, DemoSource):
             return demo.generate(demo.DemoConfig(source.countries, source.answers, source.seed))
         if isinstance(source, HuggingFaceSource):
@@ -232,6 +235,13 @@ class Workspace:
             return huggingface.read_items(source, self.root)
         path = resolve(source.items, self.root)
         return files.read_items(path, source.columns, source.where, source.drop)
+
+    def _read_versions(self, testset: str, source: VersionsSource) -> list[ItemRecord]:
+        from warehouse.sources.versions import versions_of
+
+        records, scale = self.read_source(source.of), self.testset(testset).scale
+        two_classes = {r.gold for r in records} <= {0.0, 1.0, None}
+        return versions_of(records, source.changes, 0.0 if two_classes else scale[0] if scale else None)
 
     def engine_context(self, judge: str, testset: str, ledger: Ledger | None = None) -> Context:
         """What a judge's engine needs beside its specification."""
@@ -290,7 +300,10 @@ class Workspace:
     def source_version(self, testset: str) -> str:
         """Hash of what the items are made of; of the reason, where the source cannot be read."""
         try:
-            found = self.testset(testset).fingerprint(self.root)
+            spec = self.testset(testset)
+            found = spec.fingerprint(self.root)
+            if isinstance(spec.source, VersionsSource):
+                found = _digest([found, spec.scale, self.source_version(spec.source.of)])
         except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
             return _digest(str(error))
         forgotten = self._forgotten()

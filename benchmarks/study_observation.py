@@ -7,128 +7,26 @@ edges of S that come back.
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 from scipy.stats import chi2
 from threadpoolctl import threadpool_limits
 
+from assets.experiments.observation import KINDS, study, told_apart
 from care_ops import mixture, observation
 from care_ops.answers import Answers
 from care_ops.dependence import conditional_mutual_information, dependent, pseudo_likelihood, tailed_scatter
-from care_ops.observation import Family, Gaussian, Graded, Observed, Ordinal, ScaleMixture, StudentT
-from care_ops.regimes import Kind, ObservedDraw, dependent_judges, grouped_mixture, observed_mixture
+from care_ops.observation import Family, Gaussian, Graded, ScaleMixture, StudentT
+from care_ops.regimes import Kind, dependent_judges, grouped_mixture
 from care_ops.views import fisher_z
 
 Array = NDArray[np.float64]
 
-KINDS: tuple[Kind, ...] = ("binary", "categorical", "ordinal", "student", "scale mixture", "mixed")
 SIZES = (1_000, 3_162, 10_000, 31_623)
 SEEDS = 10
-
-
-def families(draw: ObservedDraw, kind: Kind) -> list[Family]:
-    """The right families for a draw."""
-    p = len(draw.levels)
-    every = tuple(range(p))
-    if kind in ("binary", "categorical"):
-        return [Graded(every, draw.levels)]
-    if kind == "ordinal":
-        return [Ordinal(every, draw.levels)]
-    if kind == "student":
-        return [StudentT(every)]
-    if kind == "scale mixture":
-        return [ScaleMixture(every)]
-    real = tuple(j for j in every if draw.levels[j] == 0)
-    two = tuple(j for j in every if draw.levels[j] == 2)
-    more = tuple(j for j in every if draw.levels[j] > 2)
-    return [Gaussian(real), Graded(two, (2,) * len(two)), Ordinal(more, tuple(draw.levels[j] for j in more))]
-
-
-def found_parameters(model: Observed, draw: ObservedDraw) -> dict[int, Array]:
-    """As ``ObservedDraw.parameters``."""
-    out: dict[int, Array] = {}
-    for family in model.families:
-        first = 0
-        for number, j in enumerate(family.columns):
-            if isinstance(family, Graded):
-                out[j] = family.table[first : first + family.levels[number]].T
-                first += family.levels[number]
-            elif isinstance(family, Ordinal):
-                below = 1 / (1 + np.exp(family.locations[:, number][:, None] - family.cuts[number][None, :]))
-                out[j] = np.diff(below, axis=1, prepend=0.0, append=1.0)
-            else:
-                means = family.means if isinstance(family, Gaussian) else family.locations
-                out[j] = means[:, [number]]
-    return out
-
-
-def error(found: dict[int, Array], wanted: dict[int, Array]) -> float:
-    """Root mean square over judges and states, under the best permutation of states."""
-    a = np.concatenate([found[j] for j in sorted(found)], axis=1)
-    b = np.concatenate([wanted[j] for j in sorted(wanted)], axis=1)
-    orders = itertools.permutations(range(len(b)))
-    return min(float(np.sqrt(np.mean((a[list(o)] - b) ** 2))) for o in orders)
-
-
-def told_apart(posterior: Array, states: NDArray[np.intp]) -> float:
-    """Share of items in their state, under the best permutation."""
-    label, k = posterior.argmax(axis=1), posterior.shape[1]
-    return max(float(np.mean(np.array(o)[label] == states)) for o in itertools.permutations(range(k)))
-
-
-def gaussian(values: Array, k: int, rng: np.random.Generator) -> mixture.Mixture:
-    """The Gaussian mixture, as ``care_tensor`` would have it."""
-    centres = [(str(s), mixture.k_means_plus_plus(values, k, rng)) for s in range(5)]
-    return mixture.best_of(values, centres)[0]
-
-
-def gaussian_score(model: mixture.Mixture, values: Array, levels: tuple[int, ...]) -> float:
-    """Held-out log likelihood of an item; of grades as a Gaussian rounded to them, the outer ones to infinity."""
-    joint = np.tile(np.log(model.weights), (len(values), 1))
-    sd = np.sqrt(np.diag(model.covariance))
-    for j, most in enumerate(levels):
-        x = values[:, [j]]
-        if most == 0:
-            joint += -0.5 * ((x - model.means[:, j]) / sd[j]) ** 2 - np.log(sd[j] * np.sqrt(2 * np.pi))
-            continue
-        high = np.where(x >= most - 1, np.inf, x + 0.5)
-        low = np.where(x <= 0, -np.inf, x - 0.5)
-        chance = ndtr((high - model.means[:, j]) / sd[j]) - ndtr((low - model.means[:, j]) / sd[j])
-        joint += np.log(np.maximum(chance, 1e-12))
-    return float(mixture.log_sum(joint).mean())
-
-
-def study(kind: Kind, sizes: tuple[int, ...] = SIZES, seeds: int = SEEDS) -> dict[str, float]:
-    """One row."""
-    errors = np.empty((len(sizes), seeds))
-    gain, right, wrong = [], [], []
-    for seed in range(seeds):
-        for number, n in enumerate(sizes):
-            rng = np.random.default_rng([seed, n])
-            draw = observed_mixture(rng, kind, truth=1, n=n)
-            model = observation.fit(draw.scores, families(draw, kind), 3, rng)
-            errors[number, seed] = error(found_parameters(model, draw), draw.parameters)
-            if n == sizes[-1]:
-                fresh = observed_mixture(np.random.default_rng([seed, n, 1]), kind, truth=1, n=10_000)
-                plain = gaussian(draw.scores, 3, rng)
-                gain.append(model.score(fresh.scores) - gaussian_score(plain, fresh.scores, draw.levels))
-                right.append(told_apart(model.posterior(fresh.scores), fresh.states))
-                wrong.append(told_apart(plain.posterior(fresh.scores), fresh.states))
-    middle = np.median(errors, axis=1)
-    slope = float(np.polyfit(np.log(sizes), np.log(middle), 1)[0])
-    return {
-        **{f"error, n = {n:,}": float(e) for n, e in zip(sizes, middle, strict=True)},
-        "slope": slope,
-        "held-out gain, nats": float(np.median(gain)),
-        "least gain": min(gain),
-        "in their state": float(np.median(right)),
-        "Gaussian": float(np.median(wrong)),
-    }
 
 
 def f1(found: NDArray[np.bool_], wanted: NDArray[np.bool_]) -> float:
@@ -198,7 +96,7 @@ def main() -> None:
     """Print the tables."""
     with threadpool_limits(limits=1, user_api="blas"):
         for number, kind in enumerate(KINDS):
-            row = study(kind)
+            row = study(kind, SIZES, SEEDS)
             if number == 0:
                 print("| model | " + " | ".join(row) + " |\n" + "|---" * (len(row) + 1) + "|")
             print(f"| {kind} | " + " | ".join(f"{v:.3f}" for v in row.values()) + " |", flush=True)

@@ -87,14 +87,22 @@ def findings(
         less("trigger", "bad"),
         less("long and bad", "bad"),
         min(masses) if masses else None,
-        _position_bias(first["swapped"], pair_answers) if pair_answers is not None else None,
+        position_bias(first["swapped"].p_json, pair_answers) if pair_answers is not None else None,
         max(changes) if changes else None,
     )
 
 
-def _position_bias(score: Score, answers: Mapping[str, float]) -> float | None:
-    """(s_AB + s_BA) / 2, from the answers' probabilities."""
-    orders = json.loads(score.p_json) if score.p_json else {}
+def position_bias(p_json: str | None, answers: Mapping[str, float]) -> float | None:
+    """(s_AB + s_BA) / 2, from a score's probabilities in both orders; None where it was not asked in both.
+
+    Parameters
+    ----------
+    p_json : str or None
+        See ``judges.items.Score``.
+    answers : mapping answer -> float
+        Of the judge's template.
+    """
+    orders = json.loads(p_json) if p_json else {}
     if set(orders) != {"ab", "ba"}:
         return None
     means = [sum(answers[a] * p for a, p in order.items()) / (sum(order.values()) or 1.0) for order in orders.values()]

@@ -21,7 +21,7 @@ from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, Judge
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
-from warehouse.testsets import FilesSource, TestsetSpec, resolve
+from warehouse.testsets import FilesSource, TestsetSpec, VersionsSource, resolve
 
 CARE_YAML = "care.yaml"
 FULL_SIZE = "CARE_FULL_SIZE"
@@ -284,6 +284,12 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
         if spec.name in testsets:
             raise InputError(f"{path}: test set {spec.name!r} is defined twice; rename one")
         testsets[spec.name] = spec
+    for spec in testsets.values():
+        if isinstance(spec.source, VersionsSource):
+            of = testsets.get(spec.source.of)
+            if of is None or isinstance(of.source, VersionsSource):
+                there = ", ".join(name for name, t in testsets.items() if not isinstance(t.source, VersionsSource))
+                raise InputError(f"{folder}: {spec.name!r} is to be versions of {spec.source.of!r}; there are {there}")
     return testsets
 
 

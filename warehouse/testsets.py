@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from care_ops.errors import InputError
+from warehouse.sources.versions import ORIGINAL, PAIR, TRANSFORMATIONS, TRIGGERS, VERSION
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",", "/")
@@ -163,7 +165,80 @@ class HuggingFaceSource(BaseModel):
     license: str = ""
 
 
-Source = Annotated[FilesSource | DemoSource | HuggingFaceSource, Field(discriminator="kind")]
+class VersionsSource(BaseModel):
+    """Another test set's items, and changed versions of them beside the originals.
+
+    Attributes
+    ----------
+    of : str
+        The other test set.
+    changes : tuple of str
+        Names in ``warehouse.sources.versions``: dressings that leave gold as it is, triggers that answer nothing.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["versions"] = "versions"
+    of: str
+    changes: tuple[str, ...] = Field(default=tuple(TRANSFORMATIONS), min_length=1)
+
+    @field_validator("changes")
+    @classmethod
+    def _known(cls, changes: tuple[str, ...]) -> tuple[str, ...]:
+        known = (*TRANSFORMATIONS, *TRIGGERS)
+        for change in changes:
+            if change not in known:
+                raise ValueError(f"no change {change!r}; there are {', '.join(known)}")
+        if len(set(changes)) < len(changes):
+            raise ValueError("a change stands there twice")
+        return changes
+
+
+Source = Annotated[FilesSource | DemoSource | HuggingFaceSource | VersionsSource, Field(discriminator="kind")]
+
+
+class VersionColumns(BaseModel):
+    """``versions``: which columns of the item file say that items are versions of one another.
+
+    Attributes
+    ----------
+    pair : str
+        Items that share it are versions of one answer.
+    version : str
+        What was done to it, or ``original``.
+    original : str
+        Value of ``version`` where nothing was done.
+    changed : str, optional
+        Value of ``version`` where something was, and ``change`` says what; others are left out.
+    change : str, optional
+        Column that names what was done, where ``version`` does not.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pair: str = PAIR
+    version: str = VERSION
+    original: str = ORIGINAL
+    changed: str | None = None
+    change: str | None = None
+
+    @model_validator(mode="after")
+    def _both(self) -> VersionColumns:
+        if (self.changed is None) != (self.change is None):
+            raise ValueError("versions.changed and versions.change belong together: give both, or neither")
+        return self
+
+    def told(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+        """(pair, what was done) of an item, ``original`` where nothing was; None where it is no version."""
+        pair, version = metadata.get(self.pair), metadata.get(self.version)
+        if pair is None or version is None:
+            return None
+        if str(version) == self.original:
+            return str(pair), ORIGINAL
+        if self.change is None:
+            return str(pair), str(version)
+        change = metadata.get(self.change)
+        return (str(pair), str(change)) if str(version) == self.changed and change is not None else None
 
 
 class CalibrationSettings(BaseModel):
@@ -182,7 +257,7 @@ class TestsetSpec(BaseModel):
     ----------
     name : str
         Also a partition key.
-    source : FilesSource, DemoSource or HuggingFaceSource
+    source : FilesSource, DemoSource, HuggingFaceSource or VersionsSource
     scale : (low, high), optional
         The score scale; recorded scores outside it are missing.
     cut : float, optional
@@ -193,6 +268,12 @@ class TestsetSpec(BaseModel):
         compared, the one of ``response`` first.
     prompt : str, optional
         Prompt template for judges that are language models and name none of their own.
+    versions : VersionColumns, optional
+        Where items are versions of one another; a source of versions says so itself.
+    raters : tuple of str
+        Columns of the item file that are single people's ratings. Only experiments read them, as they do gold.
+    features : tuple of str
+        Columns of the item file with numbers that describe the response, beside those that its text gives.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -207,6 +288,21 @@ class TestsetSpec(BaseModel):
     calibration: CalibrationSettings = CalibrationSettings()
     systems: tuple[str, ...] = Field(default=(), max_length=2)
     prompt: str | None = None
+    versions: VersionColumns | None = None
+    raters: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """Columns beside texts and gold that must be there."""
+        versions = self.versions
+        named = () if versions is None else (versions.pair, versions.version, versions.change)
+        return tuple(name for name in (*self.raters, *self.features, *named) if name is not None)
+
+    @property
+    def version_columns(self) -> VersionColumns | None:
+        """How its items say that they are versions of one another, if they do."""
+        return VersionColumns() if isinstance(self.source, VersionsSource) else self.versions
 
     @field_validator("name")
     @classmethod

@@ -18,7 +18,9 @@ OF_PANELS = (
     "quality_factor",
     "confounder_features",
     "dummy_judges",
+    "program_integration",
     "injected_bias",
+    "adversarial_answers",
 )
 """Those that read the workspace's panels and gold."""
 
@@ -29,6 +31,7 @@ KEYS = (
     "graph_aware_views",
     "orthogonality",
     "tensor_against_svd",
+    "observation_models",
     "theory_rates",
 )
 """In the order of the pages. Names alone, so that listing the assets needs no numpy."""
@@ -36,7 +39,18 @@ KEYS = (
 
 def experiments() -> "dict[str, Experiment]":
     """Every experiment by its key."""
-    from assets.experiments import interpretation, protocol, rates, regimes, robustness, tables, views
+    from assets.experiments import (
+        adversarial,
+        integration,
+        interpretation,
+        observation,
+        protocol,
+        rates,
+        regimes,
+        robustness,
+        tables,
+        views,
+    )
 
     every = (
         tables.AGGREGATION,
@@ -44,12 +58,15 @@ def experiments() -> "dict[str, Experiment]":
         tables.FACTORS,
         interpretation.CONFOUNDERS,
         interpretation.DUMMY_JUDGES,
+        integration.INTEGRATION,
         robustness.ROBUSTNESS,
+        adversarial.ADVERSARIAL,
         regimes.SUFFICIENT,
         regimes.INSUFFICIENT,
         views.GRAPH_AWARE,
         views.ORTHOGONALITY,
         views.TWO_WAY,
+        observation.OBSERVATION,
         rates.RATES,
     )
     return {experiment.key: experiment for experiment in every}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from assets.common import source_hash
 
@@ -57,6 +57,42 @@ class Chart:
     y: str
     curves: Sequence[Curve]
     logarithmic: bool = False
+    kind: Literal["chart"] = "chart"
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One number by name, with the ends of its interval where it has one."""
+
+    title: str
+    x: str
+    names: Sequence[str]
+    values: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    kind: Literal["bars"] = "bars"
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Correlations, or what else lies between -1 and 1, by row and column.
+
+    Attributes
+    ----------
+    title : str
+    rows, columns : sequences of str
+    values : (rows, columns) nested sequences of float or None
+        None where undefined.
+    marks : likewise, of str
+        What is written in the cells.
+    """
+
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[float | None]]
+    marks: Sequence[Sequence[str]]
+    kind: Literal["heatmap"] = "heatmap"
 
 
 @dataclass(frozen=True)
@@ -68,12 +104,12 @@ class Findings:
     says : list of str
         Conclusions; every number in them is computed.
     tables : list of Table
-    charts : list of Chart
+    figures : list of Chart, Bars or Heatmap
     """
 
     says: Sequence[str]
     tables: Sequence[Table] = ()
-    charts: Sequence[Chart] = ()
+    figures: Sequence[Chart | Bars | Heatmap] = ()
 
 
 @dataclass(frozen=True)
@@ -109,9 +145,10 @@ class Experiment:
         return kept is not None and kept["version"] == version(reads) and (kept["full"] or not full)
 
     def kept(self, workspace: Workspace) -> dict[str, Any] | None:
-        """What it found last, or None."""
+        """What it found last, or None; also None where an earlier release wrote it in another form."""
         path = self.file(workspace)
-        return json.loads(path.read_text()) if path.exists() else None
+        document = json.loads(path.read_text()) if path.exists() else None
+        return document if document and "figures" in document["findings"] else None
 
     def keep(
         self, workspace: Workspace, findings: Findings, reads: Mapping[str, str] | None, *, full: bool, seconds: float

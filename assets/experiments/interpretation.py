@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, factored, items_of, panels, scored_by
+from assets.experiments.base import Bars, Experiment, Findings, Heatmap, Table
+from assets.experiments.panels import NO_PANEL, Panel, declared_numbers, factored, items_of, panels, scored_by
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -18,47 +18,161 @@ Array = NDArray[np.float64]
 
 _FACTORS = 4
 _RATE = 0.05
+_STAR = f"* at a false discovery rate of {_RATE:.0%}"
 _DUMMIES = ("length", "keyword")
+_MOST_DRAWN = 60
+"""Judges up to which their loadings are also drawn."""
 
 
 def confounders(workspace: Workspace, full: bool) -> Findings:
-    """Spearman of every factor with every feature, one row a split unit, with permutation p-values."""
-    from care_ops.config import StructureConfig
+    """Spearman of every factor, and of the tensor's confounder, with every feature; permutation p-values."""
     from care_ops.errors import FitError
-    from care_ops.interpret import FEATURES, text_features
 
     resamples = 10_000 if full else 1_000
-    tables, says = list[Table](), list[str]()
+    tables, says, figures = list[Table](), list[str](), list[Bars | Heatmap]()
     for panel in panels(workspace):
-        if all(text is None for text in panel.responses):
-            says.append(f"{panel.testset}: its items carry no responses.")
+        names, features = _features(workspace, panel)
+        if not names:
+            says.append(f"{panel.testset}: its items carry no responses, and no features are declared.")
             continue
+        by_unit = _by_unit(features, panel.units)
         try:
-            latent, _ = factored(panel.scores, StructureConfig(), _FACTORS)
+            latent, _ = factored(panel.scores, panel.config.structure, _FACTORS)
         except FitError:
             says.append(f"{panel.testset}: the panel has no factor.")
+        else:
+            correlations, p_values = permuted(_by_unit(latent, panel.units), by_unit, resamples)
+            clear = benjamini_hochberg(p_values, _RATE)
+            of = [f"factor {k + 1}" for k in range(latent.shape[1])]
+            map_ = _heatmap(f"{panel.testset}: factors of care_svd, {_STAR}", of, names, correlations, clear)
+            figures.append(map_)
+            rows: list[dict[str, Any]] = [
+                {
+                    "factor": k + 1,
+                    "order against gold": panel.order(latent[:, k]),
+                    **dict(zip(names, map_.marks[k], strict=True)),
+                }
+                for k in range(len(of))
+            ]
+            tables.append(Table(map_.title, rows))
+            says.append(_strongest(panel.testset, of, names, correlations, p_values, clear))
+        confounder = tensor_confounder(panel)
+        if confounder is None:
+            says.append(f"{panel.testset}: care_tensor finds no confounder on this panel.")
             continue
-        features = text_features(panel.responses)
-        names = [name.replace("_", " ") for name in FEATURES]
-        numbers = list(FEATURES).index("numbers")
-        features = np.column_stack([features, _after(features[:, numbers], features[:, list(FEATURES).index("words")])])
-        names.append("numbers, given words")
-        correlations, p_values = permuted(_by_unit(latent, panel.units), _by_unit(features, panel.units), resamples)
-        clear = benjamini_hochberg(p_values, _RATE)
-        rows: list[dict[str, Any]] = []
-        for k in range(latent.shape[1]):
-            cells = {
-                name: "–" if np.isnan(r) else f"{r:+.2f}{' *' if star else ''}"
-                for name, r, star in zip(names, correlations[k], clear[k], strict=True)
-            }
-            rows.append({"factor": k + 1, "order against gold": panel.order(latent[:, k]), **cells})
-        tables.append(Table(f"{panel.testset}: * at a false discovery rate of {_RATE:.0%}", rows))
-        k, c = np.unravel_index(int(np.nanargmax(np.abs(correlations))), correlations.shape)
-        says.append(
-            f"{panel.testset}: {int(clear.sum())} of {int((~np.isnan(p_values)).sum())} pairs of factor and feature "
-            f"are clear; the strongest is factor {int(k) + 1} with {names[int(c)]}, {correlations[k, c]:+.2f}."
+        r, p = permuted(_by_unit(confounder[:, None], panel.units), by_unit, resamples)
+        clear = benjamini_hochberg(p, _RATE)
+        known = ~np.isnan(r[0])
+        kept = [
+            f"{name}{' *' if star else ''}" for name, star, there in zip(names, clear[0], known, strict=True) if there
+        ]
+        figures.append(
+            Bars(f"{panel.testset}: Pr(C = 1 | J) of care_tensor, {_STAR}", "Spearman", kept, r[0][known].tolist())
         )
-    return Findings(says or [NO_PANEL], tables)
+        says.append(_strongest(panel.testset, ["Pr(C = 1 | J)"], names, r, p, clear))
+    return Findings(says or [NO_PANEL], tables, figures)
+
+
+def _heatmap(title: str, rows: list[str], columns: list[str], values: Array, clear: NDArray[np.bool_]) -> Heatmap:
+    marks = [
+        ["–" if np.isnan(r) else f"{r:+.2f}{' *' if star else ''}" for r, star in zip(of, stars, strict=True)]
+        for of, stars in zip(values, clear, strict=True)
+    ]
+    return Heatmap(title, rows, columns, [[None if np.isnan(r) else float(r) for r in of] for of in values], marks)
+
+
+def _strongest(
+    testset: str, rows: list[str], names: list[str], correlations: Array, p_values: Array, clear: NDArray[np.bool_]
+) -> str:
+    if np.isnan(correlations).all():
+        return f"{testset}: no feature tells enough items apart."
+    k, c = np.unravel_index(int(np.nanargmax(np.abs(correlations))), correlations.shape)
+    return (
+        f"{testset}: {int(clear.sum())} of {int((~np.isnan(p_values)).sum())} pairs of {rows[0].rstrip(' 1')} and "
+        f"feature are clear; the strongest is {rows[int(k)]} with {names[int(c)]}, {correlations[k, c]:+.2f}."
+    )
+
+
+def _features(workspace: Workspace, panel: Panel) -> tuple[list[str], Array]:
+    """Features of the responses, what the test set declares, and how judges were asked; names and (n, f)."""
+    from care_ops.interpret import FEATURES, text_features
+
+    found: dict[str, Array] = {}
+    if any(panel.responses):
+        of_text = text_features(panel.responses)
+        found = {name.replace("_", " "): of_text[:, k] for k, name in enumerate(FEATURES)}
+        found["numbers, given words"] = _after(found["numbers"], found["words"])
+    declared = declared_numbers(workspace, panel, workspace.testset(panel.testset).features)
+    found |= {name.replace("_", " "): column for name, column in declared.items()}
+    found |= asked_features(workspace, panel)
+    return list(found), np.column_stack(list(found.values())) if found else np.empty((len(panel.gold), 0))
+
+
+def asked_features(workspace: Workspace, panel: Panel) -> dict[str, Array]:
+    """Valid mass and position bias, means over the panel's language models that tell them, (n,) each."""
+    from judges.probes import position_bias
+    from judges.spec import LanguageModel
+
+    at = {item: k for k, item in enumerate(panel.scores.item_ids)}
+    told: dict[str, list[Array]] = {"valid mass": [], "position bias": []}
+    for judge in panel.scores.judges:
+        if judge not in workspace.judges or not isinstance(workspace.judges[judge].engine, LanguageModel):
+            continue
+        spec, key = workspace.effective_spec(judge, panel.testset), workspace.judge_key(judge, panel.testset)
+        answers = workspace.engine_context(judge, panel.testset).template(spec).answers(spec.scale)
+        columns = ("item_id", "judge_key", "valid_mass", "p_json")
+        mass, bias = np.full(len(at), np.nan), np.full(len(at), np.nan)
+        for row in workspace.parts.read_scores(judge, panel.testset, columns).to_pylist():
+            if row["judge_key"] == key and row["item_id"] in at:
+                place = position_bias(row["p_json"], answers)
+                mass[at[row["item_id"]]] = np.nan if row["valid_mass"] is None else row["valid_mass"]
+                bias[at[row["item_id"]]] = np.nan if place is None else place
+        told["valid mass"].append(mass)
+        told["position bias"].append(bias)
+    found: dict[str, Array] = {}
+    for name, columns in told.items():
+        known = [column for column in columns if not np.isnan(column).all()]
+        if known:
+            count = (~np.isnan(known)).sum(axis=0)
+            found[name] = np.where(count > 0, np.nansum(known, axis=0) / np.maximum(count, 1), np.nan)
+    return found
+
+
+def tensor_confounder(panel: Panel) -> Array | None:
+    """Pr(C = 1 | J), (n,); None where care_tensor has no answer or finds no confounder.
+
+    C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.
+    """
+    from care_ops.aggregators.base import Problem
+    from care_ops.aggregators.care_tensor import CareTensor
+    from care_ops.errors import FitError
+    from care_ops.fit import try_structure
+    from care_ops.moments import accumulate
+    from care_ops.scores import canonical_order, restore
+
+    scores, config = panel.scores.canonical(), panel.config
+    moments = accumulate(scores.values)
+    structure, _, _ = try_structure(moments, config.structure, scores.judges)
+    seed = [int(scores.fingerprint()[:16], 16), config.seed]  # that of the fit (``care_ops.fit``)
+    try:
+        states = CareTensor().states(Problem(scores, moments, structure, np.random.default_rng(seed), config))
+    except FitError:
+        return None
+    means, posterior = states.fitted.means, states.posterior
+    total = np.zeros(len(posterior))
+    direction: Array | None = None
+    for q in np.unique(states.quality):
+        of = [np.flatnonzero((states.quality == q) & (states.confounder == c)) for c in (0, 1)]
+        if any(len(found) != 1 for found in of):
+            continue
+        low, high = int(of[0][0]), int(of[1][0])
+        moved = means[high] - means[low]
+        reference = np.ones(len(moved)) if direction is None else direction
+        if moved @ reference < 0:
+            low, high, moved = high, low, -moved
+        direction = moved if direction is None else direction
+        total += posterior[:, high]
+    return None if direction is None else restore(total, canonical_order(panel.scores.item_ids))
 
 
 def _after(feature: Array, other: Array) -> Array:
@@ -129,59 +243,70 @@ def benjamini_hochberg(p_values: Array, rate: float) -> NDArray[np.bool_]:
 
 
 def dummies(workspace: Workspace, _full: bool) -> Findings:
-    """Two program judges that read length and keywords alone beside each panel."""
-    from care_ops.config import StructureConfig
+    """Two program judges that read length and keywords alone, and people where there are any, beside each panel."""
     from care_ops.errors import FitError
 
-    tables, says = list[Table](), list[str]()
+    tables, says, figures = list[Table](), list[str](), list[Heatmap]()
     for panel in panels(workspace):
-        joined = _with_dummies(workspace, panel)
-        if joined is None:
-            says.append(f"{panel.testset}: its items carry no responses that the dummies tell apart.")
+        joined, dummy_names, people = _joined(workspace, panel)
+        if not dummy_names and not people:
+            says.append(f"{panel.testset}: no responses that the dummies tell apart, and no `raters` are declared.")
             continue
-        added, dummy_names = joined
         try:
-            latent, factors = factored(added, StructureConfig(), _FACTORS)
+            latent, factors = factored(joined, panel.config.structure, _FACTORS)
         except FitError:
             says.append(f"{panel.testset}: the panel has no factor.")
             continue
-        judges = sorted(added.judges)
+        judges = sorted(joined.judges)
         shown = latent.shape[1]
+        loadings = factors.directions[:, :shown]
+        of = [f"factor {k + 1}" for k in range(shown)]
+        title = f"{panel.testset}: loadings"
+        if len(judges) <= _MOST_DRAWN:
+            marks = [[f"{value:+.2f}" for value in row] for row in loadings]
+            figures.append(Heatmap(title, judges, of, loadings.tolist(), marks))
         rows: list[dict[str, Any]] = [
-            {"judge": judge, **{f"factor {k + 1}": float(factors.directions[j, k]) for k in range(shown)}}
-            for j, judge in enumerate(judges)
+            {"judge": judge, **dict(zip(of, map(float, row), strict=True))}
+            for judge, row in zip(judges, loadings, strict=True)
         ]
-        tables.append(Table(f"{panel.testset}: loadings", rows))
-        most = {d: int(np.argmax(np.abs(factors.directions[judges.index(d), :shown]))) for d in dummy_names}
-        loads = [f"{d} {factors.directions[judges.index(d), k]:+.2f} on factor {k + 1}" for d, k in most.items()]
-        apart = sum(k != 0 for k in most.values())
-        says.append(
-            f"{panel.testset}: loading most, {', '.join(loads)}; {apart} of {len(most)} dummies away from the leading "
-            "factor."
-        )
-    return Findings(says or [NO_PANEL], tables)
+        tables.append(Table(title, rows))
+        for kind, listed in (("dummies", dummy_names), ("people", people)):
+            if listed:
+                most = {d: int(np.argmax(np.abs(loadings[judges.index(d)]))) for d in listed}
+                loads = [
+                    f"{d} {loadings[judges.index(d), k]:+.2f} on {of[k]}"
+                    + (f" ({loadings[judges.index(d), 0]:+.2f} on the leading one)" if k else "")
+                    for d, k in most.items()
+                ]
+                apart = sum(k != 0 for k in most.values())
+                says.append(
+                    f"{panel.testset}, {kind}: loading most, {', '.join(loads)}; {apart} of {len(most)} away from the "
+                    "leading factor."
+                )
+    return Findings(says or [NO_PANEL], tables, figures)
 
 
-def _with_dummies(workspace: Workspace, panel: Panel) -> tuple[ScoreMatrix, list[str]] | None:
-    """The panel with the dummies that it lacks, and both their names; None where there is nothing to read."""
+def _joined(workspace: Workspace, panel: Panel) -> tuple[ScoreMatrix, list[str], list[str]]:
+    """The panel with the dummies that it lacks and the test set's raters; names of the dummies and of the raters."""
     from care_ops.scores import ScoreMatrix
 
-    read = items_of(workspace, panel)
-    if all(not item.response for item in read):
-        return None
-    columns, names = [panel.scores.values], list(panel.scores.judges)
-    for dummy in _DUMMIES:
-        if dummy in names:
-            continue
-        column = scored_by(dummy, read)
-        if np.nanstd(column) > 0:
-            columns.append(column[:, None])
-            names.append(dummy)
-    there = [dummy for dummy in _DUMMIES if dummy in names]
-    if not there:
-        return None
-    values = np.column_stack(columns)
-    return ScoreMatrix(values, panel.scores.item_ids, tuple(names), panel.scores.families), there
+    items = items_of(workspace, panel)
+    added: dict[str, Array] = {
+        dummy: scored_by(dummy, items)
+        for dummy in _DUMMIES
+        if dummy not in panel.scores.judges and any(item.response for item in items)
+    }
+    raters = workspace.testset(panel.testset).raters
+    added |= declared_numbers(workspace, panel, raters)
+    telling = {
+        name: column
+        for name, column in added.items()
+        if name not in panel.scores.judges and not np.isnan(column).all() and np.nanstd(column) > 0
+    }
+    values = np.column_stack([panel.scores.values, *telling.values()])
+    names = (*panel.scores.judges, *telling)
+    joined = ScoreMatrix(values, panel.scores.item_ids, names, panel.scores.families)
+    return joined, [d for d in _DUMMIES if d in names], [rater for rater in raters if rater in telling]
 
 
 CONFOUNDERS = Experiment(
@@ -190,21 +315,23 @@ CONFOUNDERS = Experiment(
     asks="Which features of the responses do the factors follow, beyond chance?",
     paper="On Review-5K the factors beside quality follow length, lists and the like (heat map of correlations).",
     protocol=(
-        "E[factor | J] against eight features of the response, Spearman over means of split units; numbers also with "
-        "the ranks of words taken out. Permutation p-values, false discovery rate by Benjamini and Hochberg within a "
-        "test set. Position bias and valid mass are not there: no judge here was asked both ways or by probability."
+        "E[factor | J], and Pr(C = 1 | J) of the tensor's four states, against eight features of the response, those "
+        "that the test set declares, and, of language models, valid mass and position bias. Spearman over means of "
+        "split units; numbers also with the ranks of words taken out. Permutation p-values, false discovery rate by "
+        "Benjamini and Hochberg within a test set."
     ),
     run=confounders,
 )
 
 DUMMY_JUDGES = Experiment(
     key="dummy_judges",
-    title="Dummy judges beside the panel",
-    asks="Do judges that read length or keywords alone end on a factor of their own?",
+    title="Dummy judges and people beside the panel",
+    asks="Do judges that read length or keywords alone end on a factor of their own, and people on the leading one?",
     paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
     protocol=(
-        "The two dummies read every response of the test set and join its panel; loadings are the unit directions of "
-        "L, strongest factor first, signed towards the panel's mean. A dummy that scores all alike stays out."
+        "The two dummies read every response of the test set and join its panel, as do the people whose ratings it "
+        "declares (`raters`); loadings are the unit directions of L, strongest factor first, signed towards the "
+        "panel's mean. A dummy that scores all alike stays out."
     ),
     run=dummies,
 )

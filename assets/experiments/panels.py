@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,10 +46,11 @@ class Panel:
 
     @property
     def binary(self) -> bool:
-        """Whether gold is two classes."""
+        """Whether gold is known and two classes."""
         from care_ops.metrics import is_binary
 
-        return is_binary(self.gold[~np.isnan(self.gold)])
+        known = self.gold[~np.isnan(self.gold)]
+        return len(known) > 0 and is_binary(known)
 
     def order(self, estimate: Array, rows: NDArray[Any] | None = None) -> float:
         """AUC or Kendall's tau where both are known; NaN where it is not defined."""
@@ -61,8 +62,8 @@ class Panel:
         return float("nan") if found is None else found
 
 
-def panels(workspace: Workspace) -> list[Panel]:
-    """Every test set whose panel is made and that has gold for at least fifty items."""
+def panels(workspace: Workspace, gold: int = 50) -> list[Panel]:
+    """Every test set whose panel is made and that has gold for so many items at least."""
     from warehouse.matrix import read_item_columns
 
     made = [t for t in sorted(workspace.testsets) if workspace.fit_folder(t).panel_file.exists()]
@@ -75,7 +76,7 @@ def panels(workspace: Workspace) -> list[Panel]:
         scores = workspace.fit_folder(testset).read_panel()
         at = {item: k for k, item in enumerate(columns.item_ids)}
         rows = [at[item] for item in scores.item_ids if item in at]
-        if len(rows) < len(scores.item_ids) or (~np.isnan(columns.gold[rows])).sum() < 50:
+        if len(rows) < len(scores.item_ids) or (~np.isnan(columns.gold[rows])).sum() < gold:
             continue
         units = [columns.split_units[k] or columns.item_ids[k] for k in rows]
         responses = [columns.responses[k] for k in rows]
@@ -92,12 +93,52 @@ def items_of(workspace: Workspace, panel: Panel) -> list[Item]:
     return [items[item] for item in panel.scores.item_ids]
 
 
+def declared_numbers(workspace: Workspace, panel: Panel, names: Sequence[str]) -> dict[str, Array]:
+    """What the source says of a panel's items under these names, (n,) each, NaN where nothing.
+
+    Raises
+    ------
+    InputError
+        Something there is no number.
+    """
+    from care_ops.errors import InputError
+
+    metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
+    found: dict[str, Array] = {}
+    for name in names:
+        try:
+            column = [metadata[item].get(name) for item in panel.scores.item_ids]
+            found[name] = np.array([np.nan if v is None else float(v) for v in column])
+        except (TypeError, ValueError) as error:
+            raise InputError(f"test set {panel.testset!r}, column {name!r} is declared, but {error}") from error
+    return found
+
+
 def scored_by(program: str, items: Sequence[Item]) -> Array:
     """Scores of a built-in program, NaN where it gives none."""
     from judges.engines.program import ProgramJudgeEngine
 
     scored = ProgramJudgeEngine(program, None).score(items)
     return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
+
+
+def program_of(workspace: Workspace, judge: str) -> str | None:
+    """The built-in program that a judge is, if it is one."""
+    from judges.spec import ProgramEngine
+
+    engine = workspace.judges[judge].engine if judge in workspace.judges else None
+    return engine.program if isinstance(engine, ProgramEngine) else None
+
+
+def resampled_units(
+    panel: Panel, rows: NDArray[np.bool_], resamples: int, rng: np.random.Generator
+) -> Iterator[NDArray[np.intp]]:
+    """Row numbers of so many bootstrap samples: split units drawn with replacement, with all their rows."""
+    at = np.flatnonzero(rows)
+    _, code = np.unique(np.array(panel.units)[at], return_inverse=True)
+    members = np.split(at[np.argsort(code, kind="stable")], np.cumsum(np.bincount(code))[:-1])
+    for _ in range(resamples):
+        yield np.concatenate([members[k] for k in rng.integers(0, len(members), len(members))])
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:

@@ -1,127 +1,56 @@
-"""Robustness to injected bias: the same answers dressed up, scored again by every judge that can be asked."""
+"""Robustness to injected bias: the same answers dressed up, scored by the same judges."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, items_of, panels, scored_by
+from assets.experiments.versions import Versions, dressed
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from judges.items import Item
 
-Array = NDArray[np.float64]
-
-_AGGREGATORS = ("mv", "avg", "median", "uws", "care", "care_svd", "care_tensor")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_PADDING = (
-    "It is worth bearing in mind that this is a matter on which much can be said.",
-    "There are, of course, many ways of looking at it.",
-    "All of this should be seen in its wider context.",
-)
-
-
-def beauty(text: str) -> str:
-    """Emoji, a bold first sentence, the others as a list; not a word is changed."""
-    first, *rest = _SENTENCE.split(text.strip())
-    return "\n".join([f"✨ **{first}** ✨", "", *(f"- {sentence} 🌟" for sentence in rest)])
-
-
-def authority(text: str) -> str:
-    """A citation of what does not exist."""
-    return f"{text.rstrip()} According to a leading study, this is established (Hartmann et al., 2019) [1]."
-
-
-def verbosity(text: str) -> str:
-    """As many words again that say nothing."""
-    words, padding = len(text.split()), list[str]()
-    while sum(len(line.split()) for line in padding) < words:
-        padding.append(_PADDING[len(padding) % len(_PADDING)])
-    return " ".join([text.rstrip(), *padding])
-
-
-TRANSFORMATIONS: dict[str, Callable[[str], str]] = {"beauty": beauty, "authority": authority, "verbosity": verbosity}
+_AGGREGATORS = ("mv", "avg", "median", "uws", "ws", "care", "care_svd", "care_tensor")
 
 
 def run(workspace: Workspace, _full: bool) -> Findings:
-    """Mean absolute change of every aggregate, in its own standard deviations, by transformation."""
+    """Mean absolute change of every aggregate, in its own standard deviations, by what was done."""
     tables, says = list[Table](), list[str]()
-    for panel in panels(workspace):
-        judges = _programs(workspace, panel)
-        if len(judges) < 3 or all(not text for text in panel.responses):
-            says.append(
-                f"{panel.testset}: not run, {len(judges)} of its {len(panel.scores.judges)} judges can be asked again "
-                "here (programs); recorded scores of language models cannot."
-            )
-            continue
-        items = [item for item in items_of(workspace, panel) if item.response]
-        before = _scores(judges, items)
+    found, why = dressed(workspace)
+    for versions in found:
         rows: dict[str, dict[str, Any]] = {}
-        for name, transform in TRANSFORMATIONS.items():
-            dressed = [replace(item, response=transform(item.response or "")) for item in items]
-            for aggregator, change in changes(panel, items, judges, before, _scores(judges, dressed)).items():
-                rows.setdefault(aggregator, {"aggregator": aggregator})[name] = change
-        tables.append(
-            Table(f"{panel.testset}: mean absolute change, {len(judges)} program judges", list(rows.values()))
-        )
-        for name in TRANSFORMATIONS:
-            answered = {a: row[name] for a, row in rows.items() if name in row}
-            said = ", ".join(f"{a} {answered[a]:.2f}" for a in sorted(answered, key=lambda a: answered[a]))
-            says.append(f"{panel.testset}, {name}, in sd, least first: {said}.")
-    return Findings(says or [NO_PANEL], tables)
+        for change in versions.changed:
+            moved = changes(versions, change)
+            for aggregator, (distance, kept) in moved.items():
+                row = rows.setdefault(aggregator, {"aggregator": aggregator})
+                row[change], row[f"order kept, {change}"] = distance, kept
+            least = sorted(moved, key=lambda aggregator: moved[aggregator][0])
+            said = ", ".join(f"{aggregator} {moved[aggregator][0]:.2f}" for aggregator in least)
+            says.append(f"{versions.testset}, {change}, in sd, least first: {said}.")
+        title = f"{versions.testset}: mean absolute change in sd, and rank correlation with before; {versions.asked}"
+        columns = ["aggregator", *versions.changed, *(f"order kept, {change}" for change in versions.changed)]
+        tables.append(Table(title, [{name: row.get(name, "–") for name in columns} for row in rows.values()]))
+    return Findings([*says, *why] or ["This workspace has no test set."], tables)
 
 
-def _programs(workspace: Workspace, panel: Panel) -> dict[str, str]:
-    """Of the panel's judges the built-in programs, by name."""
-    from judges.spec import ProgramEngine
+def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:
+    """Mean absolute change by aggregator, in standard deviations of all; and Spearman's correlation with before."""
+    from scipy.stats import spearmanr
 
-    found: dict[str, str] = {}
-    for judge in panel.scores.judges:
-        engine = workspace.judges[judge].engine if judge in workspace.judges else None
-        if isinstance(engine, ProgramEngine) and engine.program is not None:
-            found[judge] = engine.program
+    fitted, _ = versions.fitted(change, _AGGREGATORS)
+    n, of = len(versions.originals), versions.changed[change][0]
+    found: dict[str, tuple[float, float]] = {}
+    for name, aggregate in fitted.items():
+        before, after = aggregate.estimate[:n], aggregate.estimate[n:]
+        known = ~np.isnan(before[of]) & ~np.isnan(after)
+        spread = np.nanstd(aggregate.estimate)
+        if known.sum() < 2 or spread == 0 or np.ptp(after[known]) == 0:
+            continue
+        distance = float(np.mean(np.abs(after - before[of])[known])) / float(spread)
+        found[name] = distance, float(np.asarray(spearmanr(before[of][known], after[known]))[0])
     return found
-
-
-def changes(
-    panel: Panel, items: Sequence[Item], judges: Collection[str], before: Array, after: Array
-) -> dict[str, float]:
-    """Mean absolute change by aggregator; one fit of the items and their transformed selves, so that scales agree.
-
-    Judges that score all alike stay out, and those that leave more items unscored than admission lets pass.
-
-    Parameters
-    ----------
-    before, after : (n, judges) arrays
-        NaN where a judge gave no score.
-    """
-    from care_ops.config import AdmissionRule
-    from care_ops.fit import fit_panel
-    from care_ops.scores import ScoreMatrix
-
-    n, values = len(before), np.vstack([before, after])
-    kept = (np.nanstd(values, axis=0) > 0) & (np.isnan(values).mean(axis=0) <= AdmissionRule().max_missing)
-    names = tuple(judge for judge, keep in zip(judges, kept, strict=True) if keep)
-    ids = (*(item.item_id for item in items), *(f"{item.item_id} again" for item in items))
-    scores = ScoreMatrix(values[:, kept], ids, names, panel.scores.families)
-    fitted = fit_panel(scores, replace(panel.config, aggregators=_AGGREGATORS)).aggregates
-    return {
-        name: float(np.nanmean(np.abs(a.estimate[n:] - a.estimate[:n])) / np.nanstd(a.estimate[:n]))
-        for name, a in fitted.items()
-        if np.nanstd(a.estimate[:n]) > 0
-    }
-
-
-def _scores(judges: Mapping[str, str], items: list[Item]) -> Array:
-    """Scores of the programs, a column each."""
-    return np.column_stack([scored_by(program, items) for program in judges.values()])
 
 
 ROBUSTNESS = Experiment(
@@ -130,9 +59,10 @@ ROBUSTNESS = Experiment(
     asks="How far does an aggregate move when answers are dressed up and nothing else changes?",
     paper="CARE-SVD moves least: .375 against .506 for the mean (beauty), .233 against .325 (authority), of 1 to 10.",
     protocol=(
-        "Every response of the test set with emoji and formatting (beauty), a false citation (authority) or padding "
-        "(verbosity), scored anew by the panel's program judges. One fit over both versions; the change is in standard "
-        "deviations of the aggregate before, since scales differ. A constant would win: read it beside the order."
+        "Every response with emoji and formatting (beauty), a false citation (authority) or padding (verbosity), "
+        "scored anew by the panel's program judges; a test set that brings versions of its own, or is made of them, "
+        "as its judges scored it. One fit over both versions; the change is in standard deviations of the "
+        "aggregate over all of them, since scales differ. A constant would win: read it beside the order that is kept."
     ),
     run=run,
 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, factored, panels
+from assets.experiments.base import Bars, Experiment, Findings, Table
+from assets.experiments.panels import NO_PANEL, Panel, factored, panels, resampled_units
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -29,7 +29,7 @@ def run(workspace: Workspace, full: bool) -> Findings:
 
     seeds = range(5 if full else 2)
     resamples = 1_000 if full else 100
-    tables, says = list[Table](), list[str]()
+    tables, says, figures = list[Table](), list[str](), list[Bars]()
     orders: dict[str, dict[str, float]] = {}
     for panel in panels(workspace):
         rows, order = _table(panel, seeds, resamples)
@@ -52,6 +52,7 @@ def run(workspace: Workspace, full: bool) -> Findings:
     if len(orders) > 1:
         ranks, difference = mean_ranks(orders)
         tables.append(Table("Mean rank by order over the test sets, 1 is best", [ranks]))
+        figures.append(critical_difference(ranks, difference))
         says.append(
             f"Over {len(orders)} test sets two mean ranks must differ by {difference:.2f} to differ at 95 % (Nemenyi); "
             f"the widest difference is {max(ranks.values()) - min(ranks.values()):.2f}."
@@ -59,7 +60,21 @@ def run(workspace: Workspace, full: bool) -> Findings:
     there = {name.lower() for name in workspace.testsets}
     absent = [name for name in names() if not any(name in known for known in there)]
     says.append(f"Not run, for want of scores: {', '.join(absent)}.")
-    return Findings(says, tables)
+    return Findings(says, tables, figures)
+
+
+def critical_difference(ranks: dict[str, float], difference: float) -> Bars:
+    """Mean ranks, best first, each with half the critical difference to both sides: two that do not meet differ."""
+    names = sorted(ranks, key=lambda name: ranks[name])
+    values = [ranks[name] for name in names]
+    return Bars(
+        "Mean ranks by order; two whose bars do not overlap differ at 95 % (Nemenyi)",
+        "mean rank, 1 is best",
+        names,
+        values,
+        [value - difference / 2 for value in values],
+        [value + difference / 2 for value in values],
+    )
 
 
 def _table(panel: Panel, seeds: range, resamples: int) -> tuple[list[dict[str, Any]], dict[str, float]]:
@@ -113,12 +128,9 @@ def _against_mean(panel: Panel, free: dict[str, Aggregate], resamples: int) -> d
     """Order less that of the mean, with an interval over resampled split units, the same for every aggregator."""
     if "avg" not in free:
         return {}
-    _, code = np.unique(np.array(panel.units), return_inverse=True)
-    members = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
-    rng = np.random.default_rng(22)
     draws: dict[str, list[float]] = {name: [] for name in free if name != "avg"}
-    for _ in range(resamples):
-        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), len(members))])
+    every = np.ones(len(panel.gold), dtype=bool)
+    for rows in resampled_units(panel, every, resamples, np.random.default_rng(22)):
         mean = panel.order(free["avg"].estimate, rows)
         for name, listed in draws.items():
             listed.append(panel.order(free[name].estimate, rows) - mean)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assets.report.figures import COLOURS, figure
+from assets.report.figures import COLOURS, DIVERGING, figure
 from assets.report.page import render
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def write_experiments(folder: Path, workspace: Workspace, experiments: Sequence[
             "experiment.html",
             experiment=experiment,
             kept=kept,
-            figures=[_chart(f"{experiment.key}-{k}", chart) for k, chart in enumerate(findings["charts"])],
+            figures=[_DRAWN[f["kind"]](f"{experiment.key}-{k}", f) for k, f in enumerate(findings["figures"])],
         )
         rows.append({"experiment": experiment, "kept": kept, "page": pages[experiment.key].name})
     render(folder, "experiments.html", "experiments.html", rows=rows)
@@ -71,3 +71,59 @@ def _chart(key: str, chart: dict[str, Any]) -> dict[str, str]:
         yaxis={"title": {"text": chart["y"]}, **scale},
         height=420,
     )
+
+
+def _bars(key: str, bars: dict[str, Any]) -> dict[str, str]:
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": bars["values"],
+        "y": bars["names"],
+        "marker": {"size": 9, "color": [COLOURS.get(name, "#2f7de1") for name in bars["names"]]},
+    }
+    if bars["low"]:
+        trace["error_x"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - x for x, high in zip(bars["values"], bars["high"], strict=True)],
+            "arrayminus": [x - low for x, low in zip(bars["values"], bars["low"], strict=True)],
+            "thickness": 2,
+        }
+    else:
+        trace |= {"type": "bar", "orientation": "h"}
+    return figure(
+        key,
+        bars["title"],
+        "",
+        [trace],
+        xaxis={"title": {"text": bars["x"]}},
+        yaxis={"autorange": "reversed", "automargin": True},
+        height=90 + 26 * len(bars["names"]),
+    )
+
+
+def _heatmap(key: str, found: dict[str, Any]) -> dict[str, str]:
+    trace: dict[str, Any] = {
+        "type": "heatmap",
+        "x": found["columns"],
+        "y": found["rows"],
+        "z": found["values"],
+        "text": found["marks"],
+        "texttemplate": "%{text}",
+        "zmin": -1,
+        "zmax": 1,
+        "colorscale": DIVERGING,
+        "hoverongaps": False,
+    }
+    return figure(
+        key,
+        found["title"],
+        "",
+        [trace],
+        xaxis={"automargin": True},
+        yaxis={"autorange": "reversed", "automargin": True},
+        height=140 + 34 * len(found["rows"]),
+    )
+
+
+_DRAWN = {"chart": _chart, "bars": _bars, "heatmap": _heatmap}

@@ -36,7 +36,7 @@ COLOURS = {
     "best_judge": "#5b5f97",
     "ged": "#6fae3f",
 }
-_DIVERGING = [[0.0, "#c2553d"], [0.5, "rgba(128,128,128,0.12)"], [1.0, "#2f7de1"]]
+DIVERGING = [[0.0, "#c2553d"], [0.5, "rgba(128,128,128,0.12)"], [1.0, "#2f7de1"]]
 
 
 def figures(data: ReportData) -> list[dict[str, str]]:
@@ -301,7 +301,7 @@ def _heatmap(
         "y": rows[::-1],
         "zmin": -1,
         "zmax": 1,
-        "colorscale": _DIVERGING,
+        "colorscale": DIVERGING,
         "texttemplate": "%{z:.2f}" if small else "",
         "hovertemplate": "%{y} / %{x}: %{z:.3f}<extra></extra>",
         "colorbar": {"thickness": 10},

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_t, norm, t
 
-from benchmarks.study_observation import (
+from assets.experiments.observation import (
     KINDS,
     error,
     families,

@@ -1,0 +1,187 @@
+"""Judges on versions of the same answers: those that a test set has, and those that can be made and scored here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.experiments.panels import Panel, panels, program_of, scored_by
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+    from care_ops.aggregators import Aggregate
+    from care_ops.config import FitConfig
+    from warehouse.items import ItemRecord
+    from warehouse.testsets import VersionColumns
+
+Array = NDArray[np.float64]
+
+LEAST_JUDGES = 3
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Scores of the same judges on answers and on what was made of them.
+
+    Attributes
+    ----------
+    testset : str
+    judges : tuple of p str
+    families : mapping judge -> family
+    asked : str
+        How they came by their scores.
+    originals : (n, p) array
+        NaN where a judge gave no score.
+    changed : dict change -> ((m,) array of int, (m, p) array)
+        Row of the original that each version was made from, and the version's scores.
+    config : FitConfig
+    """
+
+    testset: str
+    judges: tuple[str, ...]
+    families: Mapping[str, str]
+    asked: str
+    originals: Array
+    changed: Mapping[str, tuple[NDArray[np.intp], Array]]
+    config: FitConfig
+
+    def fitted(self, change: str, aggregators: Sequence[str]) -> tuple[dict[str, Aggregate], Array]:
+        """Aggregates of the originals and, after them, the versions; and the scores that they rest on.
+
+        One fit of both, so that scales agree. Judges that score all alike stay out, and those that leave more
+        unscored than admission lets pass.
+
+        Raises
+        ------
+        FitError
+            Fewer than two judges are left.
+        """
+        from care_ops.config import AdmissionRule
+        from care_ops.fit import fit_panel
+        from care_ops.scores import ScoreMatrix
+
+        values = np.vstack([self.originals, self.changed[change][1]])
+        unscored = np.isnan(values).mean(axis=0)
+        spread = np.array([np.ptp(c[~np.isnan(c)]) if not np.isnan(c).all() else 0.0 for c in values.T])
+        kept = (spread > 0) & (unscored <= AdmissionRule().max_missing)
+        names = tuple(judge for judge, keep in zip(self.judges, kept, strict=True) if keep)
+        ids = tuple(f"i{k:06}" for k in range(len(values)))
+        families = {judge: self.families[judge] for judge in names if judge in self.families}
+        scores = ScoreMatrix(values[:, kept], ids, names, families)
+        return fit_panel(scores, replace(self.config, aggregators=tuple(aggregators))).aggregates, values[:, kept]
+
+
+def dressed(workspace: Workspace) -> tuple[list[Versions], list[str]]:
+    """Answers that say the same in another dress; and why other test sets have none."""
+    from warehouse.sources.versions import TRANSFORMATIONS, TRIGGERS
+
+    return _versions(workspace, tuple(TRANSFORMATIONS), lambda change: change not in TRIGGERS, references=False)
+
+
+def triggered(workspace: Workspace) -> tuple[list[Versions], list[str]]:
+    """Openings that answer nothing, where a reference says what is right; and why other test sets have none."""
+    from warehouse.sources.versions import TRIGGERS
+
+    return _versions(workspace, tuple(TRIGGERS), lambda change: change in TRIGGERS, references=True)
+
+
+def _versions(
+    workspace: Workspace, changes: tuple[str, ...], wanted: Callable[[str], bool], *, references: bool
+) -> tuple[list[Versions], list[str]]:
+    """Test sets with versions of their answers, and why the others have none.
+
+    A test set that says which of its items are versions is read as its judges scored it, or, where it has fewer than
+    three, as the built-in programs do here. Of any other with texts versions are made, and its program judges asked.
+    """
+    from judges.programs import names
+    from warehouse.sources.versions import versions_of
+    from warehouse.testsets import VersionColumns
+
+    found, why = list[Versions](), list[str]()
+    with_panel = {panel.testset: panel for panel in panels(workspace, gold=0)}
+    for testset in sorted(workspace.testsets):
+        columns, panel = workspace.testset(testset).version_columns, with_panel.get(testset)
+        if not workspace.parts.items_file(testset).exists():
+            why.append(f"{testset}: not run, its items are not there yet.")
+            continue
+        records = workspace.parts.read_items(testset)
+        if columns is None:
+            mute = "responses" if all(not r.response for r in records) else ""
+            mute = "references" if not mute and references and all(not r.reference for r in records) else mute
+            programs = {} if panel is None else _programs(workspace, panel.scores.judges)
+            if mute or len(programs) < LEAST_JUDGES:
+                why.append(
+                    f"{testset}: not run, its items carry no {mute}."
+                    if mute
+                    else f"{testset}: not run, {len(programs)} of its judges can be asked again here (programs). For "
+                    f"judges that are models add a test set with `source: {{kind: versions, of: {testset}}}`, and the "
+                    "night asks them."
+                )
+                continue
+            records, columns = versions_of(records, changes, None), VersionColumns()
+            made = _compared(workspace, testset, records, columns, wanted, programs, None)
+        elif panel is not None and len(panel.scores.judges) >= LEAST_JUDGES:
+            made = _compared(workspace, testset, records, columns, wanted, {}, panel)
+        else:
+            every = {name: name for name in names()}
+            made = _compared(workspace, testset, records, columns, wanted, every, None)
+        if made.changed:
+            found.append(made)
+    return found, why
+
+
+def _compared(
+    workspace: Workspace,
+    testset: str,
+    records: Sequence[ItemRecord],
+    columns: VersionColumns,
+    wanted: Callable[[str], bool],
+    programs: Mapping[str, str],
+    panel: Panel | None,
+) -> Versions:
+    """Records sorted into originals and versions, scored by the panel, or by programs (judge -> program)."""
+    from assets.workspace import judge_item
+    from warehouse.sources.versions import ORIGINAL
+
+    originals: dict[str, ItemRecord] = {}
+    versions: list[tuple[str, str, ItemRecord]] = []
+    for record in records:
+        pair, change = columns.told(record.metadata) or ("", "")
+        if change == ORIGINAL:
+            originals[pair] = record
+        elif change and wanted(change):
+            versions.append((pair, change, record))
+    if panel is None:
+        names, families, asked = tuple(programs), dict[str, str](), f"{len(programs)} program judges, asked here"
+        read = [judge_item(record) for record in (*originals.values(), *(record for *_, record in versions))]
+        values = np.column_stack([scored_by(program, read) for program in programs.values()])
+        said = {item.item_id: row for item, row in zip(read, values, strict=True)}
+    else:
+        names, families = panel.scores.judges, dict(panel.scores.families)
+        asked = f"the panel's {len(names)} judges"
+        said = dict(zip(panel.scores.item_ids, panel.scores.values, strict=True))
+    pairs = [pair for pair, record in originals.items() if record.item_id in said]
+    row = {pair: k for k, pair in enumerate(pairs)}
+    by_change: dict[str, list[tuple[int, Array]]] = {}
+    for pair, change, record in versions:
+        if pair in row and record.item_id in said:
+            by_change.setdefault(change, []).append((row[pair], said[record.item_id]))
+    return Versions(
+        testset,
+        names,
+        families,
+        asked,
+        np.array([said[originals[pair].item_id] for pair in pairs]).reshape(-1, len(names)),
+        {c: (np.array([k for k, _ in of]), np.array([v for _, v in of])) for c, of in by_change.items()},
+        workspace.fit_config(testset),
+    )
+
+
+def _programs(workspace: Workspace, judges: Sequence[str]) -> dict[str, str]:
+    """Of these judges the built-in programs, by name."""
+    programs = {judge: program_of(workspace, judge) for judge in judges}
+    return {judge: program for judge, program in programs.items() if program is not None}
