@@ -40,22 +40,15 @@ def from_all_inputs() -> dg.AutomationCondition:
     return (stale() & ~AC.any_deps_missing()).with_label("stale, all inputs there")
 
 
-def from_any_input(of: str | None = None) -> dg.AutomationCondition:
-    """Stale, once some input is there and no other is still on its way: one that failed does not hold up the rest.
-
-    Parameters
-    ----------
-    of : str, optional
-        Asset of which there must have been an input: a test set that no judge scores has no panel, and misses none.
-    """
+def from_any_input() -> dg.AutomationCondition:
+    """Stale, once some input is there and no other is still on its way: one that failed does not hold up the rest."""
     failed = AC.execution_failed()
     # A slice is held up by its judge, two steps up: score_parts, judge_inference.
     held_up = failed | AC.any_deps_match(failed | AC.any_deps_match(failed))
     on_its_way = AC.missing() & ~held_up
-    there = AC.any_deps_match(~AC.missing())
-    if of is not None:
-        there = there.allow(dg.AssetSelection.assets(of)) | ~AC.missing()
-    return (stale() & there & ~AC.any_deps_match(on_its_way)).with_label("stale, inputs there or failed")
+    return (stale() & AC.any_deps_match(~AC.missing()) & ~AC.any_deps_match(on_its_way)).with_label(
+        "stale, inputs there or failed"
+    )
 
 
 def following() -> dg.AutomationCondition:
@@ -79,7 +72,7 @@ CONDITIONS: dict[str, dg.AutomationCondition] = {
     "gold": from_all_inputs(),
     "judge_inference": from_any_input(),
     "scores": from_all_inputs(),
-    "panel": from_any_input("scores"),
+    "panel": from_any_input(),
     "moments": from_all_inputs(),
     "structure": following(),
     "aggregates": following(),

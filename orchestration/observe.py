@@ -49,12 +49,14 @@ def observe(workspace: Workspace, instance: dg.DagsterInstance) -> Observation:
         fit_settings.key: {t: workspace.settings_version(t) for t in workspace.testsets},
         review_settings.key: {t: workspace.review_version(t) for t in workspace.testsets},
     }
-    events = [
-        dg.AssetMaterialization(key, partition=partition, tags={_VERSION_TAG: version})
-        for key, by_partition in versions.items()
-        for partition, version in by_partition.items()
-        if _reported(instance, key, partition) != version
-    ]
+    events: list[dg.AssetMaterialization] = []
+    for key, by_partition in versions.items():
+        for partition, version in by_partition.items():
+            before = _reported(instance, key, partition)
+            # A test set that never had a judge has no panel to miss: `panel` waits for its settings.
+            unjudged = before is None and key == panel_settings.key and not workspace.judges_of(partition)
+            if before != version and not unjudged:
+                events.append(dg.AssetMaterialization(key, partition=partition, tags={_VERSION_TAG: version}))
     return Observation(events, requests)
 
 

@@ -337,6 +337,8 @@ class TestsetSpec(BaseModel):
             The file is not there.
         """
         digest = hashlib.sha256(self.source.model_dump_json(exclude={"scores"}).encode())
+        if self.further_columns:
+            digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):
             digest.update(_file_hash(resolve(self.source.items, base)).encode())
         if isinstance(self.source, HuggingFaceSource):  # a repository's revision is in the source already

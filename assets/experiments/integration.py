@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,14 @@ _DUMMIES = ("length", "keyword")
 _LEVEL = 0.95
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A program's scores on a panel's items, (n,), on its scale; and its declared family."""
+
+    scores: Array
+    family: str
+
+
 def run(workspace: Workspace, full: bool) -> Findings:
     """One path a test set with texts."""
     says, tables, figures = list[str](), list[Table](), list[Chart]()
@@ -44,13 +52,13 @@ def run(workspace: Workspace, full: bool) -> Findings:
     return Findings(says or [NO_PANEL], tables, figures)
 
 
-def candidates(workspace: Workspace, panel: Panel) -> dict[str, Array]:
+def candidates(workspace: Workspace, panel: Panel) -> dict[str, Candidate]:
     """Scores by program that the panel lacks, on its scale; dummies, and those that score all alike, stay out."""
     from care_ops.config import AdmissionRule
     from judges.programs import find, names
 
     there = {program_of(workspace, judge) for judge in panel.scores.judges}
-    items, found = items_of(workspace, panel), dict[str, Array]()
+    items, found = items_of(workspace, panel), dict[str, Candidate]()
     for name in names():
         if name in there or name in _DUMMIES or name in panel.scores.judges:
             continue
@@ -58,11 +66,13 @@ def candidates(workspace: Workspace, panel: Panel) -> dict[str, Array]:
         if np.isnan(column).mean() > AdmissionRule().max_missing or np.nanstd(column) == 0:
             continue
         (low, high), (a, b) = find(name).scale, panel.config.scale or find(name).scale
-        found[name] = a + (column - low) / (high - low) * (b - a)
+        found[name] = Candidate(a + (column - low) / (high - low) * (b - a), find(name).family)
     return found
 
 
-def greedy(panel: Panel, programs: dict[str, Array], validation: NDArray[np.bool_]) -> tuple[list[str], list[float]]:
+def greedy(
+    panel: Panel, programs: dict[str, Candidate], validation: NDArray[np.bool_]
+) -> tuple[list[str], list[float]]:
     """Programs in the order in which they were added, and the validation error before the first and after each.
 
     Each step adds the program with which the guide errs least on the validation rows, even where that is no gain;
@@ -71,7 +81,7 @@ def greedy(panel: Panel, programs: dict[str, Array], validation: NDArray[np.bool
     Parameters
     ----------
     panel : Panel
-    programs : dict name -> (n,) array
+    programs : dict name -> Candidate
     validation : (n,) array of bool
         Rows whose gold is looked at.
     """
@@ -89,7 +99,7 @@ def greedy(panel: Panel, programs: dict[str, Array], validation: NDArray[np.bool
     return path, errors
 
 
-def _error(panel: Panel, programs: dict[str, Array], added: list[str], rows: NDArray[np.bool_]) -> float:
+def _error(panel: Panel, programs: dict[str, Candidate], added: list[str], rows: NDArray[np.bool_]) -> float:
     """Mean absolute error of the guide on these rows; one less its AUC where gold is two classes."""
     from care_ops.errors import FitError
     from care_ops.fit import fit_panel
@@ -105,17 +115,16 @@ def _error(panel: Panel, programs: dict[str, Array], added: list[str], rows: NDA
     return float(np.nanmean(np.abs(estimate - panel.gold)[rows]))
 
 
-def _with(panel: Panel, programs: dict[str, Array], added: list[str]) -> ScoreMatrix:
+def _with(panel: Panel, programs: dict[str, Candidate], added: list[str]) -> ScoreMatrix:
     from care_ops.scores import ScoreMatrix
-    from judges.programs import find
 
     scores = panel.scores
-    values = np.column_stack([scores.values, *(programs[name] for name in added)])
-    families = {**scores.families, **{name: find(name).family for name in added}}
+    values = np.column_stack([scores.values, *(programs[name].scores for name in added)])
+    families = {**scores.families, **{name: programs[name].family for name in added}}
     return ScoreMatrix(values, scores.item_ids, (*scores.judges, *added), families)
 
 
-def _path(panel: Panel, programs: dict[str, Array], resamples: int) -> tuple[Table, list[Chart], str]:
+def _path(panel: Panel, programs: dict[str, Candidate], resamples: int) -> tuple[Table, list[Chart], str]:
     """Every aggregator along the path, on the rows that chose nothing."""
     from care_ops.fit import fit_panel
     from care_ops.selection import validation_items

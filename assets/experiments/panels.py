@@ -164,12 +164,14 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:
-    """What the panels are made of: scores, gold, units and settings."""
-    return {p.testset: f"{p.scores.fingerprint()[:16]} {_digest(p)}" for p in panels(workspace)}
-
-
-def _digest(panel: Panel) -> str:
+    """What experiments on panels are made from, by test set: items with gold, what is declared, scores, settings."""
     import hashlib
 
-    content = repr((panel.gold.tolist(), panel.units, panel.config.fingerprint()))
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    fitted = {p.testset: f"{p.scores.fingerprint()[:16]} {p.config.fingerprint()}" for p in panels(workspace, gold=0)}
+    found: dict[str, str] = {}
+    for testset in sorted(workspace.testsets):
+        items = workspace.parts.items_file(testset)
+        if items.exists():
+            content = items.read_bytes() + repr(workspace.testset(testset)).encode()
+            found[testset] = f"{hashlib.sha256(content).hexdigest()[:16]} {fitted.get(testset, 'no panel')}"
+    return found

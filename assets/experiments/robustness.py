@@ -26,9 +26,14 @@ def run(workspace: Workspace, _full: bool) -> Findings:
             for aggregator, (distance, kept) in moved.items():
                 row = rows.setdefault(aggregator, {"aggregator": aggregator})
                 row[change], row[f"order kept, {change}"] = distance, kept
+            if not moved:
+                says.append(f"{versions.testset}, {change}: no aggregate tells these items apart.")
+                continue
             least = sorted(moved, key=lambda aggregator: moved[aggregator][0])
             said = ", ".join(f"{aggregator} {moved[aggregator][0]:.2f}" for aggregator in least)
             says.append(f"{versions.testset}, {change}, in sd, least first: {said}.")
+        if not rows:
+            continue
         title = f"{versions.testset}: mean absolute change in sd, and rank correlation with before; {versions.asked}"
         columns = ["aggregator", *versions.changed, *(f"order kept, {change}" for change in versions.changed)]
         tables.append(Table(title, [{name: row.get(name, "–") for name in columns} for row in rows.values()]))
@@ -46,7 +51,7 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:
         before, after = aggregate.estimate[:n], aggregate.estimate[n:]
         known = ~np.isnan(before[of]) & ~np.isnan(after)
         spread = np.nanstd(aggregate.estimate)
-        if known.sum() < 2 or spread == 0 or np.ptp(after[known]) == 0:
+        if known.sum() < 2 or spread == 0 or 0 in (np.ptp(before[of][known]), np.ptp(after[known])):
             continue
         distance = float(np.mean(np.abs(after - before[of])[known])) / float(spread)
         found[name] = distance, float(np.asarray(spearmanr(before[of][known], after[known]))[0])

@@ -64,6 +64,8 @@ def run(
     elif rows:
         show(rows, "Aggregates against gold", as_json=False)
     for testset in sorted(loaded.testsets):
+        if not loaded.judges_of(testset):
+            errors.print(f"note: {testset}: no judge scores it, so it has no panel", markup=False, soft_wrap=True)
         for warning in warnings_of(loaded, testset):
             errors.print(f"warning: {testset}: {warning}", style="yellow", markup=False, soft_wrap=True)
     for (asset, partition), message in outcome.failures.items():

@@ -8,16 +8,27 @@ import sys
 import time
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import false_discovery_control, spearmanr, studentized_range
 
+from assets.experiments.adversarial import planted, recovered
 from assets.experiments.asset import KEYS, experiments, outdated
-from assets.experiments.interpretation import benjamini_hochberg, permuted
+from assets.experiments.base import Heatmap
+from assets.experiments.integration import Candidate, greedy
+from assets.experiments.interpretation import asked_features, benjamini_hochberg, permuted, tensor_confounder
+from assets.experiments.panels import Panel
 from assets.experiments.rates import slope_of
 from assets.experiments.regimes import accuracies
-from assets.experiments.robustness import TRANSFORMATIONS
-from assets.experiments.tables import mean_ranks
+from assets.experiments.robustness import changes
+from assets.experiments.tables import critical_difference, mean_ranks
+from assets.experiments.versions import Versions
+from assets.retention import forget
+from care_ops.config import FitConfig
+from care_ops.errors import InputError
 from care_ops.regimes import second_order_insufficient, second_order_sufficient
+from care_ops.scores import ScoreMatrix
+from judges.items import Score, Status
 from orchestration.workspace import load_workspace
 from tests.orchestration.workspaces import make, run, write_items
 
@@ -140,12 +151,166 @@ def test_permutation_p_values_and_discoveries_agree_with_scipy():
     assert not benjamini_hochberg(p_values, 0.05)[:, 2].any()
 
 
-def test_transformations_keep_what_was_said():
-    text = "Rome is the capital. It is old. It lies by the Tiber."
-    words = {name: transform(text).split() for name, transform in TRANSFORMATIONS.items()}
-    for name, told in words.items():
-        stripped = [word.strip("*✨🌟-") for word in told]
-        assert [word for word in stripped if word][: len(text.split())] == text.split(), name
-    assert len(words["verbosity"]) >= 2 * len(text.split())
-    assert "[1]." in words["authority"]
-    assert TRANSFORMATIONS["beauty"]("") is not None
+def a_panel(values: np.ndarray, gold: np.ndarray, **config: object) -> Panel:
+    n, p = values.shape
+    ids = tuple(f"i{k:05}" for k in range(n))
+    scores = ScoreMatrix(values, ids, tuple(f"j{k:02}" for k in range(p)))
+    return Panel("one", scores, gold, list(ids), [None] * n, FitConfig(**config))
+
+
+def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_gain():
+    rng = np.random.default_rng(3)
+    n = 600
+    quality, noise = rng.normal(size=n), rng.normal(size=(n, 13))
+    panel = a_panel(0.5 * quality[:, None] + noise[:, :4], (quality > 0).astype(float))
+    columns = {"sharp": quality + 0.2 * noise[:, 4], **{f"noise {k}": noise[:, 5 + k] for k in range(8)}}
+    programs = {name: Candidate(column, "style") for name, column in columns.items()}
+    validation = np.arange(n) % 10 == 0
+    path, errors = greedy(panel, programs, validation)
+    assert path[0] == "sharp"
+    assert errors[1] < errors[0] - 0.05
+    best = int(np.argmin(errors))
+    assert len(path) == min(best + 4, len(programs)), "four steps without gain, then it ends"
+    blind = a_panel(panel.scores.values, np.where(validation, panel.gold, 1 - panel.gold))
+    assert greedy(blind, programs, validation) == (path, errors), "labels outside the validation rows choose nothing"
+
+
+def test_planted_answers_to_triggers_come_back():
+    rng = np.random.default_rng(4)
+    gold = (rng.random(3_000) < 0.6).astype(float)
+    right = np.where(rng.random((3_000, 6)) < 0.9, gold[:, None], 1 - gold[:, None])
+    scores, truth, trigger = planted(a_panel(right, gold, cut=0.5), 4, 4_000, rng)
+    assert scores.shape == (3_000 + 6 * 4_000, 10)
+    assert not truth[trigger >= 0].any(), "an answer that says nothing is wrong"
+    # what the recorded judges say of an attacked item is what they said of some wrong answer
+    assert scores[trigger >= 0][:, :6].mean() == pytest.approx(right[gold == 0].mean(), abs=0.01)
+    rates, errs = recovered(scores, truth, trigger, 4)
+    assert rates == pytest.approx([0.1, 0.25, 0.4, 0.55, 0.7, 0.85], abs=0.02), "told the truth, it is what was planted"
+    assert errs.tolist() == [0.0] * 6
+    everything = np.ones(len(truth), dtype=bool)
+    assert np.isnan(recovered(scores, everything, trigger, 4)[0]).all()
+
+
+def test_what_does_not_move_has_not_changed():
+    rng = np.random.default_rng(5)
+    before = rng.normal(size=(200, 1)) + rng.normal(size=(200, 5))
+    same = Versions("one", tuple("abcde"), {}, "", before, {"none": (np.arange(200), before.copy())}, FitConfig())
+    for distance, kept in changes(same, "none").values():
+        assert distance == pytest.approx(0, abs=1e-9)
+        assert kept == pytest.approx(1)
+    # every judge's scores rise by one standard deviation of the mean of all versions: so does the mean
+    shift = np.full(5, 2.0)
+    raised = Versions("one", tuple("abcde"), {}, "", before, {"up": (np.arange(200), before + shift)}, FitConfig())
+    both = np.concatenate([before.mean(axis=1), before.mean(axis=1) + 2])
+    distance, kept = changes(raised, "up")["avg"]
+    assert distance == pytest.approx(2 / both.std())
+    assert kept == pytest.approx(1)
+
+
+def test_the_tensors_confounder_is_the_planted_one():
+    draw = second_order_insufficient(np.random.default_rng(6), 1.0, truth=6)
+    found = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5))
+    assert found is not None
+    agreement = np.mean((found > 0.5) == draw.confounder)
+    mapped = np.mean((found > 0.5) == draw.quality)
+    assert max(agreement, mapped, 1 - agreement, 1 - mapped) > 0.98, "a factor of the state, though not which is Q"
+
+
+def test_valid_mass_and_position_bias_are_read_from_what_judges_wrote(tmp_path):
+    folder = make(tmp_path / "ws", n=60)
+    (folder / "judges" / "model.yaml").write_text(
+        "engine: {kind: transformers, model: nobody/none, template: preference}\ntestsets: [one]\n"
+    )
+    workspace = load_workspace(folder)
+    values = np.random.default_rng(0).normal(size=(60, 1))
+    panel = Panel(
+        "one",
+        ScoreMatrix(values, tuple(f"i{k}" for k in range(60)), ("model",)),
+        np.zeros(60),
+        [""] * 60,
+        [None] * 60,
+        FitConfig(),
+    )
+    answers = workspace.engine_context("model", "one").template(workspace.effective_spec("model", "one")).answers(None)
+    first, *_, last = answers
+    both = json.dumps({"ab": {first: 0.5, last: 0.5}, "ba": {last: 1.0}})
+    rows = [
+        Score(f"i{k}", f"k{k}", 0.0, Status.OK, p_json=both, valid_mass=0.75 if k else None).as_row() for k in range(60)
+    ]
+    workspace.parts.write_scores("model", "one", "of another revision", "none", [{**rows[3], "valid_mass": 0.1}])
+    workspace.parts.write_scores("model", "one", workspace.judge_key("model", "one"), "none", rows)
+    found = asked_features(workspace, panel)
+    assert np.isnan(found["valid mass"][0])
+    assert found["valid mass"][1:].tolist() == [0.75] * 59
+    expected = ((answers[first] + answers[last]) / 2 + answers[last]) / 2
+    assert found["position bias"].tolist() == [pytest.approx(expected)] * 60
+
+
+def test_bars_of_ranks_meet_where_nemenyi_sees_no_difference():
+    bars = critical_difference({"x": 1.0, "y": 2.5, "z": 3.2}, 2.0)
+    assert bars.names == ["x", "y", "z"]
+    assert bars.high[0] > bars.low[1]
+    assert bars.high[0] < bars.low[2], "2.2 apart, more than 2.0"
+
+
+def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
+    folder = make(tmp_path / "ws", n=60)
+    (folder / "testsets" / "dressed.yaml").write_text(
+        "source: {kind: versions, of: one, changes: [verbosity, colon]}\nscale: [0, 10]\n"
+    )
+    assert not run(folder).failures
+    workspace = load_workspace(folder)
+    ids = {record.item_id for record in workspace.parts.read_items("dressed")}
+    assert {"i7", "i7 verbosity", "i0 colon"} <= ids
+    assert len(ids) == 60 + 60 + 1
+    made = run(folder, selection="key:injected_bias or key:dummy_judges or key:confounder_features")
+    assert not made.failures
+    kept = says(workspace, "injected_bias")
+    assert any(line.startswith("dressed, verbosity, in sd, least first:") for line in kept["says"])
+    assert any("the panel's 5 judges" in table["title"] for table in kept["tables"])
+    pictures = [f for key in ("dummy_judges", "confounder_features") for f in says(workspace, key)["figures"]]
+    assert {f["kind"] for f in pictures} >= {Heatmap("", (), (), (), ()).kind}
+    for f in pictures:
+        assert all(v is None or -1 <= v <= 1 for row in f.get("values", []) if isinstance(row, list) for v in row)
+
+    (folder / "testsets" / "dressed.yaml").write_text("source: {kind: versions, of: nobody}\n")
+    with pytest.raises(InputError, match="versions of 'nobody'; there are one"):
+        load_workspace(folder)
+
+
+def test_a_test_set_that_nobody_judges_fails_nothing_and_programs_are_asked(tmp_path):
+    folder = make(tmp_path / "ws", n=60, testsets="[one]")
+    rows = ["item_id,question,answer,pair,variant"]
+    for k in range(60):
+        text = f"Rome is city {k}. It is old" + " and large" * (k % 5) + " and Rome" * (k % 3)
+        rows += [f"a{k},Which?,{text}.,{k},original", f"b{k},Which?,{text} and everyone knows it 😀.,{k},emoji"]
+    (folder / "texts.csv").write_text("\n".join(rows) + "\n")
+    sheet = folder / "testsets" / "texts.yaml"
+    sheet.write_text(
+        "source: {kind: files, items: texts.csv, columns: {prompt: question, response: answer}}\n"
+        "versions: {pair: pair, version: variant}\n"
+    )
+    assert not run(folder).failures
+    assert run(folder).materialised == []
+    workspace = load_workspace(folder)
+    assert not run(folder, selection="key:injected_bias").failures
+    kept = says(workspace, "injected_bias")
+    assert any(line.startswith("texts, emoji, in sd, least first:") for line in kept["says"])
+    assert any("program judges, asked here" in table["title"] for table in kept["tables"])
+    sheet.write_text(sheet.read_text().replace("variant", "version_of"))
+    failed = run(folder).failures
+    assert "no item has a column 'version_of'" in failed["items", "texts"]
+
+
+def test_an_item_is_forgotten_with_its_versions(tmp_path):
+    folder = make(tmp_path / "ws", n=40)
+    (folder / "testsets" / "dressed.yaml").write_text("source: {kind: versions, of: one, changes: [beauty]}\n")
+    assert not run(folder).failures
+    workspace = load_workspace(folder)
+    removed = forget(workspace, "one", "i3")
+    assert removed["items"] == 3, "the item, and the two it was copied into"
+    assert not run(folder).failures
+    for testset in ("one", "dressed"):
+        assert not [r.item_id for r in workspace.parts.read_items(testset) if r.item_id.split()[0] == "i3"]
+    for part in (folder / "data" / "parts").rglob("*.parquet"):
+        assert not [i for i in pq.read_table(part, columns=["item_id"])["item_id"].to_pylist() if i.split()[0] == "i3"]

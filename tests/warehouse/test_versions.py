@@ -1,0 +1,71 @@
+"""Versions of a test set's items: what is changed, what stays, and what is refused."""
+
+import pytest
+from pydantic import ValidationError
+
+from care_ops.errors import InputError
+from warehouse.items import ItemRecord
+from warehouse.sources.versions import ORIGINAL, TRANSFORMATIONS, TRIGGERS, versions_of
+from warehouse.testsets import TestsetSpec, VersionColumns
+
+TEXT = "Rome is the capital. It is old. It lies by the Tiber."
+
+
+def item(name: str, **more) -> ItemRecord:
+    return ItemRecord(name, **{"prompt": "Which?", "response": TEXT, "reference": "Rome", "gold": 7.0, **more})
+
+
+def spec(**source) -> TestsetSpec:
+    return TestsetSpec(name="dressed", source={"kind": "versions", "of": "one", **source})
+
+
+def test_every_version_stays_with_what_it_was_made_from():
+    records = [item("a"), item("b", split_unit="u", metadata={"style": 3})]
+    made = versions_of(records, ["beauty", "colon"], wrong=0.0)
+    by_id = {r.item_id: r for r in made}
+    assert list(by_id) == ["a", "b", "a beauty", "b beauty", "a colon"], "a trigger stands once for a prompt"
+    assert by_id["a"].response == TEXT
+    assert by_id["a beauty"].response == TRANSFORMATIONS["beauty"](TEXT)
+    assert (by_id["b beauty"].gold, by_id["b beauty"].split_unit) == (7.0, "u")
+    assert (by_id["a beauty"].split_unit, by_id["a"].split_unit) == ("a", "a"), "no fit parts a version from its pair"
+    assert (by_id["a colon"].response, by_id["a colon"].gold) == (":", 0.0)
+    told = VersionColumns()
+    assert {i: told.told(r.metadata) for i, r in by_id.items()} == {
+        "a": ("a", ORIGINAL),
+        "b": ("b", ORIGINAL),
+        "a beauty": ("a", "beauty"),
+        "b beauty": ("b", "beauty"),
+        "a colon": ("a", "colon"),
+    }
+    assert by_id["b beauty"].metadata["style"] == 3
+
+
+def test_dressings_keep_what_was_said():
+    for name, transform in TRANSFORMATIONS.items():
+        told = transform(TEXT).split()
+        stripped = [word for word in (word.strip("*✨🌟-") for word in told) if word]
+        assert stripped[: len(TEXT.split())] == TEXT.split(), name
+    assert len(TRANSFORMATIONS["verbosity"](TEXT).split()) >= 2 * len(TEXT.split())
+    assert "[1]." in TRANSFORMATIONS["authority"](TEXT)
+    assert TRANSFORMATIONS["beauty"]("") is not None
+    assert set(TRIGGERS.values()) == {":", ",", " ", "Solution", "Thought process:", TRIGGERS["step by step"]}
+
+
+def test_a_file_says_which_items_are_versions():
+    columns = VersionColumns(pair="pair_id", version="variant", changed="perturbed", change="kind")
+    assert columns.told({"pair_id": 3, "variant": "original", "kind": "beauty"}) == ("3", ORIGINAL)
+    assert columns.told({"pair_id": 3, "variant": "perturbed", "kind": "beauty"}) == ("3", "beauty")
+    assert columns.told({"pair_id": 3, "variant": "other", "kind": "beauty"}) is None
+    assert columns.told({"variant": "original"}) is None
+    with pytest.raises(ValidationError, match="belong together"):
+        VersionColumns(changed="perturbed")
+
+
+def test_what_is_refused():
+    with pytest.raises(ValidationError, match="no change 'glitter'; there are beauty"):
+        spec(changes=["glitter"])
+    with pytest.raises(ValidationError, match="twice"):
+        spec(changes=["beauty", "beauty"])
+    with pytest.raises(InputError, match="no item has a response"):
+        versions_of([item("a", response=None)], ["beauty"], None)
+    assert spec().version_columns == VersionColumns()
