@@ -145,6 +145,7 @@ def _compared(
 ) -> Versions:
     """Records sorted into originals and versions, scored by the panel, or by programs (judge -> program)."""
     from assets.workspace import judge_item
+    from judges.programs import find
     from warehouse.sources.versions import ORIGINAL
 
     originals: dict[str, ItemRecord] = {}
@@ -156,7 +157,8 @@ def _compared(
         elif change and wanted(change):
             versions.append((pair, change, record))
     if panel is None:
-        names, families, asked = tuple(programs), dict[str, str](), f"{len(programs)} program judges, asked here"
+        names, asked = tuple(programs), f"{len(programs)} program judges, asked here"
+        families = {judge: find(program).family for judge, program in programs.items()}
         read = [judge_item(record) for record in (*originals.values(), *(record for *_, record in versions))]
         values = np.column_stack([scored_by(program, read) for program in programs.values()])
         said = {item.item_id: row for item, row in zip(read, values, strict=True)}

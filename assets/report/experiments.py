@@ -88,6 +88,7 @@ def _bars(key: str, bars: dict[str, Any]) -> dict[str, str]:
             "array": [high - x for x, high in zip(bars["values"], bars["high"], strict=True)],
             "arrayminus": [x - low for x, low in zip(bars["values"], bars["low"], strict=True)],
             "thickness": 2,
+            "color": "#8a8f98",  # seen on white and on black
         }
     else:
         trace |= {"type": "bar", "orientation": "h"}

@@ -49,7 +49,7 @@ def run(
             display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
 
         outcome = run_stale(
-            build_defs(loaded.root),
+            build_defs(loaded.root, {"workspace": loaded}),  # as it was read: one state of it for the whole night
             loaded,
             instance,
             selection=select,

@@ -61,7 +61,7 @@ def run(folder: Path, **narrow: str) -> Outcome:
     """``care run`` in this process."""
     workspace = load_workspace(folder)
     with workspace_instance(workspace) as instance:
-        return run_stale(build_defs(folder), workspace, instance, **narrow)  # type: ignore[arg-type]
+        return run_stale(build_defs(folder, {"workspace": workspace}), workspace, instance, **narrow)  # type: ignore[arg-type]
 
 
 def ran(outcome: Outcome, asset: str) -> list[str | None]:
