@@ -33,10 +33,16 @@ _LEAST_WRONG = 50
 
 def run(workspace: Workspace, full: bool) -> Findings:
     """Attacks that real judges answered, and attacks with a known answer among recorded judges."""
+    from care_ops.errors import FitError
+
     says, tables = list[str](), list[Table]()
     found, why = triggered(workspace)
     for versions in found:
-        table, said = _answered(versions)
+        try:
+            table, said = _answered(versions)
+        except FitError as error:
+            says.append(f"{versions.testset}: {error}")
+            continue
         tables += table
         says += said
     for panel in panels(workspace):
@@ -72,7 +78,7 @@ def _answered(versions: Versions) -> tuple[list[Table], list[str]]:
     rows: list[dict[str, Any]] = []
     n = len(versions.originals)
     for change, (_, scores) in versions.changed.items():
-        fitted, _ = versions.fitted(change, _AGGREGATORS)
+        fitted = versions.fitted(change, _AGGREGATORS)
         known = ~np.isnan(scores)
         row: dict[str, Any] = {"attack": change, "items": len(scores), "a judge": float(np.mean(scores[known] > cut))}
         for name, aggregate in fitted.items():

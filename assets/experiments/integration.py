@@ -54,7 +54,6 @@ def run(workspace: Workspace, full: bool) -> Findings:
 
 def candidates(workspace: Workspace, panel: Panel) -> dict[str, Candidate]:
     """Scores by program that the panel lacks, on its scale; dummies, and those that score all alike, stay out."""
-    from care_ops.config import AdmissionRule
     from judges.programs import find, names
 
     there = {program_of(workspace, judge) for judge in panel.scores.judges}
@@ -63,7 +62,7 @@ def candidates(workspace: Workspace, panel: Panel) -> dict[str, Candidate]:
         if name in there or name in _DUMMIES or name in panel.scores.judges:
             continue
         column = scored_by(name, items)
-        if np.isnan(column).mean() > AdmissionRule().max_missing or np.nanstd(column) == 0:
+        if np.isnan(column).mean() > workspace.admission.max_missing or np.nanstd(column) == 0:
             continue
         (low, high), (a, b) = find(name).scale, panel.config.scale or find(name).scale
         found[name] = Candidate(a + (column - low) / (high - low) * (b - a), find(name).family)

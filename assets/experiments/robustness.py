@@ -17,12 +17,18 @@ _AGGREGATORS = ("mv", "avg", "median", "uws", "ws", "care", "care_svd", "care_te
 
 def run(workspace: Workspace, _full: bool) -> Findings:
     """Mean absolute change of every aggregate, in its own standard deviations, by what was done."""
+    from care_ops.errors import FitError
+
     tables, says = list[Table](), list[str]()
     found, why = dressed(workspace)
     for versions in found:
         rows: dict[str, dict[str, Any]] = {}
         for change in versions.changed:
-            moved = changes(versions, change)
+            try:
+                moved = changes(versions, change)
+            except FitError as error:
+                says.append(f"{versions.testset}, {change}: {error}")
+                continue
             for aggregator, (distance, kept) in moved.items():
                 row = rows.setdefault(aggregator, {"aggregator": aggregator})
                 row[change], row[f"order kept, {change}"] = distance, kept
@@ -44,7 +50,7 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:
     """Mean absolute change by aggregator, in standard deviations of all; and Spearman's correlation with before."""
     from scipy.stats import spearmanr
 
-    fitted, _ = versions.fitted(change, _AGGREGATORS)
+    fitted = versions.fitted(change, _AGGREGATORS)
     n, of = len(versions.originals), versions.changed[change][0]
     found: dict[str, tuple[float, float]] = {}
     for name, aggregate in fitted.items():

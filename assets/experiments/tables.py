@@ -17,7 +17,24 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-LABEL_FREE = ("care", "mv", "avg", "median", "uws", "dawid_skene", "mace", "ws", "care_svd", "care_tensor")
+LABEL_FREE = (
+    "care",
+    "mv",
+    "avg",
+    "median",
+    "families",
+    "uws",
+    "factor_analysis",
+    "latent_classes",
+    "dawid_skene",
+    "glad",
+    "mace",
+    "ws",
+    "care_svd",
+    "care_tensor",
+)
+"""All but ``best_judge``, which is nothing without labels, and ``ged``, which is for pairs of systems alone."""
+
 LABELLED = ("care", "best_judge", "care_svd", "care_tensor")
 _SHARE = 0.15
 _LEVEL = 0.95

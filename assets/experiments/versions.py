@@ -39,6 +39,8 @@ class Versions:
     changed : dict change -> ((m,) array of int, (m, p) array)
         Row of the original that each version was made from, and the version's scores.
     config : FitConfig
+    max_missing : float
+        Share of its scores that a judge may leave out.
     """
 
     testset: str
@@ -48,9 +50,10 @@ class Versions:
     originals: Array
     changed: Mapping[str, tuple[NDArray[np.intp], Array]]
     config: FitConfig
+    max_missing: float = 0.10
 
-    def fitted(self, change: str, aggregators: Sequence[str]) -> tuple[dict[str, Aggregate], Array]:
-        """Aggregates of the originals and, after them, the versions; and the scores that they rest on.
+    def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
+        """Aggregates of the originals and, after them, the versions.
 
         One fit of both, so that scales agree. Judges that score all alike stay out, and those that leave more
         unscored than admission lets pass.
@@ -60,19 +63,18 @@ class Versions:
         FitError
             Fewer than two judges are left.
         """
-        from care_ops.config import AdmissionRule
         from care_ops.fit import fit_panel
         from care_ops.scores import ScoreMatrix
 
         values = np.vstack([self.originals, self.changed[change][1]])
         unscored = np.isnan(values).mean(axis=0)
         spread = np.array([np.ptp(c[~np.isnan(c)]) if not np.isnan(c).all() else 0.0 for c in values.T])
-        kept = (spread > 0) & (unscored <= AdmissionRule().max_missing)
+        kept = (spread > 0) & (unscored <= self.max_missing)
         names = tuple(judge for judge, keep in zip(self.judges, kept, strict=True) if keep)
         ids = tuple(f"i{k:06}" for k in range(len(values)))
         families = {judge: self.families[judge] for judge in names if judge in self.families}
         scores = ScoreMatrix(values[:, kept], ids, names, families)
-        return fit_panel(scores, replace(self.config, aggregators=tuple(aggregators))).aggregates, values[:, kept]
+        return fit_panel(scores, replace(self.config, aggregators=tuple(aggregators))).aggregates
 
 
 def dressed(workspace: Workspace) -> tuple[list[Versions], list[str]]:
@@ -180,6 +182,7 @@ def _compared(
         np.array([said[originals[pair].item_id] for pair in pairs]).reshape(-1, len(names)),
         {c: (np.array([k for k, _ in of]), np.array([v for _, v in of])) for c, of in by_change.items()},
         workspace.fit_config(testset),
+        workspace.admission.max_missing,
     )
 
 
