@@ -1,12 +1,15 @@
 """A year of nights in one process: ten test sets, forty judges, sixty nights with a change. ``make soak-year``.
 
-Printed: the whole time; by night whether disk or time grow while nothing changes; and whether a database
-rebuilt from the files equals the one that lived through it all.
+Printed: the whole time; by night whether disk or time grow while nothing changes, and, since time is noisy, how many
+function calls such a night takes at the start and at the end; and whether a database rebuilt from the files equals the
+one that lived through it all.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
+import pstats
 import sys
 import tempfile
 import time
@@ -38,11 +41,14 @@ def main() -> None:
         folder = _workspace(Path(root) / "ws")
         began = time.perf_counter()
         quiet: list[tuple[int, float, float]] = []
+        calls_at_start = 0
         for night in range(options.nights):
             what = _change(folder, rng, night) if night in changed else ""
             started, before = time.perf_counter(), _disk(folder)
             outcome = run(folder)
             seconds = time.perf_counter() - started
+            if not night:
+                calls_at_start = _calls(folder)
             assert not outcome.failures, outcome.failures
             if night and not what:
                 assert outcome.materialised == [], f"night {night}: nothing changed, and {outcome.materialised} ran"
@@ -52,6 +58,7 @@ def main() -> None:
                     f"night {night}: {what or 'the first'}: {len(outcome.materialised)} in {seconds:.1f} s", flush=True
                 )
         whole = time.perf_counter() - began
+        calls_at_end = _calls(folder)
         rows = score_rows(folder)
         assert len(rows) == len(set(rows)), "scored twice"
         same = _rebuilt_equals(folder)
@@ -61,6 +68,7 @@ def main() -> None:
             f"{options.nights} nights in {whole:.0f} s; {len(quiet)} without a change, {np.median(seconds):.2f} s each"
         )
         print(f"time of such a night: slope {1e3 * slope.slope:.2f} +- {2e3 * slope.stderr:.2f} ms a night")
+        print(f"calls of such a night: {calls_at_start:,} at the start, {calls_at_end:,} at the end")
         print(f"disk of such a night: {int(grown.sum())} bytes in all, most {int(grown.max())}")
         print(f"{len(rows)} rows of scores, none twice; the database rebuilt from the files: {same or 'DIFFERENT'}")
         print(f"disk at the end: {_disk(folder) / 2**20:.0f} MiB")
@@ -119,6 +127,13 @@ def _change(folder: Path, rng: np.random.Generator, night: int) -> str:
     text = file.read_text()
     file.write_text(text.replace(",Rome", f",Rome {night}", 1))
     return f"an item of {testset} is edited"
+
+
+def _calls(folder: Path) -> int:
+    """Function calls of a night without a change: its work, whatever the machine does meanwhile."""
+    profile = cProfile.Profile()
+    profile.runcall(run, folder)
+    return int(pstats.Stats(profile).total_calls)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _disk(folder: Path) -> int:

@@ -69,7 +69,8 @@ def _chart(key: str, chart: dict[str, Any]) -> dict[str, str]:
         traces,
         xaxis={"title": {"text": chart["x"]}, **scale},
         yaxis={"title": {"text": chart["y"]}, **scale},
-        height=420,
+        legend={"orientation": "h", "y": -0.2},  # below: there may be many
+        height=480,
     )
 
 
