@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_LEAST_GOLD = 50
+
 NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: nothing was run."
 
 
@@ -62,8 +64,21 @@ class Panel:
         return float("nan") if found is None else found
 
 
-def panels(workspace: Workspace, gold: int = 50) -> list[Panel]:
-    """Every test set whose panel is made and that has gold for so many items at least."""
+def panels(workspace: Workspace) -> list[Panel]:
+    """Every test set whose panel is made and that has gold for at least fifty items.
+
+    Those with versions of their items are left out: their items are no independent ones.
+    """
+    declared = workspace.testsets
+    return [
+        panel
+        for panel in every_panel(workspace)
+        if declared[panel.testset].version_columns is None and (~np.isnan(panel.gold)).sum() >= _LEAST_GOLD
+    ]
+
+
+def every_panel(workspace: Workspace) -> list[Panel]:
+    """Every test set whose panel is made."""
     from warehouse.matrix import read_item_columns
 
     made = [t for t in sorted(workspace.testsets) if workspace.fit_folder(t).panel_file.exists()]
@@ -76,7 +91,7 @@ def panels(workspace: Workspace, gold: int = 50) -> list[Panel]:
         scores = workspace.fit_folder(testset).read_panel()
         at = {item: k for k, item in enumerate(columns.item_ids)}
         rows = [at[item] for item in scores.item_ids if item in at]
-        if len(rows) < len(scores.item_ids) or (~np.isnan(columns.gold[rows])).sum() < gold:
+        if len(rows) < len(scores.item_ids):
             continue
         units = [columns.split_units[k] or columns.item_ids[k] for k in rows]
         responses = [columns.responses[k] for k in rows]
@@ -167,7 +182,7 @@ def panel_versions(workspace: Workspace) -> dict[str, str]:
     """What experiments on panels are made from, by test set: items with gold, what is declared, scores, settings."""
     import hashlib
 
-    fitted = {p.testset: f"{p.scores.fingerprint()[:16]} {p.config.fingerprint()}" for p in panels(workspace, gold=0)}
+    fitted = {p.testset: f"{p.scores.fingerprint()[:16]} {p.config.fingerprint()}" for p in every_panel(workspace)}
     found: dict[str, str] = {}
     for testset in sorted(workspace.testsets):
         items = workspace.parts.items_file(testset)

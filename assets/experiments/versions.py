@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.panels import Panel, panels, program_of, scored_by
+from assets.experiments.panels import Panel, every_panel, program_of, scored_by
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -104,7 +104,7 @@ def _versions(
     from warehouse.testsets import VersionColumns
 
     found, why = list[Versions](), list[str]()
-    with_panel = {panel.testset: panel for panel in panels(workspace, gold=0)}
+    with_panel = {panel.testset: panel for panel in every_panel(workspace)}
     for testset in sorted(workspace.testsets):
         columns, panel = workspace.testset(testset).version_columns, with_panel.get(testset)
         if not workspace.parts.items_file(testset).exists():

@@ -256,18 +256,29 @@ def test_bars_of_ranks_meet_where_nemenyi_sees_no_difference():
 def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
     folder = make(tmp_path / "ws", n=60)
     (folder / "testsets" / "dressed.yaml").write_text(
-        "source: {kind: versions, of: one, changes: [verbosity, colon]}\nscale: [0, 10]\n"
+        "source: {kind: versions, of: one, changes: [verbosity, colon]}\nscale: [0, 10]\ncut: 5\n"
     )
     assert not run(folder).failures
     workspace = load_workspace(folder)
     ids = {record.item_id for record in workspace.parts.read_items("dressed")}
     assert {"i7", "i7 verbosity", "i0 colon"} <= ids
     assert len(ids) == 60 + 60 + 1
-    made = run(folder, selection="key:injected_bias or key:dummy_judges or key:confounder_features")
+    keys = ("injected_bias", "adversarial_answers", "dummy_judges", "confounder_features")
+    made = run(folder, selection=" or ".join(f"key:{key}" for key in keys))
     assert not made.failures
+    assert {line.split(":")[0].split(",")[0] for line in says(workspace, "dummy_judges")["says"]} == {"one"}
     kept = says(workspace, "injected_bias")
     assert any(line.startswith("dressed, verbosity, in sd, least first:") for line in kept["says"])
     assert any("the panel's 5 judges" in table["title"] for table in kept["tables"])
+    attacks = next(t["rows"] for t in says(workspace, "adversarial_answers")["tables"] if "dressed" in t["title"])
+    with workspace.warehouse.reader() as connection:
+        called = connection.execute(
+            "SELECT avg((value > 5)::INT) FROM scores JOIN items USING (item_ix) WHERE item_id = 'i0 colon'"
+        ).fetchone()
+    assert [(row["attack"], row["items"], row["a judge"]) for row in attacks] == [
+        ("colon", 1, pytest.approx(called[0]))
+    ]
+    assert {attacks[0][name] for name in ("mv", "avg", "ws")} <= {0.0, 1.0}, "one item is called right or not"
     pictures = [f for key in ("dummy_judges", "confounder_features") for f in says(workspace, key)["figures"]]
     assert {f["kind"] for f in pictures} >= {Heatmap("", (), (), (), ()).kind}
     for f in pictures:
