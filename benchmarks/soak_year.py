@@ -1,8 +1,8 @@
 """A year of nights in one process: ten test sets, forty judges, sixty nights with a change. ``make soak-year``.
 
-Printed: the whole time; by night whether disk or time grow while nothing changes, and, since time is noisy, how many
-function calls such a night takes at the start and at the end; and whether a database rebuilt from the files equals the
-one that lived through it all.
+Printed: the whole time; by night whether disk or time grow while nothing changes, and, since time is noisy and all nights
+share a process here, how many function calls such a night takes, and how much CPU in a process of its own, at the start
+and at the end; and whether a database rebuilt from the files equals the one that lived through it all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import cProfile
 import pstats
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,14 +43,14 @@ def main() -> None:
         folder = _workspace(Path(root) / "ws")
         began = time.perf_counter()
         quiet: list[tuple[int, float, float]] = []
-        calls_at_start = 0
+        calls_at_start, alone_at_start = 0, 0.0
         for night in range(options.nights):
             what = _change(folder, rng, night) if night in changed else ""
             started, before = time.perf_counter(), _disk(folder)
             outcome = run(folder)
             seconds = time.perf_counter() - started
             if not night:
-                calls_at_start = _calls(folder)
+                calls_at_start, alone_at_start = _calls(folder), _alone(folder)
             assert not outcome.failures, outcome.failures
             if night and not what:
                 assert outcome.materialised == [], f"night {night}: nothing changed, and {outcome.materialised} ran"
@@ -58,7 +60,7 @@ def main() -> None:
                     f"night {night}: {what or 'the first'}: {len(outcome.materialised)} in {seconds:.1f} s", flush=True
                 )
         whole = time.perf_counter() - began
-        calls_at_end = _calls(folder)
+        calls_at_end, alone_at_end = _calls(folder), _alone(folder)
         rows = score_rows(folder)
         assert len(rows) == len(set(rows)), "scored twice"
         same = _rebuilt_equals(folder)
@@ -69,6 +71,9 @@ def main() -> None:
         )
         print(f"time of such a night: slope {1e3 * slope.slope:.2f} +- {2e3 * slope.stderr:.2f} ms a night")
         print(f"calls of such a night: {calls_at_start:,} at the start, {calls_at_end:,} at the end")
+        print(
+            f"CPU of such a night, a process of its own: {alone_at_start:.2f} s at the start, {alone_at_end:.2f} at the end"
+        )
         print(f"disk of such a night: {int(grown.sum())} bytes in all, most {int(grown.max())}")
         print(f"{len(rows)} rows of scores, none twice; the database rebuilt from the files: {same or 'DIFFERENT'}")
         print(f"disk at the end: {_disk(folder) / 2**20:.0f} MiB")
@@ -134,6 +139,21 @@ def _calls(folder: Path) -> int:
     profile = cProfile.Profile()
     profile.runcall(run, folder)
     return int(pstats.Stats(profile).total_calls)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _alone(folder: Path) -> float:
+    """CPU seconds of `care run` with nothing to do, the least of five."""
+    seconds: list[float] = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)],
+            check=True,
+            capture_output=True,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(seconds)
 
 
 def _disk(folder: Path) -> int:
