@@ -1,8 +1,8 @@
 """A year of nights in one process: ten test sets, forty judges, sixty nights with a change. ``make soak-year``.
 
-Printed: the whole time; by night whether disk or time grow while nothing changes, and, since time is noisy and all nights
-share a process here, how many function calls such a night takes, and how much CPU in a process of its own, at the start
-and at the end; and whether a database rebuilt from the files equals the one that lived through it all.
+Printed: the whole time; by night whether disk or time grow while nothing changes, and, since time is noisy and all
+nights share a process here, how many function calls such a night takes, and how much CPU in a process of its own, at
+the start and at the end; and whether a database rebuilt from the files equals the one that lived through it all.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ def main() -> None:
         )
         print(f"time of such a night: slope {1e3 * slope.slope:.2f} +- {2e3 * slope.stderr:.2f} ms a night")
         print(f"calls of such a night: {calls_at_start:,} at the start, {calls_at_end:,} at the end")
-        print(
-            f"CPU of such a night, a process of its own: {alone_at_start:.2f} s at the start, {alone_at_end:.2f} at the end"
-        )
+        print(f"CPU of such a night by itself: {alone_at_start:.2f} s at the start, {alone_at_end:.2f} s at the end")
         print(f"disk of such a night: {int(grown.sum())} bytes in all, most {int(grown.max())}")
         print(f"{len(rows)} rows of scores, none twice; the database rebuilt from the files: {same or 'DIFFERENT'}")
         print(f"disk at the end: {_disk(folder) / 2**20:.0f} MiB")
