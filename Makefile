@@ -43,7 +43,7 @@ verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
 soak: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 	$(MODELS)/bin/python -m benchmarks.soak_judging
 
-soak-year: $(VENV)/.dev ## a year of nights in process; twenty-five minutes
+soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 	$(BIN)/python -m benchmarks.soak_year
 
 bench-models: $(MODELS)/.made ## what the pool costs over a model's engine

@@ -267,8 +267,8 @@ class Workspace:
         values = table.scores.values[:, table.scores.judges.index(column.column)]
         texts = table.responses.get(column.column, {})
         return {
-            item_id: Recording(None if value != value else float(value), texts.get(item_id))
-            for item_id, value in zip(table.scores.item_ids, values, strict=True)
+            item_id: Recording(None if value != value else value, texts.get(item_id))
+            for item_id, value in zip(table.scores.item_ids, values.tolist(), strict=True)
         }
 
     @cached_property
