@@ -17,7 +17,6 @@ from urllib.parse import quote
 import dagster as dg
 
 
-@cache
 def source_hash(*sources: str) -> str:
     """Hash of source code: a code version that needs no upkeep.
 
@@ -26,15 +25,19 @@ def source_hash(*sources: str) -> str:
     *sources : str
         Packages, of which every Python, SQL and template file counts, or paths of single files.
     """
-    digest = hashlib.sha256()
-    for source in sources:
-        if source.endswith(".py"):
-            digest.update(Path(source).read_bytes())
-            continue
-        for name, content in sorted(_sources(resources.files(source), source)):
-            digest.update(name.encode())
-            digest.update(content)
-    return digest.hexdigest()[:16]
+    return _digest("".join(_source_hash(source) for source in sources).encode())
+
+
+@cache
+def _source_hash(source: str) -> str:
+    if source.endswith(".py"):
+        return _digest(Path(source).read_bytes())
+    files = sorted(_sources(resources.files(source), source))
+    return _digest(b"".join(name.encode() + content for name, content in files))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _sources(folder: Any, prefix: str) -> Iterable[tuple[str, bytes]]:

@@ -29,7 +29,7 @@ from care_ops.hypotheses import DEPARTURES, SLOPE, settle
 from care_ops.metrics import calibration_error, evaluate
 from care_ops.moments import accumulate
 from care_ops.quality import check_panel
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import ScoreMatrix, content_seed
 
 Array = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def prepare(view: View) -> Panel:
         scale=SCALES.get(view.family, (0.0, 1.0)),
     )
     structure, _, _ = try_structure(moments, config.structure, scores.judges)
-    rng = np.random.default_rng(int(scores.fingerprint()[:16], 16))
+    rng = np.random.default_rng(content_seed(scores))
     return Panel(view, Problem(scores, moments, structure, rng, config))
 
 
@@ -80,7 +80,7 @@ def without_labels(panel: Panel) -> dict[str, Aggregate]:
     found: dict[str, Aggregate] = {}
     for name in LABEL_FREE:
         p = panel.problem
-        rng = np.random.default_rng([int(p.scores.fingerprint()[:16], 16), 0])
+        rng = np.random.default_rng([content_seed(p.scores), 0])
         problem = Problem(p.scores, p.moments, p.structure, rng, p.config)
         try:
             found[name] = REGISTRY[name].fit(problem)

@@ -23,7 +23,7 @@ from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
 from care_ops.missing import em_moments, expected_sums
 from care_ops.moments import Moments, accumulate
-from care_ops.scores import ScoreMatrix, canonical_order, restore
+from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
 from care_ops.structure import Structure
 
 Solve = Literal["exactly", "roughly", "not"]
@@ -139,7 +139,7 @@ def run_aggregators(
     """
     canonical = scores.canonical()
     item_order, judge_order = canonical_order(scores.item_ids), canonical_order(scores.judges)
-    content = int(canonical.fingerprint()[:16], 16)
+    content = content_seed(canonical)
     aggregates: dict[str, Aggregate] = {}
     failures: dict[str, str] = {}
     for name in config.aggregators:

@@ -113,6 +113,11 @@ class ScoreMatrix:
         return digest.hexdigest()
 
 
+def content_seed(scores: ScoreMatrix) -> int:
+    """A seed that follows from the content alone, whatever the order of items and judges."""
+    return int(scores.fingerprint()[:16], 16)
+
+
 def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.float64]:
     """Undo a sort: ``values`` in canonical order back to the caller's, along the first axis."""
     out = np.empty_like(values)

@@ -21,7 +21,7 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit import run_aggregators
 from care_ops.metrics import evaluate
 from care_ops.moments import Moments, accumulate, shrink
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import ScoreMatrix, content_seed
 
 Array = NDArray[np.float64]
 
@@ -175,7 +175,7 @@ def select_without_labels(
     distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
     if len(distinct) < folds:
         raise InputError(f"selection: {folds} folds need as many split units, there are {len(distinct)}")
-    rng = np.random.default_rng([int(scores.fingerprint()[:16], 16), config.seed])
+    rng = np.random.default_rng([content_seed(scores), config.seed])
     fold = (rng.permutation(len(distinct)) % folds)[code]
     whole = accumulate(scores.values)
     scale, centre = np.sqrt(np.diag(whole.covariance())), whole.mean()

@@ -17,7 +17,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import ScoreMatrix, content_seed
 
 Array = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def weight_intervals(
         raise InputError(f"intervals: at least 20 resamples and a level in (0, 1), got {resamples} and {level}")
     n = scores.shape[0]
     names = scores.item_ids if units is None else [u if u else i for u, i in zip(units, scores.item_ids, strict=True)]
-    members = _members(scores.item_ids, names)
+    members = rows_by_unit(scores.item_ids, names)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
     whole = fit_panel(scores, config, anchors).aggregates if whole is None else whole
@@ -99,7 +99,7 @@ def weight_intervals(
         return {}
     config, solve = replace(config, aggregators=weighed), "roughly" if "care_svd" in weighed else "not"
     draws = max(2, round(len(members) * min(1.0, most_items / n)))
-    rng = np.random.default_rng([int(scores.fingerprint()[:16], 16), config.seed])
+    rng = np.random.default_rng([content_seed(scores), config.seed])
     weights: dict[str, list[Array]] = {name: [] for name in weighed}
     loadings: dict[str, list[Array]] = {name: [] for name in weighed}
     for _ in range(resamples):
@@ -131,7 +131,7 @@ def weight_intervals(
     return intervals
 
 
-def _members(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]]:
+def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]]:
     """Rows of each split unit; units and their rows sorted by name, so that the order of items does not matter."""
     rows: dict[str, list[int]] = {}
     for row in sorted(range(len(item_ids)), key=item_ids.__getitem__):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, Findings, Table
+from assets.experiments.base import Experiment, Findings, Table, filled, least_first
 from assets.experiments.panels import Panel, panels
 from assets.experiments.versions import Versions, triggered
 
@@ -52,8 +52,7 @@ def run(workspace: Workspace, full: bool) -> Findings:
         tables += table
         says += said
     says += why
-    models = [versions for versions in found if "asked here" not in versions.asked]
-    if not models:
+    if all(versions.asked_here for versions in found):
         says.append(
             "The paper's table is not reproduced: it needs language models that were asked about these openings, and "
             "no test set of this workspace has their scores."
@@ -90,11 +89,9 @@ def _answered(versions: Versions) -> tuple[list[Table], list[str]]:
         for name in ("a judge", *_AGGREGATORS)
         if all(isinstance(row.get(name), float) for row in rows)
     }
-    said = ", ".join(f"{name} {rate:.3f}" for name, rate in sorted(rates.items(), key=lambda entry: entry[1]))
-    columns = list(dict.fromkeys(name for row in rows for name in row))
     title = f"{versions.testset}: false positive rate; {versions.asked}"
-    filled = [{name: row.get(name, "–") for name in columns} for row in rows]
-    return [Table(title, filled)], [f"{versions.testset}, mean over {len(rows)} attacks, least first: {said}."]
+    said = f"{versions.testset}, mean over {len(rows)} attacks, least first: {least_first(rates, 3)}."
+    return [Table(title, filled(rows))], [said]
 
 
 def planted(
@@ -181,11 +178,11 @@ def _planted(panel: Panel, attacked: int) -> tuple[list[Table], list[str]]:
         of = f"{panel.testset}, {p} recorded and {judges} planted judges"
         tables.append(Table(f"{of}: false positive rate", errors))
         tables.append(Table(f"{of}: how often planted judges call a trigger right, planted and recovered", rows))
-        said = ", ".join(f"{name} {fooled[name]:.3f}" for name in sorted(fooled, key=lambda name: fooled[name]))
         near = min(off, key=lambda name: off[name])
         says.append(
-            f"{of}, false positive rate over the attacks: {said}. The planted rates are recovered without being told "
-            f"which items are attacked within {off[near]:.3f} on average by {near}, within {off['mv']:.3f} by mv."
+            f"{of}, false positive rate over the attacks: {least_first(fooled, 3)}. The planted rates are recovered "
+            f"without being told which items are attacked within {off[near]:.3f} on average by {near}, within "
+            f"{off['mv']:.3f} by mv."
         )
     return tables, says
 

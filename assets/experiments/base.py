@@ -29,6 +29,17 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
 
 
+def filled(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with all columns that any of them has, a dash where one has none."""
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name, "–") for name in columns} for row in rows]
+
+
+def least_first(values: Mapping[str, float], digits: int) -> str:
+    """``name value`` by rising value, for a sentence."""
+    return ", ".join(f"{name} {values[name]:.{digits}f}" for name in sorted(values, key=lambda name: values[name]))
+
+
 @dataclass(frozen=True)
 class Curve:
     """One line of a chart.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Chart, Curve, Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, items_of, panels, program_of, resampled_units, scored_by
+from assets.experiments.base import Chart, Curve, Experiment, Findings, Table, filled
+from assets.experiments.panels import DUMMIES, NO_PANEL, Panel, items_of, panels, program_of, resampled_units, scored_by
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -22,7 +22,6 @@ _AGGREGATORS = ("mv", "avg", "uws", "care", "care_svd", "care_tensor")
 _GUIDE = "care_svd"
 _SHARE = 0.10
 _PATIENCE = 4
-_DUMMIES = ("length", "keyword")
 _LEVEL = 0.95
 
 
@@ -59,7 +58,7 @@ def candidates(workspace: Workspace, panel: Panel) -> dict[str, Candidate]:
     there = {program_of(workspace, judge) for judge in panel.scores.judges}
     items, found = items_of(workspace, panel), dict[str, Candidate]()
     for name in names():
-        if name in there or name in _DUMMIES or name in panel.scores.judges:
+        if name in there or name in DUMMIES or name in panel.scores.judges:
             continue
         column = scored_by(name, items)
         if np.isnan(column).mean() > workspace.admission.max_missing or np.nanstd(column) == 0:
@@ -144,9 +143,7 @@ def _path(panel: Panel, programs: dict[str, Candidate], resamples: int) -> tuple
             "kept": "yes" if 0 < k <= kept else "",
         }
         rows.append(row | {name: panel.order(a.estimate, np.flatnonzero(rest)) for name, a in found.items()})
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    filled = [{name: row.get(name, "–") for name in columns} for row in rows]
-    charts = [_chart(f"{panel.testset}: {order} on the other rows", order, filled)]
+    charts = [_chart(f"{panel.testset}: {order} on the other rows", order, rows)]
     gain = "no program was kept"
     if kept:
         guide = (fits[0][_GUIDE], fits[kept][_GUIDE])
@@ -166,7 +163,7 @@ def _path(panel: Panel, programs: dict[str, Candidate], resamples: int) -> tuple
         f"{panel.testset}: of {len(programs)} programs {kept} are kept ({', '.join(path[:kept]) or 'none'}); {gain}. "
         f"On the validation rows the guide's error fell from {errors[0]:.3f} to {min(errors):.3f}."
     )
-    return Table(f"{panel.testset}: {order} on the other rows, along the path", filled), charts, said
+    return Table(f"{panel.testset}: {order} on the other rows, along the path", filled(rows)), charts, said
 
 
 def _gain(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, Findings, Heatmap, Table
-from assets.experiments.panels import NO_PANEL, Panel, declared_numbers, factored, items_of, panels, scored_by
+from assets.experiments.panels import DUMMIES, NO_PANEL, Panel, declared_numbers, factored, items_of, panels, scored_by
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -19,7 +19,6 @@ Array = NDArray[np.float64]
 _FACTORS = 4
 _RATE = 0.05
 _STAR = f"* at a false discovery rate of {_RATE:.0%}"
-_DUMMIES = ("length", "keyword")
 _MOST_DRAWN = 60
 """Judges up to which their loadings are also drawn."""
 
@@ -148,12 +147,12 @@ def tensor_confounder(panel: Panel) -> Array | None:
     from care_ops.errors import FitError
     from care_ops.fit import try_structure
     from care_ops.moments import accumulate
-    from care_ops.scores import canonical_order, restore
+    from care_ops.scores import canonical_order, content_seed, restore
 
     scores, config = panel.scores.canonical(), panel.config
     moments = accumulate(scores.values)
     structure, _, _ = try_structure(moments, config.structure, scores.judges)
-    seed = [int(scores.fingerprint()[:16], 16), config.seed]  # that of the fit (``care_ops.fit``)
+    seed = [content_seed(scores), config.seed]  # that of the fit (``care_ops.fit``)
     try:
         states = CareTensor().states(Problem(scores, moments, structure, np.random.default_rng(seed), config))
     except FitError:
@@ -293,7 +292,7 @@ def _joined(workspace: Workspace, panel: Panel) -> tuple[ScoreMatrix, list[str],
     items = items_of(workspace, panel)
     added: dict[str, Array] = {
         dummy: scored_by(dummy, items)
-        for dummy in _DUMMIES
+        for dummy in DUMMIES
         if dummy not in panel.scores.judges and any(item.response for item in items)
     }
     raters = workspace.testset(panel.testset).raters
@@ -306,7 +305,7 @@ def _joined(workspace: Workspace, panel: Panel) -> tuple[ScoreMatrix, list[str],
     values = np.column_stack([panel.scores.values, *telling.values()])
     names = (*panel.scores.judges, *telling)
     joined = ScoreMatrix(values, panel.scores.item_ids, names, panel.scores.families)
-    return joined, [d for d in _DUMMIES if d in names], [rater for rater in raters if rater in telling]
+    return joined, [d for d in DUMMIES if d in names], [rater for rater in raters if rater in telling]
 
 
 CONFOUNDERS = Experiment(

@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 
 _LEAST_GOLD = 50
 
+DUMMIES = ("length", "keyword")
+"""Programs that read nothing of what is said."""
+
 NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: nothing was run."
 
 
@@ -149,9 +152,11 @@ def resampled_units(
     panel: Panel, rows: NDArray[np.bool_], resamples: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.intp]]:
     """Row numbers of so many bootstrap samples: split units drawn with replacement, with all their rows."""
+    from care_ops.uncertainty import rows_by_unit
+
     at = np.flatnonzero(rows)
-    _, code = np.unique(np.array(panel.units)[at], return_inverse=True)
-    members = np.split(at[np.argsort(code, kind="stable")], np.cumsum(np.bincount(code))[:-1])
+    ids, units = [panel.scores.item_ids[k] for k in at], [panel.units[k] for k in at]
+    members = [at[of] for of in rows_by_unit(ids, units)]
     for _ in range(resamples):
         yield np.concatenate([members[k] for k in rng.integers(0, len(members), len(members))])
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings, Table
+from assets.experiments.base import Experiment, Findings, Table, least_first
 from assets.experiments.versions import Versions, dressed
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def run(workspace: Workspace, _full: bool) -> Findings:
             if not moved:
                 says.append(f"{versions.testset}, {change}: no aggregate tells these items apart.")
                 continue
-            least = sorted(moved, key=lambda aggregator: moved[aggregator][0])
-            said = ", ".join(f"{aggregator} {moved[aggregator][0]:.2f}" for aggregator in least)
+            said = least_first({aggregator: distance for aggregator, (distance, _) in moved.items()}, 2)
             says.append(f"{versions.testset}, {change}, in sd, least first: {said}.")
         if not rows:
             continue

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, Findings, Table
 from assets.experiments.panels import NO_PANEL, Panel, factored, panels, resampled_units
+from care_ops.config import AGGREGATORS
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -17,22 +18,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-LABEL_FREE = (
-    "care",
-    "mv",
-    "avg",
-    "median",
-    "families",
-    "uws",
-    "factor_analysis",
-    "latent_classes",
-    "dawid_skene",
-    "glad",
-    "mace",
-    "ws",
-    "care_svd",
-    "care_tensor",
-)
+LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
 """All but ``best_judge``, which is nothing without labels, and ``ged``, which is for pairs of systems alone."""
 
 LABELLED = ("care", "best_judge", "care_svd", "care_tensor")

@@ -32,8 +32,8 @@ class Versions:
     testset : str
     judges : tuple of p str
     families : mapping judge -> family
-    asked : str
-        How they came by their scores.
+    asked_here : bool
+        They are programs that the experiment asked itself; otherwise the test set's own panel.
     originals : (n, p) array
         NaN where a judge gave no score.
     changed : dict change -> ((m,) array of int, (m, p) array)
@@ -46,11 +46,17 @@ class Versions:
     testset: str
     judges: tuple[str, ...]
     families: Mapping[str, str]
-    asked: str
+    asked_here: bool
     originals: Array
     changed: Mapping[str, tuple[NDArray[np.intp], Array]]
     config: FitConfig
     max_missing: float = 0.10
+
+    @property
+    def asked(self) -> str:
+        """How the judges came by their scores, for a title."""
+        n = len(self.judges)
+        return f"{n} program judges, asked here" if self.asked_here else f"the panel's {n} judges"
 
     def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
         """Aggregates of the originals and, after them, the versions.
@@ -131,7 +137,7 @@ def _versions(
         else:
             every = {name: name for name in names()}
             made = _compared(workspace, testset, records, columns, wanted, every, None)
-        if made.changed:
+        if made is not None and made.changed:
             found.append(made)
     return found, why
 
@@ -144,8 +150,11 @@ def _compared(
     wanted: Callable[[str], bool],
     programs: Mapping[str, str],
     panel: Panel | None,
-) -> Versions:
-    """Records sorted into originals and versions, scored by the panel, or by programs (judge -> program)."""
+) -> Versions | None:
+    """Records sorted into originals and versions, scored by the panel, or by programs (judge -> program).
+
+    None where no version is wanted: then nobody is asked.
+    """
     from assets.workspace import judge_item
     from judges.programs import find
     from warehouse.sources.versions import ORIGINAL
@@ -158,15 +167,16 @@ def _compared(
             originals[pair] = record
         elif change and wanted(change):
             versions.append((pair, change, record))
+    if not versions:
+        return None
     if panel is None:
-        names, asked = tuple(programs), f"{len(programs)} program judges, asked here"
+        names = tuple(programs)
         families = {judge: find(program).family for judge, program in programs.items()}
         read = [judge_item(record) for record in (*originals.values(), *(record for *_, record in versions))]
         values = np.column_stack([scored_by(program, read) for program in programs.values()])
         said = {item.item_id: row for item, row in zip(read, values, strict=True)}
     else:
         names, families = panel.scores.judges, dict(panel.scores.families)
-        asked = f"the panel's {len(names)} judges"
         said = dict(zip(panel.scores.item_ids, panel.scores.values, strict=True))
     pairs = [pair for pair, record in originals.items() if record.item_id in said]
     row = {pair: k for k, pair in enumerate(pairs)}
@@ -178,7 +188,7 @@ def _compared(
         testset,
         names,
         families,
-        asked,
+        panel is None,
         np.array([said[originals[pair].item_id] for pair in pairs]).reshape(-1, len(names)),
         {c: (np.array([k for k, _ in of]), np.array([v for _, v in of])) for c, of in by_change.items()},
         workspace.fit_config(testset),

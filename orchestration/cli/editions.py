@@ -31,7 +31,8 @@ def _republish(loaded: Workspace, testset: str) -> None:
     from orchestration.runner import run_stale
 
     with workspace_instance(loaded) as instance:
-        outcome = run_stale(build_defs(loaded.root), loaded, instance, testset=testset, again=("review", testset))
+        defs = build_defs(loaded.root, {"workspace": loaded})
+        outcome = run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
     for (asset, partition), message in outcome.failures.items():
         errors.print(f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, soft_wrap=True)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from care_ops.errors import InputError
 from warehouse.items import ItemRecord
@@ -74,7 +75,7 @@ def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: fl
     answered = [record for record in records if record.response]
     if not answered:
         raise InputError("versions: no item has a response that could be changed; `of` must name a test set with texts")
-    made = [_version(r, r.response or "", r.gold, ORIGINAL) for r in records]
+    made = [_version(r, r.response, r.gold, ORIGINAL) for r in records]
     for change in changes:
         if change in TRANSFORMATIONS:
             transform = TRANSFORMATIONS[change]
@@ -90,15 +91,11 @@ def version_id(item_id: str, change: str) -> str:
     return item_id if change == ORIGINAL else f"{item_id} {change}"
 
 
-def _version(record: ItemRecord, response: str, gold: float | None, version: str) -> ItemRecord:
-    unchanged = version == ORIGINAL
-    return ItemRecord(
+def _version(record: ItemRecord, response: str | None, gold: float | None, version: str) -> ItemRecord:
+    return replace(
+        record,
         item_id=version_id(record.item_id, version),
-        prompt=record.prompt,
-        response=record.response if unchanged else response,
-        response_2=record.response_2,
-        reference=record.reference,
-        aspect=record.aspect,
+        response=response,
         gold=gold,
         split_unit=record.split_unit or record.item_id,
         metadata={**record.metadata, PAIR: record.item_id, VERSION: version},
