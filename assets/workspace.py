@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -130,6 +130,8 @@ class Workspace:
     admission, fit, pool, moments, review, canary : settings
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
+    experiment_sizes : mapping experiment -> parameter -> value
+        What single parameters are instead.
     anchors : mapping testset -> Anchors
     """
 
@@ -144,6 +146,9 @@ class Workspace:
     review: ReviewConfig = field(default_factory=ReviewConfig)
     canary: CanaryConfig = field(default_factory=CanaryConfig)
     experiments: str = "small"
+    experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]] = field(
+        default_factory=dict[str, Mapping[str, int | Sequence[float]]]
+    )
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
 
     @cached_property

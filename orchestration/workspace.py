@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, field_validator
 
 from assets.workspace import CanaryConfig, MomentsConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
@@ -200,6 +200,9 @@ class Settings(BaseModel):
     review: ReviewSettings = ReviewSettings()
     canary: CanarySettings = CanarySettings()
     experiments: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
+    experiment_sizes: dict[str, dict[str, StrictInt | list[StrictInt | StrictFloat]]] = Field(
+        default={}, description="experiment -> its parameters, instead of the size's"
+    )
     nightly: NightlySettings | None = None
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="of every asset: team:NAME, or an e-mail address"
@@ -207,6 +210,16 @@ class Settings(BaseModel):
     watch_seconds: int = Field(default=30, ge=1, description="how often the daemon looks at the workspace")
     alerts: AlertSettings = AlertSettings()
     anchors: dict[str, str] = Field(default={}, description="test set -> file of item_id, label")
+
+    @field_validator("experiment_sizes")
+    @classmethod
+    def _known(cls, sizes: dict[str, Any]) -> dict[str, Any]:
+        from assets.experiments.asset import KEYS
+
+        unknown = sorted(set(sizes) - set(KEYS))
+        if unknown:
+            raise ValueError(f"no experiment is called {', '.join(unknown)}; there are {', '.join(KEYS)}")
+        return sizes
 
 
 def load_workspace(root: Path) -> Workspace:
@@ -235,6 +248,7 @@ def load_workspace(root: Path) -> Workspace:
         review=ReviewConfig(**settings.review.model_dump()),
         canary=CanaryConfig(**settings.canary.model_dump()),
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments,
+        experiment_sizes=settings.experiment_sizes,
     )
     anchors = {
         workspace.testset(name).name: Anchors(read_labels(resolve(file, root)))

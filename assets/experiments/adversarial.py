@@ -31,7 +31,7 @@ _SHARED = 0.5
 _LEAST_WRONG = 50
 
 
-def run(workspace: Workspace, full: bool) -> Findings:
+def run(workspace: Workspace, *, attacked: int) -> Findings:
     """Attacks that real judges answered, and attacks with a known answer among recorded judges."""
     from care_ops.errors import FitError
 
@@ -48,7 +48,7 @@ def run(workspace: Workspace, full: bool) -> Findings:
     for panel in panels(workspace):
         if not panel.binary or (panel.gold == 0).sum() < _LEAST_WRONG or not _has_references(workspace, panel):
             continue
-        table, said = _planted(panel, 600 if full else 200)
+        table, said = _planted(panel, attacked)
         tables += table
         says += said
     says += why
@@ -200,4 +200,6 @@ ADVERSARIAL = Experiment(
         f"{_SHARED:.0%} of the items all together. Fits see attacked and other items, and are not told which."
     ),
     run=run,
+    small={"attacked": 200},
+    full={"attacked": 600},
 )

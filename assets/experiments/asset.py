@@ -74,9 +74,8 @@ def experiments() -> "dict[str, Experiment]":
 
 def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     """Experiments that are not kept, or made from other code or panels, or at a smaller size than asked for."""
-    reads, full = _reads(workspace, among), workspace.experiments == "full"
-    every = experiments()
-    return [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key), full=full)]
+    reads, every = _reads(workspace, among), experiments()
+    return [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key))]
 
 
 def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
@@ -99,18 +98,20 @@ def _asset(key: str) -> dg.AssetsDefinition:
         description=f"Experiment: {key.replace('_', ' ')}.",
     )
     def experiment(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+        from assets.experiments.base import said
         from assets.report.experiments import write_experiments
 
-        found, full = experiments()[key], workspace.experiments == "full"
+        found = experiments()[key]
+        size = found.size(workspace)
         reads = _reads(workspace, [key]).get(key)
         started = time.perf_counter()
-        findings = found.run(workspace, full)
-        found.keep(workspace, findings, reads, full=full, seconds=time.perf_counter() - started)
+        findings = found.run(workspace, **size)
+        found.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
         page = write_experiments(workspace.report_folder, workspace, list(experiments().values()))[key]
         return dg.MaterializeResult(
             metadata={
                 "page": dg.MetadataValue.path(str(page)),
-                "size": workspace.experiments,
+                "size": said(size) or "has one size",
                 "says": dg.MetadataValue.md("\n".join(f"- {line}" for line in findings.says)),
             }
         )

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from assets.common import source_hash
+from care_ops.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,6 +124,10 @@ class Findings:
     figures: Sequence[Chart | Bars | Heatmap] = ()
 
 
+Value = int | Sequence[float]
+"""A count, or values that are gone through."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One of the paper's tables or figures.
@@ -135,8 +140,9 @@ class Experiment:
         Heading, what was asked, and what the paper says.
     protocol : str
         How it is done here, with everything that the paper leaves open.
-    run : callable (workspace, full) -> Findings
-        ``full`` asks for the paper's own size.
+    run : callable (workspace, **size) -> Findings
+    small, full : mapping parameter -> value
+        What ``run`` is given by default, and at the paper's own size.
     """
 
     key: str
@@ -144,32 +150,57 @@ class Experiment:
     asks: str
     paper: str
     protocol: str
-    run: Callable[[Workspace, bool], Findings]
+    run: Callable[..., Findings]
+    small: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    full: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    def size(self, workspace: Workspace) -> dict[str, Value]:
+        """The parameters asked for: small or full, with what care.yaml says of single ones.
+
+        Raises
+        ------
+        InputError
+            care.yaml names a parameter that this experiment does not have, or gives it a value of another kind.
+        """
+        size = dict(self.full if workspace.experiments == "full" else self.small)
+        for name, value in workspace.experiment_sizes.get(self.key, {}).items():
+            where = f"care.yaml: experiment_sizes.{self.key}"
+            if name not in size:
+                raise InputError(f"{where}: knows {', '.join(size) or 'no parameter'}, got {name!r}")
+            if not _alike(value, size[name]):
+                kind = "a whole number from 1" if isinstance(size[name], int) else f"rising values as in {size[name]}"
+                raise InputError(f"{where}.{name}: {kind}, got {value}")
+            size[name] = value
+        return size
 
     def file(self, workspace: Workspace) -> Path:
         """Where what it found is kept."""
         return workspace.data / "experiments" / f"{self.key}.json"
 
-    def current(self, workspace: Workspace, reads: Mapping[str, str] | None, *, full: bool) -> bool:
-        """Whether what is kept was made from the same, at this size or the full one."""
-        kept = self.kept(workspace)
-        return kept is not None and kept["version"] == version(reads) and (kept["full"] or not full)
+    def current(self, workspace: Workspace, reads: Mapping[str, str] | None) -> bool:
+        """Whether what is kept was made from the same, at the size asked for or a larger one."""
+        size, kept = self.size(workspace), self.kept(workspace)
+        return (
+            kept is not None
+            and kept["version"] == version(reads)
+            and all(_covers(kept["size"][name], value) for name, value in size.items())
+        )
 
     def kept(self, workspace: Workspace) -> dict[str, Any] | None:
         """What it found last, or None; also None where an earlier release wrote it in another form."""
         path = self.file(workspace)
         document = json.loads(path.read_text()) if path.exists() else None
-        return document if document and "figures" in document["findings"] else None
+        return document if document and "size" in document else None
 
     def keep(
-        self, workspace: Workspace, findings: Findings, reads: Mapping[str, str] | None, *, full: bool, seconds: float
+        self, workspace: Workspace, findings: Findings, reads: Mapping[str, str] | None, *, seconds: float
     ) -> None:
         """Write what was found, and what it was made from."""
         from warehouse.parts import write_bytes
 
         document = {
             "version": version(reads),
-            "full": full,
+            "size": self.size(workspace),
             "seconds": seconds,
             "findings": asdict(findings),
         }
@@ -179,3 +210,27 @@ class Experiment:
 def version(reads: Mapping[str, str] | None) -> dict[str, Any]:
     """What an experiment is made from: the code, and the panels (``panels.panel_versions``) where it reads them."""
     return {"code": source_hash("care_ops", "assets.experiments"), "reads": reads}
+
+
+def said(size: Mapping[str, Value]) -> str:
+    """Parameters as words."""
+
+    def values(value: Value) -> str:
+        return f"{value:,}" if isinstance(value, int) else ", ".join(f"{v:,g}" for v in value)
+
+    return "; ".join(f"{name} {values(value)}" for name, value in size.items())
+
+
+def _alike(value: Value, other: Value) -> bool:
+    if isinstance(other, int):
+        return isinstance(value, int) and value >= 1
+    if isinstance(value, int) or len(value) < min(len(other), 2) or list(value) != sorted(set(value)):
+        return False
+    counts = all(isinstance(v, int) for v in other)
+    return all(isinstance(v, int) and v >= 1 if counts else 0 <= v <= 1 for v in value)
+
+
+def _covers(kept: Value, asked: Value) -> bool:
+    if isinstance(kept, int) or isinstance(asked, int):
+        return isinstance(kept, int) and isinstance(asked, int) and kept >= asked
+    return set(asked) <= set(kept)

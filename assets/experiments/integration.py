@@ -33,7 +33,7 @@ class Candidate:
     family: str
 
 
-def run(workspace: Workspace, full: bool) -> Findings:
+def run(workspace: Workspace, *, resamples: int) -> Findings:
     """One path a test set with texts."""
     says, tables, figures = list[str](), list[Table](), list[Chart]()
     for panel in panels(workspace):
@@ -44,7 +44,7 @@ def run(workspace: Workspace, full: bool) -> Findings:
         if not programs:
             says.append(f"{panel.testset}: no program that is not there already tells its items apart.")
             continue
-        table, charts, said = _path(panel, programs, 1_000 if full else 200)
+        table, charts, said = _path(panel, programs, resamples)
         tables.append(table)
         figures += charts
         says.append(said)
@@ -202,4 +202,6 @@ INTEGRATION = Experiment(
         "on the test set's scale; the dummies are no candidates. Intervals resample split units."
     ),
     run=run,
+    small={"resamples": 200},
+    full={"resamples": 1_000},
 )

@@ -23,11 +23,10 @@ _MOST_DRAWN = 60
 """Judges up to which their loadings are also drawn."""
 
 
-def confounders(workspace: Workspace, full: bool) -> Findings:
+def confounders(workspace: Workspace, *, permutations: int) -> Findings:
     """Spearman of every factor, and of the tensor's confounder, with every feature; permutation p-values."""
     from care_ops.errors import FitError
 
-    resamples = 10_000 if full else 1_000
     tables, says, figures = list[Table](), list[str](), list[Bars | Heatmap]()
     for panel in panels(workspace):
         names, features = _features(workspace, panel)
@@ -40,7 +39,7 @@ def confounders(workspace: Workspace, full: bool) -> Findings:
         except FitError:
             says.append(f"{panel.testset}: the panel has no factor.")
         else:
-            correlations, p_values = permuted(_by_unit(latent, panel.units), by_unit, resamples)
+            correlations, p_values = permuted(_by_unit(latent, panel.units), by_unit, permutations)
             clear = benjamini_hochberg(p_values, _RATE)
             of = [f"factor {k + 1}" for k in range(latent.shape[1])]
             map_ = _heatmap(f"{panel.testset}: factors of care_svd, {_STAR}", of, names, correlations, clear)
@@ -59,7 +58,7 @@ def confounders(workspace: Workspace, full: bool) -> Findings:
         if confounder is None:
             says.append(f"{panel.testset}: care_tensor finds no confounder on this panel.")
             continue
-        r, p = permuted(_by_unit(confounder[:, None], panel.units), by_unit, resamples)
+        r, p = permuted(_by_unit(confounder[:, None], panel.units), by_unit, permutations)
         clear = benjamini_hochberg(p, _RATE)
         known = ~np.isnan(r[0])
         kept = [
@@ -241,7 +240,7 @@ def benjamini_hochberg(p_values: Array, rate: float) -> NDArray[np.bool_]:
     return found
 
 
-def dummies(workspace: Workspace, _full: bool) -> Findings:
+def dummies(workspace: Workspace) -> Findings:
     """Two program judges that read length and keywords alone, and people where there are any, beside each panel."""
     from care_ops.errors import FitError
 
@@ -320,6 +319,8 @@ CONFOUNDERS = Experiment(
         "Benjamini and Hochberg within a test set."
     ),
     run=confounders,
+    small={"permutations": 1_000},
+    full={"permutations": 10_000},
 )
 
 DUMMY_JUDGES = Experiment(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,19 +21,16 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 KINDS: tuple[Kind, ...] = ("binary", "categorical", "ordinal", "student", "scale mixture", "mixed")
-_SIZES = (1_000, 3_162, 10_000)
-_FULL_SIZES = (1_000, 3_162, 10_000, 31_623)
 
 
-def run(_workspace: Workspace, full: bool) -> Findings:
+def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Findings:
     """A row a kind of judge."""
-    sizes, seeds = (_FULL_SIZES, 10) if full else (_SIZES, 3)
-    rows: list[dict[str, Any]] = [{"judges": kind, **study(kind, sizes, seeds)} for kind in KINDS]
+    rows: list[dict[str, Any]] = [{"judges": kind, **study(kind, items, seeds)} for kind in KINDS]
     slopes, gains = [row["slope"] for row in rows], [row["held-out gain, nats"] for row in rows]
     lost = {row["judges"]: row["in their state"] - row["Gaussian"] for row in rows}
     most = max(lost, key=lambda kind: lost[kind])
     matters = [kind for kind, difference in lost.items() if difference > 0.01]
-    curves = [Curve(str(row["judges"]), sizes, [row[f"error, n = {n:,}"] for n in sizes]) for row in rows]
+    curves = [Curve(str(row["judges"]), items, [row[f"error, n = {n:,}"] for n in items]) for row in rows]
     return Findings(
         [
             f"Fitted as they are, errors fall with slopes from {min(slopes):.2f} to {max(slopes):.2f} "
@@ -126,7 +124,7 @@ def gaussian_score(model: mixture.Mixture, values: Array, levels: tuple[int, ...
     return float(mixture.log_sum(joint).mean())
 
 
-def study(kind: Kind, sizes: tuple[int, ...], seeds: int) -> dict[str, float]:
+def study(kind: Kind, sizes: Sequence[int], seeds: int) -> dict[str, float]:
     """One row: error by number of items, its slope, held-out gain over a Gaussian mixture, who is told apart."""
     errors = np.empty((len(sizes), seeds))
     gain, right, wrong = [], [], []
@@ -165,4 +163,6 @@ OBSERVATION = Experiment(
         "mixture, of a rounded Gaussian where held-out grades are scored."
     ),
     run=run,
+    small={"seeds": 3, "items": (1_000, 3_162, 10_000)},
+    full={"seeds": 10, "items": (1_000, 3_162, 10_000, 31_623)},
 )

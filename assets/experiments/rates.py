@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
     return fitted(errors), float(low), float(high)
 
 
-def direction_errors(sizes: tuple[int, ...], seeds: range, p: int, density: float) -> Array:
+def direction_errors(sizes: Sequence[int], seeds: range, p: int, density: float) -> Array:
     """||u^ - s u|| of the leading direction of L, one confounder beside quality; shape (seeds, sizes)."""
     from care_ops.aggregators.care_svd import fit_structure
     from care_ops.config import StructureConfig
@@ -60,7 +61,7 @@ def direction_errors(sizes: tuple[int, ...], seeds: range, p: int, density: floa
     return out
 
 
-def mixture_errors(sizes: tuple[int, ...], seeds: range, p: int) -> tuple[Array, Array]:
+def mixture_errors(sizes: Sequence[int], seeds: range, p: int) -> tuple[Array, Array]:
     """Errors of the state means (relative) and of the weights, under the best permutation; each (seeds, sizes)."""
     from care_ops.config import FitConfig
     from care_ops.fit import fit_panel
@@ -109,31 +110,29 @@ def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, f
     return rows
 
 
-def run(_workspace: Workspace, full: bool) -> Findings:
+def run(_workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int) -> Findings:
     """Fit slopes; compare bounds."""
-    sizes, seeds = _SIZES, range(50 if full else 6)
-    panels = (9, 12, 18, 30) if full else (9, 18)
-    n = np.array(sizes, dtype=np.float64)
+    n, draws = np.array(items, dtype=np.float64), range(seeds)
     curves, rows, says = list[Curve](), list[dict[str, float | str]](), list[str]()
 
     def add(name: str, errors: Array) -> None:
         slope, low, high = slope_of(n, errors)
         fits = abs(slope + 0.5) <= 0.1
-        by_size = {f"n = {size:,}": float(e) for size, e in zip(sizes, errors.mean(axis=0), strict=True)}
+        by_size = {f"n = {size:,}": float(e) for size, e in zip(items, errors.mean(axis=0), strict=True)}
         rows.append({"error of": name, **by_size, "slope": slope, "95 % interval": f"{low:.3f} to {high:.3f}"})
-        curves.append(Curve(name, list(sizes), [float(e) for e in errors.mean(axis=0)]))
+        curves.append(Curve(name, items, [float(e) for e in errors.mean(axis=0)]))
         says.append(
-            f"{name}: slope {slope:.3f} [{low:.3f}, {high:.3f}] over n from {sizes[0]:,} to {sizes[-1]:,}, "
+            f"{name}: slope {slope:.3f} [{low:.3f}, {high:.3f}] over n from {items[0]:,} to {items[-1]:,}, "
             f"{'within' if fits else 'not within'} .1 of -1/2."
         )
 
-    add("leading direction of L, fifty judges, sparse edges", direction_errors(sizes, seeds, 50, 0.01))
-    add("the same, ten judges, an edge in seven", direction_errors(sizes, seeds, 10, 0.15))
-    for p in panels:
-        means, weights = mixture_errors(sizes, seeds, p)
+    add("leading direction of L, fifty judges, sparse edges", direction_errors(items, draws, 50, 0.01))
+    add("the same, ten judges, an edge in seven", direction_errors(items, draws, 10, 0.15))
+    for p in judges:
+        means, weights = mixture_errors(items, draws, p)
         add(f"state means, p = {p}", means)
         add(f"state weights, p = {p}", weights)
-    bounds = misspecified(range(200), (0.05, 0.1, 0.2, 0.3, 0.5, 1.0))
+    bounds = misspecified(range(models), (0.05, 0.1, 0.2, 0.3, 0.5, 1.0))
     broken = [row for row in bounds if row["largest deviation over bound"] > 1]
     says.append(
         "The misspecification bound held wherever its condition did."
@@ -143,8 +142,8 @@ def run(_workspace: Workspace, full: bool) -> Findings:
     return Findings(
         says,
         [
-            Table(f"Mean errors over {len(seeds)} seeds and fitted slopes", rows),
-            Table("A one-factor model beside confounders: bound and deviation, 200 models a row", bounds),
+            Table(f"Mean errors over {seeds} seeds and fitted slopes", rows),
+            Table(f"A one-factor model beside confounders: bound and deviation, {models} models a row", bounds),
         ],
         [Chart("Error against items", "items", "mean error", curves, logarithmic=True)],
     )
@@ -162,4 +161,6 @@ RATES = Experiment(
         "State errors after EM."
     ),
     run=run,
+    small={"seeds": 6, "items": _SIZES, "judges": (9, 18), "models": 200},
+    full={"seeds": 50, "items": _SIZES, "judges": (9, 12, 18, 30), "models": 200},
 )

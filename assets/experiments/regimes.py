@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,17 +121,15 @@ def _said(draws: dict[float, list[dict[str, float]]], name: str) -> str:
     return f"{name} {worst:.3f} at {where:g}" + (f" (no answer on {silent} of {every} draws)" if silent else "")
 
 
-def insufficient(_workspace: Workspace, full: bool) -> Findings:
+def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> Findings:
     """Sweep c."""
     from care_ops.regimes import second_order_insufficient
 
-    strengths = [round(0.1 * k, 1) for k in range(11)] if full else [0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0]
-    seeds = range(25 if full else 5)
     draws = {
-        c: [accuracies(second_order_insufficient(np.random.default_rng([s, k]), c, truth=s), s) for s in seeds]
+        c: [accuracies(second_order_insufficient(np.random.default_rng([s, k]), c, truth=s), s) for s in range(seeds)]
         for k, c in enumerate(strengths)
     }
-    table, chart = _sweep(draws, "c", f"Accuracy, mean and sd over {len(seeds)} seeds")
+    table, chart = _sweep(draws, "c", f"Accuracy, mean and sd over {seeds} seeds")
     tensor = min(one.get("care_tensor", 0.0) for found in draws.values() for one in found)
     says = [
         f"care_tensor, its states mapped by {_LABELS} labels, never falls below {np.floor(1e3 * tensor) / 1e3:.3f}"
@@ -145,23 +144,21 @@ def insufficient(_workspace: Workspace, full: bool) -> Findings:
     return Findings(says, [table], [chart])
 
 
-def sufficient(_workspace: Workspace, full: bool) -> Findings:
+def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> Findings:
     """Sweep g for each declared table of means."""
     from care_ops.regimes import SUFFICIENT_TABLES, second_order_sufficient
 
-    strengths = [round(0.05 * k, 2) for k in range(21)] if full else [0.0, 0.25, 0.5, 0.75, 1.0]
-    seeds, n = range(10 if full else 3), 50_000 if full else 5_000
     says, tables, charts = list[str](), list[Table](), list[Chart]()
     described: list[str] = []
     for name in SUFFICIENT_TABLES:
         draws = {
             g: [
-                accuracies(second_order_sufficient(np.random.default_rng([s, k]), g, name, truth=s, n=n), s)
-                for s in seeds
+                accuracies(second_order_sufficient(np.random.default_rng([s, k]), g, name, truth=s, n=items), s)
+                for s in range(seeds)
             ]
             for k, g in enumerate(strengths)
         }
-        table, chart = _sweep(draws, "g", f"Means '{name}': accuracy, mean and sd over {len(seeds)} seeds")
+        table, chart = _sweep(draws, "g", f"Means '{name}': accuracy, mean and sd over {seeds} seeds")
         tables.append(table)
         charts.append(chart)
         worst = {a: _worst(draws, a)[0] for a in (*_AGGREGATORS, "care_tensor")}
@@ -190,6 +187,8 @@ INSUFFICIENT = Experiment(
         "care_tensor maps its states to Q by them, without oracle alignment. Bands: least and greatest over seeds."
     ),
     run=insufficient,
+    small={"seeds": 5, "strengths": (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0)},
+    full={"seeds": 25, "strengths": tuple(round(0.1 * k, 1) for k in range(11))},
 )
 
 SUFFICIENT = Experiment(
@@ -203,4 +202,6 @@ SUFFICIENT = Experiment(
         "the other regime."
     ),
     run=sufficient,
+    small={"seeds": 3, "items": 5_000, "strengths": (0.0, 0.25, 0.5, 0.75, 1.0)},
+    full={"seeds": 10, "items": 50_000, "strengths": tuple(round(0.05 * k, 2) for k in range(21))},
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _AGGREGATORS = ("mv", "avg", "median", "uws", "ws", "care", "care_svd", "care_tensor")
 
 
-def run(workspace: Workspace, _full: bool) -> Findings:
+def run(workspace: Workspace) -> Findings:
     """Mean absolute change of every aggregate, in its own standard deviations, by what was done."""
     from care_ops.errors import FitError
 

@@ -26,16 +26,14 @@ _SHARE = 0.15
 _LEVEL = 0.95
 
 
-def run(workspace: Workspace, full: bool) -> Findings:
+def run(workspace: Workspace, *, seeds: int, resamples: int) -> Findings:
     """One table a test set, and the ranks over all of them."""
     from warehouse.catalog import names
 
-    seeds = range(5 if full else 2)
-    resamples = 1_000 if full else 100
     tables, says, figures = list[Table](), list[str](), list[Bars]()
     orders: dict[str, dict[str, float]] = {}
     for panel in panels(workspace):
-        rows, order = _table(panel, seeds, resamples)
+        rows, order = _table(panel, range(seeds), resamples)
         for labels in ("none", f"{_SHARE:.0%}"):
             of = [
                 {k: v for k, v in row.items() if k != "labels" and v != ""} for row in rows if row["labels"] == labels
@@ -159,7 +157,7 @@ def mean_ranks(orders: dict[str, dict[str, float]]) -> tuple[dict[str, float], f
     return dict(zip(names, map(float, ranks.mean(axis=0)), strict=True)), quantile * np.sqrt(k * (k + 1) / (6 * sets))
 
 
-def factors_in_turn(workspace: Workspace, _full: bool) -> Findings:
+def factors_in_turn(workspace: Workspace) -> Findings:
     """Every factor of L as quality, signed towards the panel's mean."""
     from care_ops.errors import FitError
 
@@ -208,6 +206,8 @@ AGGREGATION = Experiment(
         "are paired. MAE in one calibration maps every aggregate to fill the scale evenly, so that it is order alone."
     ),
     run=run,
+    small={"seeds": 2, "resamples": 100},
+    full={"seeds": 5, "resamples": 1_000},
 )
 
 FACTORS = Experiment(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,11 +90,9 @@ def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int 
     }
 
 
-def graph_aware(_workspace: Workspace, full: bool) -> Findings:
+def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Findings:
     """A row a noise level."""
-    seeds = 20 if full else 5
-    sizes = (10_000, 100_000) if full else (10_000,)
-    rows = [{"n": n, **partition_experiment(noise, seeds, n)} for n in sizes for noise in (0.1, 0.5, 1.0)]
+    rows = [{"n": n, **partition_experiment(noise, seeds, n)} for n in items for noise in (0.1, 0.5, 1.0)]
     says = [
         f"Noise {row['noise']:g}, {row['n']:,} items: views without a planted edge across in {row['valid']:.0%} of "
         f"{seeds} seeds; the bare tensor's error is {row['random over own']:.1f} times larger with random views, "
@@ -109,16 +108,16 @@ def graph_aware(_workspace: Workspace, full: bool) -> Findings:
     return Findings(says, [Table(f"Relative error of the state means, medians over {seeds} seeds", rows)])
 
 
-def orthogonality(_workspace: Workspace, full: bool) -> Findings:
+def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> Findings:
     """Turn the confounder's loadings towards quality's, and see where the leading direction goes."""
     from care_ops.aggregators.care_svd import fit_structure
     from care_ops.config import StructureConfig
     from care_ops.moments import accumulate
 
-    p, n, rows = 30, 10_000, list[dict[str, float]]()
+    p, rows = 30, list[dict[str, float]]()
     for overlap in (0.0, 0.2, 0.4, 0.6, 0.8):
         population, fitted = [], []
-        for seed in range(25 if full else 6):
+        for seed in range(seeds):
             rng = np.random.default_rng([seed, 14])
             basis, _ = np.linalg.qr(np.column_stack([rng.uniform(0.5, 1.0, p), rng.standard_normal(p)]))
             quality = basis[:, 0] * np.sign(basis[:, 0].sum())
@@ -129,7 +128,7 @@ def orthogonality(_workspace: Workspace, full: bool) -> Findings:
             population.append(float(np.linalg.norm(leading - np.sign(leading @ quality) * quality)))
             covariance = np.linalg.inv(precision)
             spread = np.sqrt(np.diag(covariance))
-            scores = rng.standard_normal((n, p)) @ np.linalg.cholesky(covariance).T
+            scores = rng.standard_normal((items, p)) @ np.linalg.cholesky(covariance).T
             structure, _ = fit_structure(accumulate(scores), StructureConfig())
             found = np.linalg.eigh(structure.low_rank / np.outer(spread, spread))[1][:, -1]
             fitted.append(float(np.linalg.norm(found - np.sign(found @ quality) * quality)))
@@ -137,7 +136,7 @@ def orthogonality(_workspace: Workspace, full: bool) -> Findings:
             {
                 "overlap of the loadings": overlap,
                 "deviation, known L": float(np.mean(population)),
-                f"deviation, fitted on {n:,} items": float(np.mean(fitted)),
+                f"deviation, fitted on {items:,} items": float(np.mean(fitted)),
             }
         )
     first, last = rows[0], rows[-1]
@@ -152,7 +151,7 @@ def orthogonality(_workspace: Workspace, full: bool) -> Findings:
     )
 
 
-def against_two_way(_workspace: Workspace, full: bool) -> Findings:
+def against_two_way(_workspace: Workspace, *, seeds: int) -> Findings:
     """Three-way moments against two-way ones with the best rotation, on the same draws."""
     from care_ops import cp
     from care_ops.errors import FitError
@@ -162,7 +161,7 @@ def against_two_way(_workspace: Workspace, full: bool) -> Findings:
     rows: list[dict[str, float]] = []
     for p, n, noise in ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000, 0.5)):
         tensor_errors, svd_errors = [], []
-        for seed in range(10 if full else 5):
+        for seed in range(seeds):
             rng = np.random.default_rng([seed, 15])
             draw = four_state_mixture(rng, n=n, p=p, noise=noise)
             truth = draw.means - draw.scores.mean(axis=0)
@@ -201,6 +200,8 @@ GRAPH_AWARE = Experiment(
         "precision within states after a k-means and EM fit; errors under the best permutation."
     ),
     run=graph_aware,
+    small={"seeds": 5, "items": (10_000,)},
+    full={"seeds": 20, "items": (10_000, 100_000)},
 )
 
 ORTHOGONALITY = Experiment(
@@ -210,6 +211,8 @@ ORTHOGONALITY = Experiment(
     paper="The heuristic holds for orthogonal loadings and degrades otherwise (figure, SVD weighting heuristic).",
     protocol="Thirty judges, quality of strength 2 and one confounder of strength 1, S diagonal; default penalties.",
     run=orthogonality,
+    small={"seeds": 6, "items": 10_000},
+    full={"seeds": 25, "items": 10_000},
 )
 
 TWO_WAY = Experiment(
@@ -222,4 +225,6 @@ TWO_WAY = Experiment(
         "truth: an oracle that no method has."
     ),
     run=against_two_way,
+    small={"seeds": 5},
+    full={"seeds": 10},
 )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assets.experiments.base import said
 from assets.report.figures import COLOURS, DIVERGING, figure
 from assets.report.page import render
 
@@ -32,6 +33,7 @@ def write_experiments(folder: Path, workspace: Workspace, experiments: Sequence[
             "experiment.html",
             experiment=experiment,
             kept=kept,
+            size=said(kept["size"]),
             figures=[_DRAWN[f["kind"]](f"{experiment.key}-{k}", f) for k, f in enumerate(findings["figures"])],
         )
         rows.append({"experiment": experiment, "kept": kept, "page": pages[experiment.key].name})

@@ -58,11 +58,14 @@ def _package(name: str) -> dict[str, str]:
 
 
 def _workspace(folder: Path) -> list[dict[str, str]]:
+    from assets.experiments.asset import experiments
     from care_ops.errors import CareError
     from orchestration.workspace import load_workspace
 
     try:
         loaded = load_workspace(folder)
+        for experiment in experiments().values() if loaded.experiment_sizes else ():
+            experiment.size(loaded)
     except CareError as error:
         return [_row("workspace", "fails", str(error))]
     rows = [_row("workspace", "ok", f"{len(loaded.testsets)} test sets, {len(loaded.judges)} judges")]

@@ -237,6 +237,10 @@ def test_doctor_finds_what_would_fail_tonight(tmp_path):
     failing = [row for row in json.loads(result.stdout) if row["state"] == "fails"]
     assert len(failing) == 1
     assert "no program judge 'oracle'" in failing[0]["what"]
+    (folder / "judges" / "oracle.yaml").unlink()
+    with (folder / "care.yaml").open("a") as file:
+        file.write("\nexperiment_sizes: {orthogonality: {seed: 1}}\n")
+    assert "experiment_sizes.orthogonality: knows seeds, items" in care("doctor", "--workspace", folder).output
 
 
 def test_init_does_not_write_over_a_workspace(tmp_path):

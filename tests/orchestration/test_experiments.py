@@ -1,11 +1,14 @@
 """The paper's experiments as assets: made where asked for, once, with the same digits."""
 
+import inspect
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -67,7 +70,50 @@ def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_pat
     again = run(folder, selection=f"key:panel or key:scores or key:judge_inference or key:items or {QUICK}")
     assert {a for a, _ in again.materialised} & set(KEYS) == {"quality_factor", "injected_bias"}
     kept = json.loads(experiments()["tensor_against_svd"].file(workspace).read_text())
-    assert kept["full"] is False
+    assert kept["size"] == {"seeds": 5}
+    assert "seeds 5; " in (workspace.report_folder / "experiment-tensor_against_svd.html").read_text()
+
+
+def test_single_parameters_come_from_care_yaml(tmp_path):
+    folder = make(tmp_path / "ws", n=20)
+    settings = (folder / "care.yaml").read_text()
+
+    def asked(size: str, among: Sequence[str] = ("orthogonality",)) -> list[str]:
+        (folder / "care.yaml").write_text(f"{settings}\n{size}")
+        return outdated(load_workspace(folder), among)
+
+    def made() -> dict[str, object]:
+        assert not run(folder, selection="key:orthogonality").failures
+        return json.loads(experiments()["orthogonality"].file(load_workspace(folder)).read_text())["size"]
+
+    assert asked("experiment_sizes: {orthogonality: {seeds: 2, items: 400}}") == ["orthogonality"]
+    assert made() == {"seeds": 2, "items": 400}
+    assert asked("experiment_sizes: {orthogonality: {seeds: 2, items: 400}}") == []
+    assert asked("experiment_sizes: {orthogonality: {seeds: 3, items: 400}}") == ["orthogonality"]
+    assert made() == {"seeds": 3, "items": 400}
+    assert asked("experiment_sizes: {orthogonality: {seeds: 1, items: 300}}") == [], "a larger one is kept"
+    assert asked("") == ["orthogonality"]
+
+    for wrong, why in (
+        ("{orthogonal: {seeds: 2}}", "no experiment is called orthogonal; there are aggregation_tables"),
+        ("{orthogonality: {seed: 2}}", "orthogonality: knows seeds, items, got 'seed'"),
+        ("{quality_factor: {seeds: 2}}", "quality_factor: knows no parameter"),
+        ("{orthogonality: {seeds: 0}}", "orthogonality.seeds: a whole number from 1, got 0"),
+        ("{orthogonality: {seeds: [1, 2]}}", "orthogonality.seeds: a whole number from 1"),
+        ("{orthogonality: {seeds: two}}", "experiment_sizes.orthogonality.seeds"),
+        ("{theory_rates: {items: [10000]}}", "theory_rates.items: rising values"),
+        ("{theory_rates: {items: [10000, 1000]}}", "theory_rates.items: rising values"),
+        ("{theory_rates: {items: [.5, .7]}}", "theory_rates.items: rising values"),
+        ("{regime_sufficient: {strengths: [0, 2]}}", "regime_sufficient.strengths: rising values"),
+    ):
+        with pytest.raises(InputError, match=re.escape(why)):
+            asked(f"experiment_sizes: {wrong}", KEYS)
+
+
+def test_every_experiment_takes_what_its_sizes_give():
+    for key, experiment in experiments().items():
+        takes = [p for p in inspect.signature(experiment.run).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        assert [p.name for p in takes] == list(experiment.small) == list(experiment.full), key
 
 
 def test_killed_in_the_middle_it_goes_on_with_the_next(tmp_path):
