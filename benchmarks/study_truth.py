@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 
 ANCHORS = (5, 10, 20, 50)
 DRAWS = 100
+NOISY = 10
 SHOWN = ("care", "avg", "factor_analysis", "care_tensor")
 CUTS = {"care_civilcomments": 4.5}
 SCALES = {"care_asset": (0.0, 100.0), "care_civilcomments": (0.0, 9.0), "hanna": (1.0, 5.0), "frank": None}
@@ -94,6 +95,21 @@ def draw(panel: Panel, m: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.
     n = len(panel.view.gold)
     rows = np.sort(np.random.default_rng([seed, m]).choice(n, min(m, n // 2), replace=False))
     return rows, ~np.isin(panel.view.units, panel.view.units[rows])
+
+
+def beside_noise(panel: Panel, name: str, draws: int) -> list[float]:
+    """Change of an aggregate's m by one more judge in a family of its own: some judge's scores, items shuffled."""
+    p = panel.problem
+    before = panel.view.measure(REGISTRY[name].fit(p).estimate)
+    changes: list[float] = []
+    for seed in range(draws):
+        rng = np.random.default_rng([seed, content_seed(p.scores)])
+        shuffled = rng.permutation(p.scores.values[:, rng.integers(len(p.scores.judges))])
+        values = np.column_stack([p.scores.values, shuffled])
+        more = ScoreMatrix(values, p.scores.item_ids, (*p.scores.judges, "\uffff"), p.scores.families)
+        found = REGISTRY[name].fit(Problem(more, accumulate(more.values), None, rng, p.config)).estimate
+        changes.append(panel.view.measure(found) - before)
+    return changes
 
 
 def with_anchors(
@@ -236,6 +252,15 @@ def _main() -> None:
     for how in ("model", "vendor", "none"):
         other = [prepare(redeclared(p.view, how)) for p in panels]
         line(f"`care`, families declared: {how}", {p.name: p.view.measure(defensible(p.problem).latent) for p in other})
+    print(f"\n## One more judge, of noise, in a family of its own: mean change of m and worst of {NOISY} draws\n")
+    of = ("care", "avg", "families", "uws", "factor_analysis")
+    print("| view | families | " + " | ".join(f"`{a}`" for a in of) + " |")
+    print("|---" * (len(of) + 2) + "|")
+    for p in panels:
+        declared = len(set(p.problem.scores.families.values()))
+        moved = [beside_noise(p, name, NOISY) for name in of]
+        cells = " | ".join(f"{np.mean(m):+.3f}, {min(m):+.3f}" for m in moved)
+        print(f"| {p.name} | {declared} | {cells} |", flush=True)
     print("\n## By view, without labels: order\n")
     print("| view | judges | " + " | ".join(f"`{a}`" for a in LABEL_FREE) + " | ridge | care − avg, 90 % |")
     print("|---" * (len(LABEL_FREE) + 4) + "|")

@@ -7,6 +7,7 @@ rotation, factor scores of items with missing scores. Does not: sparse + low-ran
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +96,20 @@ def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> Fac
     loadings, _ = loadings_of(uniqueness)
     sign = np.where(loadings.sum(axis=0) >= 0, 1.0, -1.0)
     return FactorModel(loadings * sign, uniqueness, np.eye(factors), bool(found.success))
+
+
+def common_share(model: FactorModel, judges: Sequence[int]) -> float:
+    """Share of the variance of these judges' mean that is common: its reliability, if nothing but factors is shared.
+
+    Parameters
+    ----------
+    model : FactorModel
+    judges : sequence of int
+        Columns of the model.
+    """
+    loadings = model.loadings[list(judges)].sum(axis=0)
+    common = float(loadings @ model.factor_correlation @ loadings)
+    return common / (common + float(model.uniqueness[list(judges)].sum()))
 
 
 def factor_scores(model: FactorModel, standardised: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class Defensible:
     Attributes
     ----------
     mean, families, factor : (n,) arrays
-        Of all judges; of the declared families' means; one common factor of the normal scores.
+        Of all judges; of the declared families' means, by what is common in each; one factor of the normal scores.
     latent : (n,) array
         ``care``'s own, between ``families`` and ``factor``.
     agreement : float
@@ -80,7 +81,9 @@ class Care:
     """Two defensible answers, and how far they agree.
 
     The safe one is the mean of the declared families' means (of the judges, where no two share a family): a
-    family that fills half of the panel speaks once. Scores are averaged as they are where the judges share a
+    family that fills half of the panel speaks once, and by as much of its mean as is common to judges, which is
+    Kelley's estimate of what it measures (Fundamentals of Statistics, 1947): noise in a family of its own says
+    nothing. Scores are averaged as they are where the judges share a
     declared scale, else standardised. The sharp one is a single common factor of the normal
     scores, which weighs judges by how well they fit in. Where judges of three families and more follow one
     factor and nothing else, or the two agree perfectly, the factor is taken; where their correlation is at most
@@ -156,9 +159,10 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     known = ~np.isnan(average)
     single = factor_analysis.fit(correlation, 1)
     mean, factor = _unit(average, known), _unit(one_factor(problem, normal, single)[0], known)
-    families = _unit(family_mean(comparable, judges, declared), known)
     count = factor_analysis.number_of_factors(correlation, len(normal))
     rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
+    weight = partial(factor_analysis.common_share, rotated)
+    families = _unit(family_mean(comparable, judges, declared, weight), known)
     several = factor_analysis.factor_scores(rotated, normal)
     factors = np.column_stack([_towards(_unit(f, known), mean) for f in several.T])
     loads = np.abs(rotated.loadings) >= _LOADS

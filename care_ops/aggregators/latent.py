@@ -6,7 +6,7 @@ Belongs here: aggregators that take judges as independent given quality. Does no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +105,12 @@ def normal_correlation(problem: Problem) -> tuple[Array, Array]:
     return normal, shrink(accumulate(normal).correlation(problem.scores.judges), n)[0]
 
 
-def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:
+def family_mean(
+    standardised: Array,
+    judges: Sequence[str],
+    families: Mapping[str, str],
+    weight: Callable[[Sequence[int]], float] = lambda _: 1.0,
+) -> Array:
     """Mean over the families of the mean of their judges, over the scores present, shape (n,); NaN where none is.
 
     Parameters
@@ -115,11 +120,15 @@ def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[st
     judges : sequence of p str
     families : mapping judge -> family
         A judge without one is a family of its own.
+    weight : callable columns -> float
+        Of the family of these judges; one of weight 0 is heard where there is no other.
     """
     members: dict[str, list[int]] = {}
     for j, judge in enumerate(judges):
         members.setdefault(family_of(judge, families), []).append(j)
-    return row_mean(np.column_stack([row_mean(standardised[:, m]) for m in members.values()]))
+    means = np.column_stack([row_mean(standardised[:, m]) for m in members.values()])
+    weights = np.where(np.isnan(means), np.nan, [max(weight(m), 1e-9) for m in members.values()])
+    return row_mean(means * weights) / row_mean(weights)
 
 
 def family_of(judge: str, families: Mapping[str, str]) -> str:

@@ -55,6 +55,38 @@ def test_family_mean_is_a_mean_of_means_over_what_is_present():
     z = np.array([[1.0, 3.0, 10.0], [np.nan, 4.0, np.nan], [np.nan, np.nan, np.nan]])
     found = family_mean(z, ("a", "b", "c"), {"a": "f", "b": "f"})
     np.testing.assert_array_equal(found, [6.0, 4.0, np.nan])
+    heard = family_mean(z, ("a", "b", "c"), {"a": "f", "b": "f"}, lambda columns: 3.0 if len(columns) == 2 else 1.0)
+    np.testing.assert_array_equal(heard, [4.0, 4.0, np.nan])
+    np.testing.assert_allclose(family_mean(z[:, 2:], "c", {}, lambda _: 0.0), [10.0, np.nan, np.nan])
+
+
+def test_noise_in_a_family_of_its_own_says_nothing(rng):
+    """Two quarrelling families; a third brings scores that have nothing to do with any item."""
+    n = 3_000
+    quality, echo = rng.normal(size=(2, n))
+    repeated = quality[:, None] * 0.5 + echo[:, None] + 0.5 * rng.normal(size=(n, 8))
+    others = quality[:, None] + rng.normal(size=(n, 4))
+    families = {f"j{k:03d}": "echo" if k < 8 else "others" for k in range(12)}
+    before = care(matrix(np.column_stack([repeated, others]), **families))
+    beside = matrix(np.column_stack([repeated, others, rng.normal(size=n)]), **families)
+    after = fit_panel(beside, FitConfig(aggregators=("care", "families"))).aggregates
+    assert before.details["share_of_factor"] == 0.0, "the safe answer alone"
+    assert after["care"].details["share_of_factor"] == 0.0
+    assert np.corrcoef(before.estimate, after["care"].estimate)[0, 1] > 0.999
+    assert np.corrcoef(before.estimate, after["families"].estimate)[0, 1] < 0.9, "one voice of three"
+
+
+def test_what_is_common_in_a_mean_is_its_reliability(rng):
+    """Against the squared correlation of a mean with its error-free part, in a model with two oblique factors."""
+    loadings = np.array([[0.8, 0.0], [0.5, 0.3], [0.0, 0.7], [0.1, 0.1]])
+    between = np.array([[1.0, 0.4], [0.4, 1.0]])
+    uniqueness = 1 - np.einsum("jk,kl,jl->j", loadings, between, loadings)
+    model = factor_analysis.FactorModel(loadings, uniqueness, between, True)
+    common = rng.multivariate_normal(np.zeros(2), between, size=400_000) @ loadings.T
+    seen = common + rng.normal(size=common.shape) * np.sqrt(uniqueness)
+    for judges in ([0], [3], [0, 1], [0, 2, 3]):
+        reliability = np.corrcoef(seen[:, judges].mean(axis=1), common[:, judges].mean(axis=1))[0, 1] ** 2
+        assert factor_analysis.common_share(model, judges) == pytest.approx(reliability, abs=5e-3)
 
 
 def led_by_a_confounder(rng: np.random.Generator, n: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
