@@ -257,7 +257,7 @@ def _main() -> None:
     print("| view | families | " + " | ".join(f"`{a}`" for a in of) + " |")
     print("|---" * (len(of) + 2) + "|")
     for p in panels:
-        declared = len(set(p.problem.scores.families.values()))
+        declared = len({p.problem.scores.families[judge] for judge in p.problem.scores.judges})
         moved = [beside_noise(p, name, NOISY) for name in of]
         cells = " | ".join(f"{np.mean(m):+.3f}, {min(m):+.3f}" for m in moved)
         print(f"| {p.name} | {declared} | {cells} |", flush=True)
