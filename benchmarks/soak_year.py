@@ -1,8 +1,8 @@
 """A year of nights in one process: ten test sets, forty judges, sixty nights with a change. ``make soak-year``.
 
-Printed: the time of all nights; by night whether disk or time grow while nothing changes, and, since time is noisy and all
-nights share a process here, how many function calls such a night takes, and how much CPU in a process of its own, at
-the start and at the end; and whether a database rebuilt from the files equals the one that lived through it all.
+Printed: the time of all nights; by night whether disk or time grow while nothing changes, and, since time is noisy
+and all nights share a process here, how many function calls such a night takes, and how much CPU in a process of its
+own, at the start and at the end; and whether a database rebuilt from the files equals the one that lived through it.
 """
 
 from __future__ import annotations
