@@ -147,8 +147,8 @@ def _path(panel: Panel, programs: dict[str, Candidate], resamples: int) -> tuple
     gain = "no program was kept"
     if kept:
         guide = (fits[0][_GUIDE], fits[kept][_GUIDE])
-        gain = "with them its {} there changes by {:+.3f} ({:+.3f} to {:+.3f})".format(
-            order, *_gain(panel, guide, rest, resamples)
+        gain = "with them {}'s {} there changes by {:+.3f} ({:+.3f} to {:+.3f})".format(
+            _GUIDE, order, *_gain(panel, guide, rest, resamples)
         )
         others = ", ".join(
             f"{name} {rows[kept][name] - rows[0][name]:+.3f}"
@@ -158,10 +158,10 @@ def _path(panel: Panel, programs: dict[str, Candidate], resamples: int) -> tuple
         gain += f", the others' by {others}"
         if not panel.binary:
             before, after = (float(np.nanmean(np.abs(a.estimate - panel.gold)[rest])) for a in guide)
-            gain += f"; its MAE from {before:.3f} to {after:.3f}"
+            gain += f"; {_GUIDE}'s MAE from {before:.3f} to {after:.3f}"
     said = (
         f"{panel.testset}: of {len(programs)} programs {kept} are kept ({', '.join(path[:kept]) or 'none'}); {gain}. "
-        f"On the validation rows the guide's error fell from {errors[0]:.3f} to {min(errors):.3f}."
+        f"On the validation rows its error fell from {errors[0]:.3f} to {min(errors):.3f}."
     )
     return Table(f"{panel.testset}: {order} on the other rows, along the path", filled(rows)), charts, said
 
