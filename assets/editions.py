@@ -222,7 +222,8 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
 def extend(workspace: Workspace, edition: Edition) -> int:
     """Score items that came after a pinned edition was made with its frozen fits; returns how many.
 
-    Aggregators that do not follow from one item's scores leave the new items without an estimate.
+    Items of the latest panel: what no judge has scored yet waits for the night that does. Aggregators that do not
+    follow from one item's scores leave the new items without an estimate.
     """
     from dataclasses import replace
 
@@ -236,12 +237,12 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     testset = edition.testset
     with workspace.warehouse.reader() as connection:
         read = read_scores(connection, testset, set(workspace.judges_of(testset))).scores
-    added = 0
+    judged, added = set(workspace.fit_folder(testset).read_panel().item_ids), 0
     for aggregator in edition.fits:
         fit = _fit(workspace, edition, aggregator)
         frozen = workspace.fits.annotation(testset, fit.fit_id, "frozen")
         known = set(fit.item_ids)
-        fresh = np.array([item not in known for item in read.item_ids])
+        fresh = np.array([item in judged and item not in known for item in read.item_ids])
         if not fresh.any() or frozen is None or frozen["fidelity"] < FAITHFUL:
             continue
         rows = score(workspace, edition, aggregator, read.select_items(fresh))

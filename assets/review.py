@@ -39,6 +39,9 @@ CHECKS: dict[str, tuple[bool, str]] = {
 }
 """Name -> (blocking, what holds where it passes)."""
 
+_OF_THE_FIT = {"certificate", "quality", "drift"}
+"""Blocking checks that find fault with tonight's fit alone: a pinned one scores new items all the same."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -146,7 +149,8 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
     Returns
     -------
     state : {"published", "held back", "pinned"}
-        Pinned where a person promoted an edition: the new one is kept, not published.
+        Pinned where a person promoted an edition: the new one is kept, not published, and the pinned one scores the
+        items that are new, also where it is only tonight's fit that is held back.
     findings : list of Finding
     """
     from warehouse.fits import Publication
@@ -159,12 +163,12 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
         state, found = "published", _let_pass(checks_of(workspace, testset, edition, None), said)
     else:
         found = checks_of(workspace, testset, edition, latest[1] if latest else None)
-        state = "pinned" if latest is not None and latest[0].pinned else "published"
-        if any(f.blocks for f in found):
-            state = "held back"
-        elif state == "pinned" and latest is not None:
+        blocking = {f.check for f in found if f.blocks}
+        pinned = latest is not None and latest[0].pinned
+        state = "held back" if blocking else "pinned" if pinned else "published"
+        if latest is not None and pinned and blocking <= _OF_THE_FIT:
             extend(workspace, latest[1])
-        else:
+        elif state == "published":
             publish(workspace, Publication(testset, edition.edition, "review"))
     folder.write_json("review", {"state": state, "edition": edition.edition, "findings": [vars(f) for f in found]})
     return state, found
