@@ -87,7 +87,7 @@ def test_held_back_pinned_and_taken_back(nights):
     assert [row for row in extended if row in old] == old, "published scores do not move"
     assert len(extended) == 44
     assert all(e is not None for _, e in extended)
-    assert load_workspace(folder).fit_folder("one").read_json("review")["state"] == "held back", "and yet they are scored"
+    assert load_workspace(folder).fit_folder("one").read_json("review")["state"] == "held back", "yet scored"
     latest = json.loads(care(folder, "history", "one", "--json"))[0]["edition"]
     care(folder, "promote", first[:6], "--why", "again")
     assert published(folder) == [(first, "promote", True)]
