@@ -22,7 +22,7 @@ from care_ops.aggregators.placement import placed
 from care_ops.aggregators.votes import modal_grade
 from care_ops.anchors import Anchors
 from care_ops.calibration import prevalence_threshold
-from care_ops.config import AGGREGATORS, AdmissionRule, Calibration, FitConfig
+from care_ops.config import LABEL_FREE, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import try_structure
 from care_ops.hypotheses import DEPARTURES, SLOPE, settle
@@ -39,8 +39,6 @@ NOISY = 10
 SHOWN = ("care", "avg", "factor_analysis", "care_tensor")
 CUTS = {"care_civilcomments": 4.5}
 SCALES = {"care_asset": (0.0, 100.0), "care_civilcomments": (0.0, 9.0), "hanna": (1.0, 5.0), "frank": None}
-LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
-"""Of the others one needs labels, and one pairs of systems."""
 
 GATES = (0.85, 0.9, 0.925, 0.95, 0.975)
 SETTINGS = tuple((slope, wide) for slope in (0.4, 0.6) for wide in ((0.0, 0.2, 0.4), (0.0, 0.3, 0.6), (0.0, 0.1, 0.2)))
@@ -98,18 +96,17 @@ def draw(panel: Panel, m: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.
 
 
 def beside_noise(panel: Panel, name: str, draws: int) -> list[float]:
-    """Change of an aggregate's m by one more judge in a family of its own: some judge's scores, items shuffled."""
+    """An aggregate's m with one more judge in a family of its own: some judge's scores, items shuffled."""
     p = panel.problem
-    before = panel.view.measure(REGISTRY[name].fit(p).estimate)
-    changes: list[float] = []
+    measured: list[float] = []
     for seed in range(draws):
         rng = np.random.default_rng([seed, content_seed(p.scores)])
         shuffled = rng.permutation(p.scores.values[:, rng.integers(len(p.scores.judges))])
         values = np.column_stack([p.scores.values, shuffled])
         more = ScoreMatrix(values, p.scores.item_ids, (*p.scores.judges, "\uffff"), p.scores.families)
         found = REGISTRY[name].fit(Problem(more, accumulate(more.values), None, rng, p.config)).estimate
-        changes.append(panel.view.measure(found) - before)
-    return changes
+        measured.append(panel.view.measure(found))
+    return measured
 
 
 def with_anchors(
@@ -258,7 +255,7 @@ def _main() -> None:
     print("|---" * (len(of) + 2) + "|")
     for p in panels:
         declared = len({p.problem.scores.families[judge] for judge in p.problem.scores.judges})
-        moved = [beside_noise(p, name, NOISY) for name in of]
+        moved = [np.array(beside_noise(p, name, NOISY)) - measured[name][p.name] for name in of]
         cells = " | ".join(f"{np.mean(m):+.3f}, {min(m):+.3f}" for m in moved)
         print(f"| {p.name} | {declared} | {cells} |", flush=True)
     print("\n## By view, without labels: order\n")

@@ -37,6 +37,9 @@ AGGREGATORS = (
 )
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 
+LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
+"""All but ``best_judge``, which is nothing without labels, and ``ged``, which is for pairs of systems alone."""
+
 
 @dataclass(frozen=True)
 class AdmissionRule:

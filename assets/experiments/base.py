@@ -30,9 +30,9 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
 
 
-def filled(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with all columns that any of them has, a dash where one has none."""
-    columns = dict.fromkeys(name for row in rows for name in row)
+def filled(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The rows with these columns, by default all that any of them has; a dash where one has none."""
+    columns = columns or list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name, "–") for name in columns} for row in rows]
 
 

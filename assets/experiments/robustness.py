@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings, Table, least_first
+from assets.experiments.base import Experiment, Findings, Table, filled, least_first
 from assets.experiments.versions import Versions, dressed
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(workspace: Workspace) -> Findings:
             continue
         title = f"{versions.testset}: mean absolute change in sd, and rank correlation with before; {versions.asked}"
         columns = ["aggregator", *versions.changed, *(f"order kept, {change}" for change in versions.changed)]
-        tables.append(Table(title, [{name: row.get(name, "–") for name in columns} for row in rows.values()]))
+        tables.append(Table(title, filled(list(rows.values()), columns)))
     return Findings([*says, *why] or ["This workspace has no test set."], tables)
 
 

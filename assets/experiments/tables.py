@@ -10,16 +10,13 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, Findings, Table
 from assets.experiments.panels import NO_PANEL, Panel, factored, panels, resampled_units
-from care_ops.config import AGGREGATORS
+from care_ops.config import LABEL_FREE
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from care_ops.aggregators import Aggregate
 
 Array = NDArray[np.float64]
-
-LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
-"""All but ``best_judge``, which is nothing without labels, and ``ged``, which is for pairs of systems alone."""
 
 LABELLED = ("care", "best_judge", "care_svd", "care_tensor")
 _SHARE = 0.15

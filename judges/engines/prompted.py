@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ class Answer:
     tokens_out: int = 0
 
 
-class PromptedJudgeEngine:
+class PromptedJudgeEngine(ABC):
     """Renders prompts, asks each different one once, and combines the two orders of a pair.
 
     Parameters
@@ -49,9 +50,9 @@ class PromptedJudgeEngine:
         self._answers = template.answers(spec.scale)
         self._scale = spec.scale
 
+    @abstractmethod
     def ask(self, prompts: Sequence[str]) -> list[Answer]:
         """An answer to each prompt, in order; the prompts are all different."""
-        raise NotImplementedError
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """One score an item; pairs are shown both ways unless the judge says otherwise."""
@@ -69,7 +70,7 @@ class PromptedJudgeEngine:
         step = 2 if both else 1
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (a default, not a duty)
         """Nothing to end: a model's memory goes with its process."""
 
     def _combined(self, item: Item, answers: Sequence[Answer | None], latency: float) -> Score:
