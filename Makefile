@@ -49,10 +49,11 @@ soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 bench-models: $(MODELS)/.made ## what the pool costs over a model's engine
 	$(MODELS)/bin/python -m benchmarks.study_models
 
-lint: $(VENV)/.dev ## style, types, the house's contract
+lint: $(VENV)/.dev ## style, types, what nobody uses, who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/vulture
 	$(BIN)/lint-imports
 
 format: $(VENV)/.dev

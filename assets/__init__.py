@@ -1,5 +1,5 @@
-"""What exists: one file a stage of the way of one score, each thin (read, call one function, write,
-report metadata); and the report's figures and pages.
+"""What exists: a folder for each group of assets in Dagster's UI, a file for each asset, each thin (read, call one
+function, write, report metadata); and the report's figures and pages.
 
 Belongs here: asset definitions. Does not: when they run (``orchestration``), the mathematics
 (``care_ops``).

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, Calibration, FitConfig
 from care_ops.errors import CareError, InputError
-from judges.engines.base import Context, Ledger, Recording, revision_of
+from judges.engines.base import Context, Ledger, Recording
+from judges.engines.factory import revision_of
 from judges.items import Item
 from judges.pool import PoolConfig
-from judges.spec import JudgeSpec, LanguageModel, RecordedEngine
+from judges.spec import JudgeSpec
 from warehouse.items import ItemRecord, named_in
 from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, TestsetSpec, VersionsSource, resolve
 
@@ -242,7 +243,7 @@ class Workspace:
         return files.read_items(path, source.columns, source.where, source.drop)
 
     def _read_versions(self, testset: str, source: VersionsSource) -> list[ItemRecord]:
-        from warehouse.sources.versions import versions_of
+        from warehouse.versions import versions_of
 
         records, scale = self.read_source(source.of), self.testset(testset).scale
         two_classes = {r.gold for r in records} <= {0.0, 1.0, None}
@@ -256,8 +257,8 @@ class Workspace:
         """Recorded scores of one judge, or None where it records none."""
         from warehouse.sources import files
 
-        column = self.judge(judge).engine
-        if not isinstance(column, RecordedEngine):
+        name = self.judge(judge).engine.recorded_as
+        if name is None:
             return None
         table = self._recorded_tables.get(testset)
         if table is None:
@@ -267,10 +268,10 @@ class Workspace:
             path = resolve(source.scores.path, self.root)
             table = files.read_scores(path, source.scores.columns, source.scores.layout)
             self._recorded_tables[testset] = table
-        if column.column not in table.scores.judges:
+        if name not in table.scores.judges:
             return {}
-        values = table.scores.values[:, table.scores.judges.index(column.column)]
-        texts = table.responses.get(column.column, {})
+        values = table.scores.values[:, table.scores.judges.index(name)]
+        texts = table.responses.get(name, {})
         return {
             item_id: Recording(None if value != value else value, texts.get(item_id))
             for item_id, value in zip(table.scores.item_ids, values.tolist(), strict=True)
@@ -283,11 +284,11 @@ class Workspace:
     def effective_spec(self, judge: str, testset: str) -> JudgeSpec:
         """The specification with the test set's scale and prompt where a judge declares none."""
         spec, declared = self.judge(judge), self.testset(testset)
-        if spec.scale is None and isinstance(spec.engine, (RecordedEngine, LanguageModel)):
-            spec = spec.model_copy(update={"scale": declared.scale})
-        if isinstance(spec.engine, LanguageModel) and spec.engine.template is None:
-            spec = spec.model_copy(update={"engine": spec.engine.model_copy(update={"template": declared.prompt})})
-        return spec
+        needs, engine = spec.engine.needs, spec.engine.with_template(declared.prompt)
+        scale = declared.scale if spec.scale is None and (needs.recordings or needs.template) else spec.scale
+        if engine is spec.engine and scale == spec.scale:
+            return spec
+        return spec.model_copy(update={"scale": scale, "engine": engine})
 
     def judge_key(self, judge: str, testset: str) -> str:
         """Content key of the judge's scores on a test set (law 5); hashed once, as the workspace was read once."""

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import cpu_seconds
-from care_ops import crowd
-from care_ops.answers import Answers
-from tests.oracles.planted import votes
+from care_ops.models import annotators as crowd
+from care_ops.models.answers import Answers
+from tests.support.planted import votes
 
 RIVALS = Path("build/rivals/bin/python")
 

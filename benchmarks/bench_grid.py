@@ -8,10 +8,10 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.panels import views
+from care_ops.admission import check_panel
 from care_ops.config import AdmissionRule, FitConfig
-from care_ops.quality import check_panel
 from care_ops.selection import GRIDS, select_with_labels, validation_items
+from tests.support.panels import views
 
 
 def run() -> list[dict[str, object]]:

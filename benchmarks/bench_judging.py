@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.timing import cpu_seconds
 from judges import programs
-from judges.engines.base import build_engine
+from judges.engines.factory import build_engine
 from judges.items import Item, Score
 from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, ProgramEngine

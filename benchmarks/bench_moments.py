@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.timing import cpu_seconds
-from care_ops.moments import accumulate
+from care_ops.moments.state import accumulate
 
 Array = NDArray[np.float64]
 

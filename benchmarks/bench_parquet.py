@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from care_ops.moments import Moments, accumulate_columns
-from care_ops.sharded import moments_of_shards, shards_of
+from care_ops.moments.sharded import moments_of_shards, shards_of
+from care_ops.moments.state import Moments, accumulate_columns
 
 P = 24
 JUDGES = tuple(f"j{k:02d}" for k in range(P))

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.timing import cpu_seconds
-from care_ops.conic import solve_conic
-from care_ops.moments import accumulate
-from care_ops.structure import solve, solve_path
-from warehouse.sources.files import read_scores
+from care_ops.structure.conic import solve_conic
+from care_ops.structure.program import solve, solve_path
+from tests.support.panels import recorded_correlation
 
 Array = NDArray[np.float64]
 
@@ -76,11 +75,6 @@ def matrices() -> list[tuple[str, Array]]:
     for name in ("care_asset", "care_civilcomments") if folder else ():
         found.append((name, recorded_correlation(Path(str(folder)) / name)))
     return found
-
-
-def recorded_correlation(folder: Path) -> Array:
-    """Pairwise-complete correlation of a folder of recorded scores."""
-    return accumulate(read_scores(folder / "scores.parquet").scores.values).correlation()
 
 
 def paths() -> list[dict[str, object]]:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from assets.experiments.views import matched, rotated, thirds
-from care_ops import cp, mixture
+from assets.experiments.planted import matched, rotated, thirds
 from care_ops.aggregators.care_tensor import free_starts, view_starts
 from care_ops.errors import FitError
-from care_ops.mixture import Mixture
-from care_ops.moments import accumulate
-from care_ops.regimes import four_state_mixture
-from care_ops.views import Views
+from care_ops.models import cp, mixture
+from care_ops.models.mixture import Mixture
+from care_ops.moments.state import accumulate
+from care_ops.simulate import four_state_mixture
+from care_ops.structure.views import Views
 
 Array = NDArray[np.float64]
 

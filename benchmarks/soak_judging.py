@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from tests.models.tiny import build
+from tests.support.tiny import build
 
 ITEMS = 2_000
 KILLS = 10

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import linregress
 
-from assets.rebuild import rebuild_warehouse
+from assets.state.rebuild import rebuild_warehouse
 from orchestration.workspace import load_workspace
-from tests.orchestration.workspaces import query, run, score_rows, write_items, write_testset
+from tests.support.workspaces import query, run, score_rows, write_items, write_testset
 
 _CARE = "fit: {resamples: 0, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
 _TESTSETS = tuple(f"set{k}" for k in range(10))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from care_ops.admission import check_panel
 from care_ops.config import AdmissionRule
-from care_ops.quality import check_panel
 from care_ops.scores import ScoreMatrix
 
 SETS = ("care_asset", "care_civilcomments", "llmbar", "hanna_relevance", "hanna_complexity")

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.panels import Summary, View, summarise, supervised, views
 from care_ops.aggregators.base import row_mean
 from care_ops.aggregators.votes import modal_grade
 from care_ops.errors import FitError
-from care_ops.factor_analysis import normal_scores
-from care_ops.factors import Factors, choose_by_balance, extract, subtract_confounders
-from care_ops.missing import condition, em_moments, expected_sums
-from care_ops.moments import accumulate, shrink
-from care_ops.structure import solve
+from care_ops.models.factor_analysis import normal_scores
+from care_ops.moments.missing import condition, em_moments, expected_sums
+from care_ops.moments.state import accumulate, shrink
+from care_ops.structure.factors import Factors, choose_by_balance, extract, subtract_confounders
+from care_ops.structure.program import solve
+from tests.support.panels import Summary, View, summarise, supervised, views
 
 Array = NDArray[np.float64]
 

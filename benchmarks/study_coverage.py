@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel
-from care_ops.regimes import joint_gaussian
+from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
-from care_ops.uncertainty import weight_intervals
+from care_ops.simulate import joint_gaussian
 
 Array = NDArray[np.float64]
 

@@ -14,11 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from judges.engines.base import build_engine
+from judges.engines.factory import build_engine
 from judges.items import Item
 from judges.pool import Pool, PoolConfig, Progress
 from judges.spec import JudgeSpec, LocalModel
-from tests.models.tiny import build
+from tests.support.tiny import build
 
 ITEMS = 4_000
 ROUNDS = 7

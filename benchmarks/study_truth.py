@@ -9,27 +9,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.panels import Summary, View, summarise, supervised, views
-from care_ops.aggregators import REGISTRY, Aggregate, Problem
+from care_ops.aggregators.base import Aggregate, Problem
 from care_ops.aggregators.care import candidates_of, defensible
 from care_ops.aggregators.placement import placed
+from care_ops.aggregators.registry import REGISTRY
 from care_ops.aggregators.votes import modal_grade
 from care_ops.anchors import Anchors
 from care_ops.calibration import prevalence_threshold
-from care_ops.config import LABEL_FREE, AdmissionRule, Calibration, FitConfig
+from care_ops.config import LABEL_FREE, Calibration
 from care_ops.errors import FitError
-from care_ops.fit import try_structure
-from care_ops.hypotheses import DEPARTURES, SLOPE, settle
 from care_ops.metrics import calibration_error, evaluate
-from care_ops.moments import accumulate
-from care_ops.quality import check_panel
+from care_ops.models.hypotheses import DEPARTURES, SLOPE, settle
+from care_ops.moments.state import accumulate
 from care_ops.scores import ScoreMatrix, content_seed
+from tests.support.panels import Panel, Summary, View, prepare, summarise, supervised, views
 
 Array = NDArray[np.float64]
 
@@ -37,41 +36,9 @@ ANCHORS = (5, 10, 20, 50)
 DRAWS = 100
 NOISY = 10
 SHOWN = ("care", "avg", "factor_analysis", "care_tensor")
-CUTS = {"care_civilcomments": 4.5}
-SCALES = {"care_asset": (0.0, 100.0), "care_civilcomments": (0.0, 9.0), "hanna": (1.0, 5.0), "frank": None}
 
 GATES = (0.85, 0.9, 0.925, 0.95, 0.975)
 SETTINGS = tuple((slope, wide) for slope in (0.4, 0.6) for wide in ((0.0, 0.2, 0.4), (0.0, 0.3, 0.6), (0.0, 0.1, 0.2)))
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A view with its admitted judges, in canonical order, and what is computed of it once."""
-
-    view: View
-    problem: Problem
-
-    @property
-    def name(self) -> str:
-        return self.view.name
-
-
-def prepare(view: View) -> Panel:
-    """Admit judges, sort, accumulate, decompose."""
-    admitted = [c.judge for c in check_panel(view.scores, AdmissionRule()) if c.admitted]
-    scores = view.scores.select_judges(tuple(sorted(admitted)))
-    order = np.argsort(np.array(scores.item_ids), kind="stable")
-    scores = scores.canonical()
-    view = View(view.family, view.name, scores, view.gold[order], view.units[order], view.binary)
-    moments = accumulate(scores.values)
-    config = FitConfig(
-        aggregators=LABEL_FREE,
-        cut=CUTS.get(view.family, 0.5 if view.binary else None),
-        scale=SCALES.get(view.family, (0.0, 1.0)),
-    )
-    structure, _, _ = try_structure(moments, config.structure, scores.judges)
-    rng = np.random.default_rng(content_seed(scores))
-    return Panel(view, Problem(scores, moments, structure, rng, config))
 
 
 def without_labels(panel: Panel) -> dict[str, Aggregate]:

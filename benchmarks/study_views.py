@@ -6,7 +6,7 @@ import sys
 
 from threadpoolctl import threadpool_limits
 
-from assets.experiments.views import partition_experiment
+from assets.experiments.graph_aware_views import partition_experiment
 
 
 def main() -> None:

@@ -21,8 +21,8 @@ import dagster as dg
 from orchestration.instance import dagster_home, under_way, workspace_instance
 from orchestration.launches import ORDER
 from orchestration.workspace import load_workspace
-from tests.orchestration.nights import Night, nights, workspace
-from tests.orchestration.workspaces import QUICK, score_rows
+from tests.support.nights import Night, nights, workspace
+from tests.support.workspaces import QUICK, score_rows
 
 _QUIET_S = 45.0
 _LONGEST_NIGHT_S = 900.0

@@ -1,5 +1,5 @@
 """The mathematics of CARE: arrays in, arrays out.
 
 Belongs here: estimators, moments, certificates, metrics. Does not: files (but the shards that
-``sharded`` reads), Dagster, DuckDB, plots, clocks, global random state.
+``moments.sharded`` reads), Dagster, DuckDB, plots, clocks, global random state.
 """

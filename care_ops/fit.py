@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from care_ops.aggregators import REGISTRY, Aggregate, Aggregator, Problem
-from care_ops.aggregators.base import Pair
+from care_ops.aggregators.base import Aggregate, Aggregator, Pair, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
 from care_ops.aggregators.placement import placed
+from care_ops.aggregators.registry import REGISTRY
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
-from care_ops.missing import em_moments, expected_sums
-from care_ops.moments import Moments, accumulate
+from care_ops.moments.missing import em_moments, expected_sums
+from care_ops.moments.state import Moments, accumulate
 from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
-from care_ops.structure import Structure
+from care_ops.structure.program import Structure
 
 Solve = Literal["exactly", "roughly", "not"]
 

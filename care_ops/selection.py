@@ -1,26 +1,26 @@
-"""Penalties chosen by labels of some split units, as the paper does, or by held-out likelihood without any.
+"""What a few labels choose: penalties, as in the paper, or what joins a panel; penalties also by held-out likelihood.
 
-Belongs here: grids, criteria, and which items may choose. Does not: the estimators. What labels chose must be measured
-on the other items only.
+Belongs here: grids, criteria, greedy search, and which items may choose. Does not: the estimators. What labels chose
+must be measured on the other items only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators import Aggregate, Aggregator
+from care_ops.aggregators.base import Aggregate, Aggregator
 from care_ops.aggregators.care_svd import CareSVD, fit_structure, penalty_rate
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import run_aggregators
 from care_ops.metrics import evaluate
-from care_ops.moments import Moments, accumulate, shrink
+from care_ops.moments.state import Moments, accumulate, shrink
 from care_ops.scores import ScoreMatrix, content_seed
 
 Array = NDArray[np.float64]
@@ -40,8 +40,6 @@ multiplies them by a weight of its own, and are taken as multiples of the theory
 """
 
 _ABSOLUTE = ("care_tensor",)
-
-SHARE = 0.15
 
 
 @dataclass(frozen=True)
@@ -104,6 +102,31 @@ def validation_items(units: Sequence[str], share: float, rng: np.random.Generato
     if len(taken) == len(distinct):
         raise InputError("selection: every split unit would be labelled; give a smaller share or more units")
     return np.isin(code, taken)
+
+
+def forward(names: Sequence[str], error: Callable[[list[str]], float], patience: int) -> tuple[list[str], list[float]]:
+    """Greedy forward selection: what is added in which order, and the error before the first and after each.
+
+    Each step adds the name with which the error is least, even where that is no gain; it ends after ``patience`` steps
+    without one, or where no name is left. Ties go to the name that comes first.
+
+    Parameters
+    ----------
+    names : sequence of str
+    error : callable
+        Of the names that were added so far; ``inf`` where there is no answer.
+    patience : int
+    """
+    path, errors = list[str](), [error([])]
+    best, waited = errors[0], 0
+    while waited < patience and len(path) < len(names):
+        tried = {name: error([*path, name]) for name in names if name not in path}
+        chosen = min(tried, key=lambda name: tried[name])
+        path.append(chosen)
+        errors.append(tried[chosen])
+        waited = 0 if errors[-1] < best - 1e-9 else waited + 1
+        best = min(best, errors[-1])
+    return path, errors
 
 
 def select_with_labels(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.dagster_ui import WAIT_MS, serving
+from tests.support.dagster_ui import WAIT_MS, serving
 
 OUT = Path(__file__).parent / "images"
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from care_ops.errors import JudgeError
-from judges.engines.base import Context, Engine, SpendLimitError, build_engine
+from judges.engines.base import Context, Engine, SpendLimitError
+from judges.engines.factory import build_engine
 from judges.items import Item, Score
-from judges.spec import JudgeSpec, LanguageModel, LocalModel, OpenAIEngine, RecordedEngine
+from judges.spec import JudgeSpec
 
 Sink = Callable[[Sequence[Score], str], None]
 """Given the scores of a batch and the version of the engine that made them."""
@@ -168,9 +169,10 @@ class Pool:
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:
         """Recorded scores and endpoints compute nothing here, hence have nothing to spread."""
-        if isinstance(spec.engine, (RecordedEngine, OpenAIEngine)):
+        needs = spec.engine.needs
+        if needs.recordings or needs.endpoint:
             return False
-        return self._config.mode == "ray" or (self._config.mode == "auto" and isinstance(spec.engine, LocalModel))
+        return self._config.mode == "ray" or (self._config.mode == "auto" and needs.model)
 
     def _on_ray(
         self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
@@ -179,7 +181,7 @@ class Pool:
 
         self._start_ray()
         config = self._config
-        gpus = spec.engine.num_gpus if isinstance(spec.engine, LocalModel) else 0.0
+        gpus = spec.engine.gpus
         there = float(ray.cluster_resources().get("GPU", 0.0))
         if gpus > there:
             raise JudgeError(
@@ -253,13 +255,13 @@ class Pool:
 
 def _questions(items: Sequence[Item], spec: JudgeSpec) -> list[list[Item]]:
     """Items of equal texts together; recordings are of items, not of texts."""
-    if isinstance(spec.engine, RecordedEngine):
+    if spec.engine.needs.recordings:
         return [[item] for item in items]
     groups: dict[str, list[Item]] = {}
     for item in items:
         groups.setdefault(item.text_key, []).append(item)
     found = list(groups.values())
-    if isinstance(spec.engine, LanguageModel):
+    if spec.engine.needs.template:
         found.sort(key=lambda group: (*(text or "" for text in group[0].texts), group[0].item_id))
     return found
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -18,7 +20,71 @@ from care_ops.errors import InputError
 _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",")
 
 
-class ProgramEngine(BaseModel):
+@dataclass(frozen=True)
+class Needs:
+    """What a judge needs beside the items it scores; how it is run follows from this and from nothing else.
+
+    Attributes
+    ----------
+    model : bool
+        A model that is loaded here: a process of its own, and the GPUs that it names.
+    endpoint : bool
+        Somebody else's server: a key, money, and a model that may change without a word.
+    template : bool
+        A prompt template, the test set's scale to answer on, and a licence to be read; what fails may pass later.
+    recordings : bool
+        The test set's score file; it has nothing to say about other items.
+    sandbox : bool
+        A program that is not ours is kept from the rest of the machine.
+    """
+
+    model: bool = False
+    endpoint: bool = False
+    template: bool = False
+    recordings: bool = False
+    sandbox: bool = False
+
+
+class EngineBase(BaseModel, ABC):
+    """What all kinds of engines can be asked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @property
+    def needs(self) -> Needs:
+        """What a judge of this engine needs."""
+        return Needs()
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of one copy of it."""
+        return 0.0
+
+    @property
+    def registered_program(self) -> str | None:
+        """Name of the built-in program that it runs."""
+        return None
+
+    @property
+    def recorded_as(self) -> str | None:
+        """Name in the test set's score file."""
+        return None
+
+    @property
+    def template_name(self) -> str | None:
+        """Its own prompt template."""
+        return None
+
+    def with_template(self, _name: str | None) -> Self:
+        """With a test set's prompt template, where it takes one and has none of its own."""
+        return self
+
+    @abstractmethod
+    def key_content(self) -> dict[str, Any]:
+        """What of this changes a score."""
+
+
+class ProgramEngine(EngineBase):
     """A Python function: one registered with ``@program_judge``, or somebody else's file, run in the sandbox.
 
     Attributes
@@ -35,8 +101,6 @@ class ProgramEngine(BaseModel):
         Run the file without a sandbox, with all this user's rights.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     kind: Literal["program"] = "program"
     program: str | None = Field(default=None, description="name of the registered program")
     file: str | None = None
@@ -50,25 +114,37 @@ class ProgramEngine(BaseModel):
             raise ValueError("program: give either the name of a registered program or a file")
         return self
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(sandbox=self.file is not None and not self.unsafe)
+
+    @property
+    def registered_program(self) -> str | None:
+        return self.program
+
     def key_content(self) -> dict[str, Any]:
-        """What of this changes a score."""
         return {"kind": self.kind, "program": self.program or "file"}
 
 
-class RecordedEngine(BaseModel):
+class RecordedEngine(EngineBase):
     """Scores that people already have, read from a test set's score file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["recorded"] = "recorded"
     column: str = Field(description="the judge's name in the score file")
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(recordings=True)
+
+    @property
+    def recorded_as(self) -> str | None:
+        return self.column
+
     def key_content(self) -> dict[str, Any]:
-        """What of this changes a score."""
         return self.model_dump()
 
 
-class LanguageModel(BaseModel):
+class LanguageModel(EngineBase):
     """What all engines that ask a language model share.
 
     Attributes
@@ -89,8 +165,6 @@ class LanguageModel(BaseModel):
         ``paper-raw`` is the paper's released form: raw text, eight tokens, the first number, one order.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     model: str
     template: str | None = None
     scoring: Literal["expected", "mode", "text"] = "expected"
@@ -106,6 +180,13 @@ class LanguageModel(BaseModel):
         if isinstance(data, dict) and data.get("profile") == "paper-raw":
             return {"prompt": "raw", "scoring": "text", "orders": "given", "max_tokens": 8, **data}
         return data
+
+    @property
+    def template_name(self) -> str | None:
+        return self.template
+
+    def with_template(self, name: str | None) -> Self:
+        return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
         """What of this changes a score; where and how fast it runs does not."""
@@ -135,6 +216,14 @@ class LocalModel(LanguageModel):
     max_length: int | None = Field(default=None, ge=16)
     num_gpus: float = Field(default=1.0, ge=0)
     gpu_memory: float = Field(default=0.9, gt=0, le=1)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(model=True, template=True)
+
+    @property
+    def gpus(self) -> float:
+        return self.num_gpus
 
 
 class OpenAIEngine(LanguageModel):
@@ -168,6 +257,10 @@ class OpenAIEngine(LanguageModel):
     price_in: float = Field(default=0.0, ge=0)
     price_out: float = Field(default=0.0, ge=0)
     spend_limit: float | None = Field(default=None, gt=0)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(endpoint=True, template=True)
 
     @model_validator(mode="after")
     def _limit_needs_prices(self) -> OpenAIEngine:

@@ -14,23 +14,25 @@ from typing import Any
 
 import dagster as dg
 
-from assets.canary import canary
-from assets.evaluation import evaluation
-from assets.experiments.asset import EXPERIMENTS
-from assets.external import EXTERNAL
-from assets.factors import factors
-from assets.fits import aggregates
-from assets.inference import judge_inference
-from assets.intervals import intervals
-from assets.items import items
-from assets.moments import moments
-from assets.night import night
-from assets.panel import panel
-from assets.report.asset import report, report_index
-from assets.review import review
-from assets.scores import scores
-from assets.structure import structure
-from assets.systems import systems
+from assets.experiments.registry import EXPERIMENTS
+from assets.fit.aggregates import aggregates
+from assets.fit.moments import moments
+from assets.fit.panel import panel
+from assets.fit.structure import structure
+from assets.inputs.external import EXTERNAL
+from assets.inputs.items import items
+from assets.judging.canary import canary
+from assets.judging.judge_inference import judge_inference
+from assets.judging.score_parts import score_parts
+from assets.judging.scores import scores
+from assets.publication.review import review
+from assets.report.report import report
+from assets.report.report_index import report_index
+from assets.results.evaluation import evaluation
+from assets.results.factors import factors
+from assets.results.intervals import intervals
+from assets.results.systems import systems
+from assets.state.night import night
 from assets.workspace import Workspace
 from orchestration.conditions import CONDITIONS
 from orchestration.schedules import build_schedules
@@ -86,7 +88,7 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
         )
         for asset in ASSETS
     ]
-    assets = [*EXTERNAL, *conditioned, *EXPERIMENTS, canary, nightly_check(settings.nightly)]
+    assets = [*EXTERNAL, score_parts, *conditioned, *EXPERIMENTS, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
         assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
         resources={"workspace": workspace, **(resources or {})},

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.experiments.asset import KEYS as EXPERIMENTS
+from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.partitions import JUDGES, TESTSETS, slice_key
 
 _RANGE_START = "dagster/asset_partition_range_start"

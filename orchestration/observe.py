@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.external import fit_settings, judge_spec, panel_settings, review_settings, source
+from assets.inputs.external import fit_settings, judge_spec, panel_settings, review_settings, source
 from assets.partitions import JUDGES, TESTSETS
 from assets.workspace import Workspace
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import dagster as dg
 
-from assets.experiments.asset import KEYS as EXPERIMENTS
-from assets.experiments.asset import outdated
+from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.experiments.registry import outdated
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
-from assets.rebuild import rebuild_warehouse
-from assets.reconcile import missing
-from assets.review import held_back
+from assets.publication.review import held_back
+from assets.state.rebuild import rebuild_warehouse
+from assets.state.reconcile import missing
 from assets.workspace import Workspace
 from orchestration.alerts import words
 from orchestration.instance import (

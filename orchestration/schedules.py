@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import dagster as dg
 
-from assets.canary import watched
-from assets.reconcile import Missing, missing
+from assets.judging.canary import watched
+from assets.state.reconcile import Missing, missing
 from assets.workspace import Workspace
 from orchestration.launches import ORDER
 from orchestration.workspace import NightlySettings

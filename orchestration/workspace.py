@@ -29,7 +29,7 @@ FULL_SIZE = "CARE_FULL_SIZE"
 
 
 class PanelSettings(BaseModel):
-    """``panel``: who is admitted. See ``care_ops.quality.AdmissionRule``."""
+    """``panel``: who is admitted. See ``care_ops.config.AdmissionRule``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -214,7 +214,7 @@ class Settings(BaseModel):
     @field_validator("experiment_sizes")
     @classmethod
     def _known(cls, sizes: dict[str, Any]) -> dict[str, Any]:
-        from assets.experiments.asset import KEYS
+        from assets.experiments.registry import KEYS
 
         unknown = sorted(set(sizes) - set(KEYS))
         if unknown:
@@ -333,7 +333,7 @@ def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None
     if known is None:
         judges[judge] = JudgeSpec(name=judge, family=family, testsets=(testset,), engine=RecordedEngine(column=judge))
         return
-    if not isinstance(known.engine, RecordedEngine):
+    if not known.engine.needs.recordings:
         raise InputError(f"{path}: judge {judge!r} is recorded here, but a judge of that name has a YAML file")
     if family is not None and known.family is not None and family != known.family:
         raise InputError(f"{path}: judge {judge!r} declares family {family!r} here and {known.family!r} elsewhere")

@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from care_ops.scores import ScoreMatrix
-
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
@@ -23,10 +21,3 @@ def data_dir() -> Path:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20261120)
-
-
-def matrix(values: np.ndarray, **families: str) -> ScoreMatrix:
-    """A score matrix with made-up names that sort in order."""
-    n, p = values.shape
-    items = tuple(f"i{k:05d}" for k in range(n))
-    return ScoreMatrix(values, items, tuple(f"j{k:03d}" for k in range(p)), families)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from care_ops.errors import InputError
-from warehouse.sources.versions import ORIGINAL, PAIR, TRANSFORMATIONS, TRIGGERS, VERSION
+from warehouse.versions import ORIGINAL, PAIR, TRANSFORMATIONS, TRIGGERS, VERSION
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",", "/")
@@ -173,7 +173,7 @@ class VersionsSource(BaseModel):
     of : str
         The other test set.
     changes : tuple of str
-        Names in ``warehouse.sources.versions``: dressings that leave gold as it is, triggers that answer nothing.
+        Names in ``warehouse.versions``: dressings that leave gold as it is, triggers that answer nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

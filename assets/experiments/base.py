@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from assets.common import source_hash
+from assets.code import code_version
 from care_ops.errors import InputError
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Experiment:
         size, kept = self.size(workspace), self.kept(workspace)
         return (
             kept is not None
-            and kept["version"] == version(reads)
+            and kept["version"] == version(self.key, reads)
             and all(_covers(kept["size"][name], value) for name, value in size.items())
         )
 
@@ -199,7 +199,7 @@ class Experiment:
         from warehouse.parts import write_bytes
 
         document = {
-            "version": version(reads),
+            "version": version(self.key, reads),
             "size": self.size(workspace),
             "seconds": seconds,
             "findings": asdict(findings),
@@ -207,9 +207,9 @@ class Experiment:
         write_bytes(self.file(workspace), json.dumps(document, indent=1, default=float).encode())
 
 
-def version(reads: Mapping[str, str] | None) -> dict[str, Any]:
+def version(key: str, reads: Mapping[str, str] | None) -> dict[str, Any]:
     """What an experiment is made from: the code, and the panels (``panels.panel_versions``) where it reads them."""
-    return {"code": source_hash("care_ops", "assets.experiments"), "reads": reads}
+    return {"code": code_version(f"{__package__}.{key}", "care_ops"), "reads": reads}
 
 
 def said(size: Mapping[str, Value]) -> str:

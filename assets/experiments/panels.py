@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from care_ops.config import FitConfig, StructureConfig
-    from care_ops.factors import Factors
     from care_ops.scores import ScoreMatrix
+    from care_ops.structure.factors import Factors
     from judges.items import Item
 
 Array = NDArray[np.float64]
@@ -142,17 +142,14 @@ def scored_by(program: str, items: Sequence[Item]) -> Array:
 
 def program_of(workspace: Workspace, judge: str) -> str | None:
     """The built-in program that a judge is, if it is one."""
-    from judges.spec import ProgramEngine
-
-    engine = workspace.judges[judge].engine if judge in workspace.judges else None
-    return engine.program if isinstance(engine, ProgramEngine) else None
+    return workspace.judges[judge].engine.registered_program if judge in workspace.judges else None
 
 
 def resampled_units(
     panel: Panel, rows: NDArray[np.bool_], resamples: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.intp]]:
     """Row numbers of so many bootstrap samples: split units drawn with replacement, with all their rows."""
-    from care_ops.uncertainty import rows_by_unit
+    from care_ops.results.uncertainty import rows_by_unit
 
     at = np.flatnonzero(rows)
     ids, units = [panel.scores.item_ids[k] for k in at], [panel.units[k] for k in at]
@@ -170,8 +167,8 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
         The panel has no factor.
     """
     from care_ops.aggregators.care_svd import fit_structure
-    from care_ops.factors import extract, posterior
-    from care_ops.moments import accumulate, shrink
+    from care_ops.moments.state import accumulate, shrink
+    from care_ops.structure.factors import extract, posterior
 
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)

@@ -13,7 +13,7 @@ from assets.experiments.panels import Panel, every_panel, program_of, scored_by
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.aggregators import Aggregate
+    from care_ops.aggregators.base import Aggregate
     from care_ops.config import FitConfig
     from warehouse.items import ItemRecord
     from warehouse.testsets import VersionColumns
@@ -85,14 +85,14 @@ class Versions:
 
 def dressed(workspace: Workspace) -> tuple[list[Versions], list[str]]:
     """Answers that say the same in another dress; and why other test sets have none."""
-    from warehouse.sources.versions import TRANSFORMATIONS, TRIGGERS
+    from warehouse.versions import TRANSFORMATIONS, TRIGGERS
 
     return _versions(workspace, tuple(TRANSFORMATIONS), lambda change: change not in TRIGGERS, references=False)
 
 
 def triggered(workspace: Workspace) -> tuple[list[Versions], list[str]]:
     """Openings that answer nothing, where a reference says what is right; and why other test sets have none."""
-    from warehouse.sources.versions import TRIGGERS
+    from warehouse.versions import TRIGGERS
 
     return _versions(workspace, tuple(TRIGGERS), lambda change: change in TRIGGERS, references=True)
 
@@ -106,8 +106,8 @@ def _versions(
     three, as the built-in programs do here. Of any other with texts versions are made, and its program judges asked.
     """
     from judges.programs import names
-    from warehouse.sources.versions import versions_of
     from warehouse.testsets import VersionColumns
+    from warehouse.versions import versions_of
 
     found, why = list[Versions](), list[str]()
     with_panel = {panel.testset: panel for panel in every_panel(workspace)}
@@ -157,7 +157,7 @@ def _compared(
     """
     from assets.workspace import judge_item
     from judges.programs import find
-    from warehouse.sources.versions import ORIGINAL
+    from warehouse.versions import ORIGINAL
 
     originals: dict[str, ItemRecord] = {}
     versions: list[tuple[str, str, ItemRecord]] = []

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators import Aggregate
-from care_ops.agreement import krippendorff_alpha
+from care_ops.admission import JudgeCheck
+from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import Evaluation
-from care_ops.quality import JudgeCheck
+from care_ops.results.agreement import krippendorff_alpha
 from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]

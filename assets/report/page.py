@@ -12,9 +12,9 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from assets.common import file_name
 from assets.report.data import ReportData
 from assets.report.figures import figures, trend
+from assets.report.names import page_name
 from warehouse.parts import write_bytes
 
 _SCRIPT = "plotly.min.js"
@@ -37,13 +37,13 @@ def write_page(data: ReportData, path: Path) -> None:
 def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Write the index of all pages; rows carry name, title, items, judges and the evaluation."""
     experiments = (folder / "experiments.html").exists()
-    return render(folder, "index.html", "index.html", rows=rows, file_name=file_name, experiments=experiments)
+    return render(folder, "index.html", "index.html", rows=rows, page_name=page_name, experiments=experiments)
 
 
 def write_trend(folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]]) -> Path:
     """Write what moved from night to night: by test set its editions, oldest first."""
     drawn = {name: trend(name, rows) for name, rows in editions.items()}
-    return render(folder, "trend.html", "trend.html", editions=editions, figures=drawn, file_name=file_name)
+    return render(folder, "trend.html", "trend.html", editions=editions, figures=drawn, page_name=page_name)
 
 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:
@@ -85,7 +85,7 @@ def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("assets.report", "templates"),
+        loader=PackageLoader(__package__, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,38 +1,6 @@
 """Aggregators: many scores of an item to one.
 
-Every aggregator is a ``base.Aggregator`` in ``REGISTRY`` under the name that people type.
+``base`` holds the protocol that all of them share, ``registry`` the list of them.
+
+Belongs here: from a fitted model to an answer with its weights. Does not: the models (``models``).
 """
-
-from care_ops.aggregators.base import Aggregate, Aggregator, Problem
-from care_ops.aggregators.care import Care
-from care_ops.aggregators.care_svd import CareSVD
-from care_ops.aggregators.care_tensor import CareTensor
-from care_ops.aggregators.crowd import DAWID_SKENE, GLAD, LABEL_MODEL, MACE
-from care_ops.aggregators.latent import FactorAnalysis, Families, LatentClassAnalysis
-from care_ops.aggregators.preference_graph import PreferenceGraph
-from care_ops.aggregators.votes import Average, BestJudge, MajorityVote, Median
-from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
-
-REGISTRY: dict[str, Aggregator] = {
-    aggregator.name: aggregator
-    for aggregator in (
-        Care(),
-        MajorityVote(),
-        Average(),
-        UniversalWeakSupervision(),
-        CareSVD(),
-        CareTensor(),
-        Median(),
-        Families(),
-        FactorAnalysis(),
-        LatentClassAnalysis(),
-        DAWID_SKENE,
-        GLAD,
-        MACE,
-        LABEL_MODEL,
-        BestJudge(),
-        PreferenceGraph(),
-    )
-}
-
-__all__ = ["REGISTRY", "Aggregate", "Aggregator", "Problem"]

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
-from care_ops.moments import Moments, shrink
+from care_ops.moments.state import Moments, shrink
 from care_ops.scores import ScoreMatrix
-from care_ops.structure import Structure
+from care_ops.structure.program import Structure
 
 Array = NDArray[np.float64]
 

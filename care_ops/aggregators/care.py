@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import rankdata
 
-from care_ops import factor_analysis
 from care_ops.aggregators.base import Aggregate, Problem, row_mean, unit_weights
 from care_ops.aggregators.latent import family_mean, family_of, normal_correlation, one_factor
 from care_ops.calibration import logistic_map, to_panel_scale
-from care_ops.hypotheses import Hypothesis, settle
+from care_ops.models import factor_analysis
+from care_ops.models.hypotheses import Hypothesis, settle
 
 Array = NDArray[np.float64]
 

@@ -17,7 +17,9 @@ from care_ops.aggregators.base import Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import Program, StructureConfig
 from care_ops.errors import FitError
-from care_ops.factors import (
+from care_ops.moments.missing import condition
+from care_ops.moments.state import Moments, shrink
+from care_ops.structure.factors import (
     choose_by_anchors,
     choose_by_balance,
     effective_judges,
@@ -25,9 +27,7 @@ from care_ops.factors import (
     posterior,
     subtract_confounders,
 )
-from care_ops.missing import condition
-from care_ops.moments import Moments, shrink
-from care_ops.structure import Structure, solve
+from care_ops.structure.program import Structure, solve
 
 Array = NDArray[np.float64]
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops import cp, mixture, observation
 from care_ops.aggregators.base import Aggregate, Problem
-from care_ops.answers import MOST_LEVELS, grades, softmax
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
-from care_ops.factors import extract
-from care_ops.mixture import Mixture
-from care_ops.views import Views, partition, partition_within
+from care_ops.models import cp, mixture, observation
+from care_ops.models.answers import MOST_LEVELS, grades, softmax
+from care_ops.models.mixture import Mixture
+from care_ops.structure.factors import extract
+from care_ops.structure.views import Views, partition, partition_within
 
 Array = NDArray[np.float64]
 

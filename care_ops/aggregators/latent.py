@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops import factor_analysis, latent_classes
 from care_ops.aggregators.base import Aggregate, Problem, row_mean, unit_weights
-from care_ops.answers import Answers, grades
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
-from care_ops.moments import accumulate, shrink
+from care_ops.models import factor_analysis, latent_classes
+from care_ops.models.answers import Answers, grades
+from care_ops.moments.state import accumulate, shrink
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from judges.engines.prompted import Answer, PromptedJudgeEngine
 from judges.items import Status
 from judges.parsing import parse_answer
 from judges.prompts import Template
-from judges.spec import JudgeSpec
+from judges.spec import JudgeSpec, LocalModel
 
 _NEGLIGIBLE = 1e-5
 
@@ -56,13 +56,14 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     Parameters
     ----------
     spec : JudgeSpec
-        With a ``LocalModel``.
+    engine : LocalModel
+        That of ``spec``.
     template : Template
     backend : Backend
     """
 
-    def __init__(self, spec: JudgeSpec, template: Template, backend: Backend) -> None:
-        super().__init__(spec, template)
+    def __init__(self, spec: JudgeSpec, engine: LocalModel, template: Template, backend: Backend) -> None:
+        super().__init__(spec, engine, template)
         self._backend = backend
         self._tail = template.prefill.rstrip()
         self.version = backend.version

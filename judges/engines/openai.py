@@ -46,7 +46,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     Parameters
     ----------
     spec : JudgeSpec
-        With an ``OpenAIEngine``.
+    engine : OpenAIEngine
+        That of ``spec``.
     template : Template
     ledger : Ledger, optional
         What this run has spent already.
@@ -59,10 +60,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         By ``score``; what was answered before comes with it.
     """
 
-    def __init__(self, spec: JudgeSpec, template: Template, ledger: Ledger | None = None) -> None:
-        super().__init__(spec, template)
-        assert isinstance(spec.engine, OpenAIEngine)
-        self._name, self._engine = spec.name, spec.engine
+    def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, template: Template, ledger: Ledger | None = None) -> None:
+        super().__init__(spec, engine, template)
+        self._name, self._engine = spec.name, engine
         self._ledger = ledger or Ledger()
         self._reserved = 0.0
         self._money = threading.Lock()

@@ -39,14 +39,15 @@ class PromptedJudgeEngine(ABC):
     Parameters
     ----------
     spec : JudgeSpec
+    engine : LanguageModel
+        That of ``spec``.
     template : Template
     """
 
     version: str
 
-    def __init__(self, spec: JudgeSpec, template: Template) -> None:
-        assert isinstance(spec.engine, LanguageModel)
-        self._settings, self._template = spec.engine, template
+    def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
+        self._settings, self._template = engine, template
         self._answers = template.answers(spec.scale)
         self._scale = spec.scale
 

@@ -18,6 +18,8 @@ from judges.programs import text
 
 Function = Callable[[Item], float | None]
 
+_PREFIX = __name__.removesuffix("judges.programs.registry")  # where the packages lie inside another one
+
 
 @dataclass(frozen=True)
 class Program:
@@ -66,7 +68,7 @@ def program_judge(
         if name in _PROGRAMS and _PROGRAMS[name].function.__module__ != function.__module__:
             raise JudgeError(f"program judge {name!r} is defined twice; rename one")
         source = inspect.getsource(inspect.getmodule(function) or function) + inspect.getsource(text)
-        revision = hashlib.sha256(source.encode()).hexdigest()
+        revision = hashlib.sha256(source.replace(f"from {_PREFIX}judges", "from judges").encode()).hexdigest()
         _PROGRAMS[name] = Program(name, function, scale, family, criterion, revision)
         return function
 
@@ -94,7 +96,7 @@ def names() -> list[str]:
 
 
 def _load_built_in() -> None:
-    package = importlib.import_module("judges.programs")
+    package = importlib.import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__):
         if module.name not in ("registry", "text"):
-            importlib.import_module(f"judges.programs.{module.name}")
+            importlib.import_module(f"{__package__}.{module.name}")

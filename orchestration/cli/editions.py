@@ -42,7 +42,7 @@ def history(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
     """Every fit that is kept, what is published, and what changed from one to the next."""
-    from assets.editions import history as rows_of
+    from assets.publication.editions import history as rows_of
 
     show(rows_of(_load(workspace), testset), f"{testset}: fits, newest first", as_json=json)
 
@@ -56,7 +56,7 @@ def diff(
     json: Json = False,
 ) -> None:
     """Judges whose weight moved, items whose score moved most, and why."""
-    from assets.editions import difference, find
+    from assets.publication.editions import difference, find
 
     loaded = _load(workspace)
     pair = (find(loaded, before), find(loaded, after)) if after is not None else _last_two(loaded, before)
@@ -90,7 +90,7 @@ def accept(
     workspace: Root = Path(),
 ) -> None:
     """Publish the latest fit of a test set: although the review held it back, or instead of a pinned one."""
-    from assets.editions import promote as publish
+    from assets.publication.editions import promote as publish
 
     loaded = _load(workspace)
     edition = _latest(loaded, testset)
@@ -104,8 +104,8 @@ def promote(
     fit: Annotated[str, typer.Argument(help="A fit (`care history`).")], why: Why = "", workspace: Root = Path()
 ) -> None:
     """Publish a kept fit and pin it: later nights are kept beside it, new items are scored with it."""
-    from assets.editions import extend, find
-    from assets.editions import promote as publish
+    from assets.publication.editions import extend, find
+    from assets.publication.editions import promote as publish
 
     loaded = _load(workspace)
     edition = find(loaded, fit)
@@ -121,7 +121,7 @@ def rollback(
     testset: Annotated[str, typer.Argument(help="A test set.")], why: Why = "", workspace: Root = Path()
 ) -> None:
     """Publish and pin what was published before."""
-    from assets.editions import rollback as back
+    from assets.publication.editions import rollback as back
 
     loaded = _load(workspace)
     edition = back(loaded, loaded.testset(testset).name, why)
@@ -141,8 +141,8 @@ def score(
     """Score new items with a kept fit; nothing is fitted, no published score moves."""
     import csv
 
-    from assets.editions import find
-    from assets.editions import score as score_with
+    from assets.publication.editions import find
+    from assets.publication.editions import score as score_with
     from warehouse.sources.files import read_scores
 
     loaded = _load(workspace)

@@ -14,11 +14,11 @@ from orchestration.cli.output import console, errors, show, speaking_errors, sys
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
+    from care_ops.admission import JudgeCheck
     from care_ops.anchors import Anchors
     from care_ops.fit import Fit, FitConfig
-    from care_ops.quality import JudgeCheck
+    from care_ops.results.uncertainty import Interval
     from care_ops.scores import ScoreMatrix
-    from care_ops.uncertainty import Interval
     from warehouse.items import ItemRecord
 
 _ITEM_FIELDS = ("prompt", "response", "response_2", "reference", "aspect", "gold", "split_unit")
@@ -52,12 +52,12 @@ def fit(
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
+    from care_ops.admission import check_panel
     from care_ops.anchors import NO_ANCHORS, Anchors
     from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
     from care_ops.errors import FitError, InputError
     from care_ops.fit import fit_panel
-    from care_ops.quality import check_panel
-    from care_ops.uncertainty import weight_intervals
+    from care_ops.results.uncertainty import weight_intervals
     from warehouse.sources.files import read_labels, read_scores
 
     if admit not in ("rule", "all"):
@@ -167,8 +167,8 @@ def _compare(
     seen: Anchors,
     scale: tuple[float, float] | None,
 ) -> dict[str, Any]:
-    from assets.systems import compare
-    from care_ops.systems import anchors_as_labels
+    from assets.results.systems import compare
+    from care_ops.results.systems import anchors_as_labels
 
     name, aggregate = next(iter(found.aggregates.items()))
     labels = anchors_as_labels(found.scores.item_ids, seen)
@@ -188,11 +188,11 @@ def _report_data(
 ) -> ReportData:
     import numpy as np
 
-    from assets.common import source_hash
-    from assets.evaluation import held_out_gold
-    from assets.factors import describe
-    from assets.report.asset import correlation_of
+    from assets.fit.stages import fit_code
     from assets.report.data import ReportData
+    from assets.report.gather import correlation_of
+    from assets.results.factors import describe
+    from assets.results.gold import held_out_gold
     from care_ops.metrics import evaluate
 
     ids = found.scores.item_ids
@@ -232,7 +232,7 @@ def _report_data(
             "config": asdict(config),
             "structure": found.structure_details,
             "scale_for_mae_filled": range_,
-            "code": {"care_ops": source_hash("care_ops")},
+            "code": {"fit": fit_code()},
         },
     )
 
@@ -263,7 +263,7 @@ def _write(out: Path, found: Fit, data: ReportData) -> None:
 def _aggregates_table(found: Fit) -> Any:
     import pyarrow as pa
 
-    from assets.fits import nullable
+    from assets.fit.aggregates import nullable
 
     n = len(found.scores.item_ids)
     tables = [

@@ -123,19 +123,18 @@ def try_judge(
     from judges.engines.base import Context, Ledger
     from judges.items import Score
     from judges.pool import Pool
-    from judges.probes import PROBES, findings
-    from judges.spec import LanguageModel, RecordedEngine
+    from judges.trial import PROBES, findings
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
     mine = loaded.testsets_of(name)
-    if isinstance(loaded.judge(name).engine, RecordedEngine):
+    if loaded.judge(name).engine.needs.recordings:
         raise InputError(f"judge {name!r} is recorded: it has nothing to say about new texts")
     if testset is None and not mine:
         raise InputError(f"judge {name!r} scores no test set; give --testset")
     spec = loaded.effective_spec(name, loaded.testset(testset or mine[0]).name)
     context = Context(loaded.root, ledger=Ledger())
-    template = context.template(spec) if isinstance(spec.engine, LanguageModel) else None
+    template = context.template(spec) if spec.engine.needs.template else None
     pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None
     runs: list[dict[str, Score]] = []
     with Pool(loaded.pool) as pool:

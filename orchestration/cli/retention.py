@@ -19,7 +19,7 @@ def gc(
     days: Annotated[float, typer.Option(help="Parts that nothing reads are kept for so many days.", min=0)] = 90,
 ) -> None:
     """Delete old fits, and scores of judges that are gone or were specified otherwise."""
-    from assets.retention import removable, remove
+    from assets.state.retention import removable, remove
     from orchestration.instance import alone
     from orchestration.workspace import load_workspace
 
@@ -44,7 +44,7 @@ def forget(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
 ) -> None:
     """Remove an item from items, scores, fits, database and pages, and never read it again."""
-    from assets.retention import forget as remove_item
+    from assets.state.retention import forget as remove_item
     from orchestration.instance import alone
     from orchestration.workspace import load_workspace
 

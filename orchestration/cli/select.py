@@ -34,9 +34,9 @@ def select(
     """Search the paper's grid of penalties; with labels, measure the choice on the other items."""
     import numpy as np
 
+    from care_ops.admission import check_panel
     from care_ops.config import AdmissionRule, FitConfig
     from care_ops.errors import InputError
-    from care_ops.quality import check_panel
     from care_ops.selection import select_with_labels, select_without_labels, validation_items
     from warehouse.sources.files import read_items, read_scores, read_table
     from warehouse.testsets import ItemColumns

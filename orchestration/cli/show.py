@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from assets.workspace import Workspace
 
+_DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
+
 
 @speaking_errors
 def status(
@@ -100,7 +102,7 @@ def systems(
     json: Annotated[bool, typer.Option("--json", help="Print every difference as JSON.")] = False,
 ) -> None:
     """Which system is better: each one's distance from the best, with an interval."""
-    from assets.report.asset import gather
+    from assets.report.gather import gather
     from care_ops.errors import InputError
     from orchestration.workspace import load_workspace
 
@@ -133,7 +135,7 @@ def ui(
     environment = _environment(loaded)
     hold_daemon_lock(loaded)
     errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
-    command = [sys.executable, "-m", "dagster", "dev", "-m", "orchestration.definitions", "-h", "127.0.0.1"]
+    command = [sys.executable, "-m", "dagster", "dev", "-m", _DEFINITIONS, "-h", "127.0.0.1"]
     done: Any = subprocess.run([*command, "-p", str(port)], env=environment, check=False)
     raise typer.Exit(0 if done.returncode in (0, 130, -2) else 1)
 
@@ -146,7 +148,7 @@ def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")]
 
     loaded = load_workspace(workspace)
     hold_daemon_lock(loaded)
-    command = [sys.executable, "-m", "dagster._daemon", "run", "-m", "orchestration.definitions"]
+    command = [sys.executable, "-m", "dagster._daemon", "run", "-m", _DEFINITIONS]
     os.execve(sys.executable, command, _environment(loaded))
 
 

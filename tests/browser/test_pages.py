@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.browser.dagster_ui import WAIT_MS, choose_missing, see, serving, switch
-from tests.orchestration.workspaces import make, query, write_judge
+from tests.support.dagster_ui import WAIT_MS, choose_missing, see, serving, switch
+from tests.support.workspaces import make, query, write_judge
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

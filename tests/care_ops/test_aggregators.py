@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from care_ops.aggregators import REGISTRY
+from care_ops.aggregators.registry import REGISTRY
 from care_ops.aggregators.votes import modal_grade
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.fit import fit_panel
 from care_ops.scores import ScoreMatrix
-from tests.conftest import matrix
+from tests.support.matrices import matrix
 
 
 def confounded(rng: np.random.Generator, n: int = 400, p: int = 9) -> np.ndarray:

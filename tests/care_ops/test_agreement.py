@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from care_ops.agreement import krippendorff_alpha, weighted_kappa
-from tests.oracles.planted import PANELS, votes
+from care_ops.results.agreement import krippendorff_alpha, weighted_kappa
+from tests.support.planted import PANELS, votes
 
 RIVALS = json.loads((Path(__file__).parents[1] / "oracles" / "rivals.json").read_text())
 

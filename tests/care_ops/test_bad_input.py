@@ -9,7 +9,7 @@ import pytest
 from care_ops.config import FitConfig
 from care_ops.errors import CareError
 from care_ops.fit import fit_panel
-from tests.conftest import matrix
+from tests.support.matrices import matrix
 
 EVERY = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
 SIMPLE = ("mv", "avg", "uws")

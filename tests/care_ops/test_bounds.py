@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from care_ops import bounds
 from care_ops.errors import InputError
-from care_ops.factors import extract
+from care_ops.structure import bounds
+from care_ops.structure.factors import extract
 
 
 def orthonormal(rng: np.random.Generator, p: int, h: int) -> np.ndarray:

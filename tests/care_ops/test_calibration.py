@@ -9,7 +9,7 @@ from care_ops.calibration import as_distributed, prevalence_threshold, to_labels
 from care_ops.config import AGGREGATORS, Calibration, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
-from tests.conftest import matrix
+from tests.support.matrices import matrix
 
 SOME = ("care", "mv", "avg", "care_svd", "median")
 

@@ -5,15 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from care_ops import factor_analysis
 from care_ops.aggregators.latent import family_mean
 from care_ops.anchors import Anchors
 from care_ops.config import AGGREGATORS, FitConfig
 from care_ops.fit import fit_panel
-from care_ops.hypotheses import DEPARTURES, NOISES, SLOPE, SLOPE_SD, Hypothesis, settle
 from care_ops.metrics import auc
+from care_ops.models import factor_analysis
+from care_ops.models.hypotheses import DEPARTURES, NOISES, SLOPE, SLOPE_SD, Hypothesis, settle
 from care_ops.scores import ScoreMatrix
-from tests.conftest import matrix
+from tests.support.matrices import matrix
 
 
 def care(scores: ScoreMatrix, anchors: Anchors | None = None, **options):

@@ -5,17 +5,17 @@ import itertools
 import numpy as np
 import pytest
 
-from care_ops.aggregators import Problem
+from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.anchors import Anchors
-from care_ops.bounds import tensor_rate
 from care_ops.config import FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
-from care_ops.moments import accumulate
-from care_ops.regimes import four_state_mixture, grouped_mixture
-from tests.conftest import matrix
+from care_ops.moments.state import accumulate
+from care_ops.simulate import four_state_mixture, grouped_mixture
+from care_ops.structure.bounds import tensor_rate
+from tests.support.matrices import matrix
 
 
 def tensor(scores, anchors=None, **settings):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tensorly.decomposition import parafac
 
-from care_ops import cp, mixture
 from care_ops.errors import FitError
-from care_ops.moments import accumulate
-from care_ops.regimes import four_state_mixture, grouped_mixture
-from care_ops.views import Views, fisher_z, largest_cross_edge, partition, partition_within
+from care_ops.models import cp, mixture
+from care_ops.moments.state import accumulate
+from care_ops.simulate import four_state_mixture, grouped_mixture
+from care_ops.structure.views import Views, fisher_z, largest_cross_edge, partition, partition_within
 
 
 def thirds(p: int) -> Views:

@@ -9,16 +9,16 @@ from scipy.optimize import minimize
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import multivariate_normal, multivariate_t, norm, t
 
-from benchmarks.study_observation import edges
-from care_ops.answers import Answers
-from care_ops.dependence import (
+from care_ops.models.answers import Answers
+from care_ops.models.dependence import (
     TailedScatter,
     conditional_mutual_information,
     dependent,
     pseudo_likelihood,
 )
-from care_ops.observation import ScaleMixture, StudentT
-from care_ops.regimes import dependent_judges
+from care_ops.models.observation import ScaleMixture, StudentT
+from care_ops.simulate import dependent_judges
+from tests.support.edges import edges
 
 
 @pytest.mark.parametrize("kind", ["binary", "categorical", "ordinal", "student", "scale mixture", "mixed"])

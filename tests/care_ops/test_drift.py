@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from care_ops.drift import copies_of_gold, drift, population_stability, same_direction
 from care_ops.errors import FitError
 from care_ops.frozen import Frozen, freeze
+from care_ops.results.drift import copies_of_gold, drift, population_stability, same_direction
 from care_ops.scores import ScoreMatrix
 
 

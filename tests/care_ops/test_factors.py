@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from care_ops import factors as f
 from care_ops.errors import FitError, InputError
-from care_ops.factors import Factors
+from care_ops.structure import factors as f
+from care_ops.structure.factors import Factors
 
 P, N = 12, 20_000
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from care_ops.errors import FitError
-from care_ops.missing import condition, em_moments, expected_sums, gaussian_by_em
-from care_ops.moments import accumulate
+from care_ops.moments.missing import condition, em_moments, expected_sums, gaussian_by_em
+from care_ops.moments.state import accumulate
 
 
 def fit(values: np.ndarray, **options):

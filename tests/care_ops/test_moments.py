@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from care_ops import moments
 from care_ops.errors import FitError, InputError
-from care_ops.moments import accumulate, shrink
+from care_ops.moments import state as moments
+from care_ops.moments.state import accumulate, shrink
 
 
 def with_holes(rng: np.random.Generator, values: np.ndarray, share: float) -> np.ndarray:

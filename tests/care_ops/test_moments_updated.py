@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from care_ops import incremental
 from care_ops.config import FitConfig
 from care_ops.fit import run_aggregators, try_structure
-from care_ops.incremental import change, updated
-from care_ops.moments import Moments, accumulate, default_shift
+from care_ops.moments import incremental
+from care_ops.moments.incremental import change, updated
+from care_ops.moments.state import Moments, accumulate, default_shift
 from care_ops.scores import ScoreMatrix
 
 N, P = 4_000, 12

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_t, norm, t
 
-from assets.experiments.observation import (
+from assets.experiments.observation_models import (
     KINDS,
     error,
     families,
@@ -13,10 +13,10 @@ from assets.experiments.observation import (
     gaussian_score,
     told_apart,
 )
-from care_ops import observation
 from care_ops.errors import FitError, InputError
-from care_ops.observation import Gaussian, Graded, Ordinal, ScaleMixture, StudentT
-from care_ops.regimes import observed_mixture
+from care_ops.models import observation
+from care_ops.models.observation import Gaussian, Graded, Ordinal, ScaleMixture, StudentT
+from care_ops.simulate import observed_mixture
 
 N = 6_000
 

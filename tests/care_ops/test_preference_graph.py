@@ -9,7 +9,7 @@ from care_ops.aggregators.preference_graph import standings
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
-from tests.conftest import matrix
+from tests.support.matrices import matrix
 
 
 def test_a_graph_without_cycles_keeps_every_edge(rng):

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from care_ops.admission import check_panel
 from care_ops.config import AGGREGATORS, AdmissionRule, FitConfig
-from care_ops.conic import solve_conic
 from care_ops.fit import fit_panel
-from care_ops.moments import accumulate, shrink
-from care_ops.quality import check_panel
+from care_ops.moments.state import accumulate, shrink
 from care_ops.scores import ScoreMatrix
-from care_ops.structure import solve
+from care_ops.structure.conic import solve_conic
+from care_ops.structure.program import solve
 from warehouse.sources.files import read_items, read_scores
 from warehouse.testsets import ItemColumns
 

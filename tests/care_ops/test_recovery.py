@@ -5,17 +5,18 @@ import itertools
 import numpy as np
 import pytest
 
-from care_ops import mixture
-from care_ops.aggregators import REGISTRY, Problem
+from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
 from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.registry import REGISTRY
 from care_ops.config import AGGREGATORS, FitConfig, StructureConfig
-from care_ops.factors import extract
 from care_ops.fit import fit_panel
-from care_ops.moments import accumulate
-from care_ops.regimes import four_state_mixture, joint_gaussian
-from care_ops.views import partition
-from tests.conftest import matrix
+from care_ops.models import mixture
+from care_ops.moments.state import accumulate
+from care_ops.simulate import four_state_mixture, joint_gaussian
+from care_ops.structure.factors import extract
+from care_ops.structure.views import partition
+from tests.support.matrices import matrix
 
 N = 100_000
 SEEDS = range(10)

@@ -8,9 +8,9 @@ import pytest
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
-from care_ops.regimes import joint_gaussian
 from care_ops.selection import GRIDS, select_with_labels, select_without_labels, validation_items
-from tests.conftest import matrix
+from care_ops.simulate import joint_gaussian
+from tests.support.matrices import matrix
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from care_ops import sharded
 from care_ops.errors import InputError
-from care_ops.missing import em_moments, expected_sums
-from care_ops.moments import Moments, accumulate
-from care_ops.sharded import Shard, em_of_shards, moments_of_shards, shards_of
+from care_ops.moments import sharded
+from care_ops.moments.missing import em_moments, expected_sums
+from care_ops.moments.sharded import Shard, em_of_shards, moments_of_shards, shards_of
+from care_ops.moments.state import Moments, accumulate
 
 JUDGES = ("a", "b", "c", "d")
 FIELDS = ("n", "shift", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3")

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from care_ops.anchors import Anchors
 from care_ops.calibration import fill_uniformly, to_panel_scale
 from care_ops.errors import InputError
-from care_ops.interpret import FEATURES, feature_correlations, text_features
 from care_ops.metrics import auc, evaluate
+from care_ops.results.interpret import FEATURES, feature_correlations, text_features
 from care_ops.scores import ScoreMatrix
-from tests.conftest import matrix
+from tests.support.matrices import matrix
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40))

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.bench_structure import recorded_correlation
-from care_ops.conic import solve_conic, within_families
 from care_ops.errors import FitError, InputError
-from care_ops.structure import solve, solve_path
+from care_ops.structure.conic import solve_conic, within_families
+from care_ops.structure.program import solve, solve_path
+from tests.support.panels import recorded_correlation
 
 
 def random_correlation(rng: np.random.Generator, p: int, factors: int = 2) -> np.ndarray:

@@ -10,8 +10,8 @@ from scipy.stats import ttest_rel
 
 from care_ops.anchors import Anchors
 from care_ops.errors import FitError, InputError
-from care_ops.systems import anchors_as_labels, bradley_terry, mean_differences
-from tests.oracles.planted import duels
+from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
+from tests.support.planted import duels
 
 RIVALS = json.loads((Path(__file__).parents[1] / "oracles" / "rivals.json").read_text())
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from care_ops import factor_analysis
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.fit import fit_panel
 from care_ops.metrics import calibration_error, evaluate, risk_coverage_gain
+from care_ops.models import factor_analysis
+from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
-from care_ops.uncertainty import weight_intervals
-from tests.conftest import matrix
+from tests.support.matrices import matrix
 
 
 def panel(rng: np.random.Generator, n: int = 400, noise: tuple[float, ...] = (0.4, 0.6, 0.8, 1.0, 1.2)) -> np.ndarray:

@@ -6,7 +6,8 @@ import pytest
 
 from care_ops.errors import InputError, JudgeError
 from judges import programs
-from judges.engines.base import Context, Recording, build_engine, revision_of
+from judges.engines.base import Context, Recording
+from judges.engines.factory import build_engine, revision_of
 from judges.items import Item, Status, checked_score
 from judges.pool import Pool, PoolConfig
 from judges.programs import registry

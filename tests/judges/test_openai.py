@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from care_ops.errors import InputError, JudgeError
-from judges.engines.base import Context, Ledger, SpendLimitError, build_engine
+from judges.engines.base import Context, Ledger, SpendLimitError
+from judges.engines.factory import build_engine
 from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, OpenAIEngine
-from tests.judges.openai_server import Server, answer, first_token
+from tests.support.openai_server import Server, answer, first_token
 
 KEY = "sk-very-secret"
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from assets.inference import score_pending
+from assets.judging.judge_inference import score_pending
 from care_ops.errors import JudgeError
 from judges.items import Item, Score, Status
 from judges.pool import Pool, PoolConfig, Progress
@@ -13,7 +13,7 @@ from judges.programs import registry
 from judges.programs.registry import program_judge
 from judges.spec import JudgeSpec, LocalModel, ProgramEngine
 from orchestration.workspace import load_workspace
-from tests.orchestration.workspaces import make, ran, run, score_rows
+from tests.support.workspaces import make, ran, run, score_rows
 
 
 @pytest.fixture

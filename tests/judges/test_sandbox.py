@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from care_ops.errors import JudgeError
-from judges.engines.base import Context, build_engine
+from judges.engines.base import Context
+from judges.engines.factory import build_engine
 from judges.items import Item, Status
 from judges.sandbox import Sandbox, available
 from judges.spec import JudgeSpec, ProgramEngine

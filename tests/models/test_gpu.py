@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
     """Qwen3-8B's shape with random weights, written once for both engines."""
     from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
-    from tests.models.tiny import build
+    from tests.support.tiny import build
 
     where = tmp_path_factory.mktemp("eight")
     AutoTokenizer.from_pretrained(build(where / "tokenizer", seed=0)).save_pretrained(where)

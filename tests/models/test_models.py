@@ -14,15 +14,15 @@ pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an
 pytest.importorskip("transformers")
 
 from judges import scoring
-from judges.engines.base import build_engine
+from judges.engines.factory import build_engine
 from judges.engines.model import ModelJudgeEngine
 from judges.engines.transformers import TransformersBackend
 from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
 from judges.prompts import find
 from judges.spec import JudgeSpec, LocalModel
-from tests.models.tiny import build
-from tests.orchestration.workspaces import query, write_items
+from tests.support.tiny import build
+from tests.support.workspaces import query, write_items
 
 ITEMS = [
     Item(

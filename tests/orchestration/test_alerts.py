@@ -10,14 +10,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import dagster as dg
 import pytest
 
-from assets.common import file_name
-from assets.reconcile import missing
+from assets.report.names import page_name
+from assets.state.reconcile import missing
 from care_ops.errors import InputError, WarehouseError
 from orchestration.alerts import AlertError, send
 from orchestration.definitions import build_defs
 from orchestration.instance import hold_daemon_lock, workspace_instance
 from orchestration.workspace import AlertSettings, load_workspace
-from tests.orchestration.workspaces import JUDGES, QUICK, make, run
+from tests.support.workspaces import JUDGES, QUICK, make, run
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_the_schedule_asks_for_what_is_missing_and_only_that(tmp_path):
         ("scores", "length|one"),
     }
     assert missing(loaded) == {}
-    (loaded.report_folder / file_name("one")).unlink()
+    (loaded.report_folder / page_name("one")).unlink()
     assert missing(loaded)["report"] == {"one"}
     assert "panel" not in missing(loaded)
     (loaded.fit_folder("one").path / "fit.json").unlink()

@@ -8,8 +8,8 @@ import pytest
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
-from tests.judges.openai_server import Server, answer
-from tests.orchestration.workspaces import QUICK, make, run, score_rows
+from tests.support.openai_server import Server, answer
+from tests.support.workspaces import QUICK, make, run, score_rows
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
 
 
 def test_only_judges_behind_an_api_are_asked_every_night(workspace):
-    from assets.canary import watched
+    from assets.judging.canary import watched
 
     folder, *_ = workspace
     assert watched(load_workspace(folder)) == ["api"]

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestration.cli.app import app
-from tests.orchestration.workspaces import JUDGES, make, run, write_items
+from tests.support.workspaces import JUDGES, make, run, write_items
 
 
 def care(*words: object):

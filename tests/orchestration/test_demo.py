@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from assets.moments import read_moments
+from assets.fit.moments import read_moments
 from judges import panels, programs
 from judges.items import Item
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.orchestration.workspaces import query, ran, run
+from tests.support.workspaces import query, ran, run
 from warehouse.sources.demo import DemoConfig, generate
 
 pytestmark = pytest.mark.slow

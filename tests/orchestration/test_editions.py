@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.orchestration.workspaces import JUDGES, make, query, run, score_rows, write_items, write_judge
+from tests.support.workspaces import JUDGES, make, query, run, score_rows, write_items, write_judge
 
 pytestmark = pytest.mark.slow
 

@@ -15,25 +15,27 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import false_discovery_control, spearmanr, studentized_range
 
-from assets.experiments.adversarial import planted, recovered
-from assets.experiments.asset import KEYS, experiments, outdated
+from assets.experiments.adversarial_answers import planted, recovered
+from assets.experiments.aggregation_tables import critical_difference
 from assets.experiments.base import Heatmap
-from assets.experiments.integration import Candidate, greedy
-from assets.experiments.interpretation import asked_features, benjamini_hochberg, permuted, tensor_confounder
+from assets.experiments.confounder_features import asked_features, tensor_confounder
+from assets.experiments.injected_bias import changes
 from assets.experiments.panels import Panel
-from assets.experiments.rates import slope_of
-from assets.experiments.regimes import accuracies
-from assets.experiments.robustness import changes
-from assets.experiments.tables import critical_difference, mean_ranks
+from assets.experiments.program_integration import Candidate, greedy
+from assets.experiments.registry import KEYS, experiments, outdated
+from assets.experiments.sweep import accuracies
+from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
-from assets.retention import forget
+from assets.state.retention import forget
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
-from care_ops.regimes import second_order_insufficient, second_order_sufficient
+from care_ops.results.association import benjamini_hochberg, permuted
+from care_ops.results.ranks import mean_ranks
 from care_ops.scores import ScoreMatrix
+from care_ops.simulate import second_order_insufficient, second_order_sufficient
 from judges.items import Score, Status
 from orchestration.workspace import load_workspace
-from tests.orchestration.workspaces import make, run, write_items
+from tests.support.workspaces import make, run, write_items
 
 pytestmark = pytest.mark.slow
 
@@ -183,7 +185,7 @@ def test_permutation_p_values_and_discoveries_agree_with_scipy():
     rng = np.random.default_rng(1)
     latent = rng.normal(size=(60, 2))
     features = np.column_stack([latent[:, 0] + rng.normal(size=60), rng.normal(size=60), np.full(60, 3.0)])
-    correlations, p_values = permuted(latent, features, 4_000)
+    correlations, p_values = permuted(latent, features, 4_000, rng)
     for r in range(2):
         for c in range(2):
             found = spearmanr(latent[:, r], features[:, c])

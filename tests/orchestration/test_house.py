@@ -10,11 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.experiments.asset import KEYS as EXPERIMENTS
-from assets.experiments.asset import OF_PANELS
-from benchmarks.bench_import import calls
+from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.experiments.registry import OF_PANELS
+from assets.inputs.external import EXTERNAL
 from orchestration.conditions import CONDITIONS
 from orchestration.definitions import ASSETS, build_defs
+from tests.support.imports import calls
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -33,7 +34,7 @@ def test_importing_the_definitions_pulls_in_nothing_heavy():
 def test_importing_the_definitions_costs_little_more_than_dagster(tmp_path):
     """Functions called by the import, ours over dagster's alone: no other process moves this number.
 
-    The ratio of CPU times is ``benchmarks.bench_import``'s.
+    The ratio of CPU times is ``benchmarks/bench_import.py``'s.
     """
     ratio = calls("orchestration.definitions", str(tmp_path)) / calls("dagster", str(tmp_path))
     print(f"\ncalls of the definitions' import over dagster's: {ratio:.3f}")
@@ -50,8 +51,24 @@ def test_every_asset_has_a_condition_a_group_and_a_description():
         for spec in definition.specs:
             assert spec.key.to_user_string() in CONDITIONS
             assert spec.description
-            assert spec.group_name in ("inputs", "judging", "fit", "results")
             assert spec.code_version
+
+
+def test_a_group_is_a_folder_and_an_asset_a_file(tmp_path):
+    """``gold`` comes with ``items``; what no stage makes stands in one file; experiments name their modules."""
+    for definition in build_defs(tmp_path).assets or ():
+        specs = [definition] if isinstance(definition, dg.AssetSpec) else list(definition.specs)
+        for spec in specs:
+            key = spec.key.to_user_string()
+            folder = ROOT / "assets" / (spec.group_name or "")
+            assert (folder / f"{'items' if key == 'gold' else key}.py").is_file() or spec in EXTERNAL, key
+
+
+def test_every_folder_of_the_packages_says_what_belongs_there():
+    for package in ("care_ops", "judges", "warehouse", "assets", "orchestration"):
+        for path in (ROOT / package).rglob("*.py"):
+            if path.stat().st_size:
+                assert path.read_text().lstrip("#! /\n").startswith('"""'), path
 
 
 def test_the_graph_is_the_way_of_one_score(tmp_path):
@@ -115,3 +132,22 @@ def test_no_file_names_a_package_host_or_a_machines_path(pattern):
         if name and path.is_file() and path.suffix not in (".png", ".parquet"):
             hits += [name] if re.search(pattern, path.read_text(encoding="utf-8", errors="replace")) else []
     assert hits == []
+
+
+def test_files_that_the_documentation_names_are_there():
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "examples/paper/README.md",
+    ]
+    named = re.compile(
+        r"`((?:care_ops|assets|judges|warehouse|orchestration|tests|benchmarks|deploy)/[a-z_/0-9]+\.[a-z]+)`"
+    )
+    lost = [
+        f"{page.name}: {name}"
+        for page in pages
+        for name in named.findall(page.read_text())
+        if not (ROOT / name).exists()
+    ]
+    assert lost == []

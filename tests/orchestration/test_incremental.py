@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.orchestration.workspaces import (
+from tests.support.workspaces import (
     JUDGES,
     make,
     query,

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from judges import panels
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.orchestration.workspaces import make
+from tests.support.workspaces import make
 from warehouse import catalog
 
 

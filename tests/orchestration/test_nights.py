@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.orchestration.nights import nights, workspace
-from tests.orchestration.workspaces import run, score_rows
+from tests.support.nights import nights, workspace
+from tests.support.workspaces import run, score_rows
 
 pytestmark = pytest.mark.slow
 

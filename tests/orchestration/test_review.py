@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from orchestration.workspace import load_workspace
-from tests.orchestration.workspaces import make, query, run
+from tests.support.workspaces import make, query, run
 
 pytestmark = pytest.mark.slow
 

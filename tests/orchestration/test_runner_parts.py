@@ -12,7 +12,7 @@ from orchestration.instance import alone, daemon_is_alive, end_abandoned_runs, u
 from orchestration.launches import plan, split_partition
 from orchestration.runner import run_stale
 from orchestration.workspace import load_workspace
-from tests.orchestration.workspaces import make, query, run, write_items
+from tests.support.workspaces import make, query, run, write_items
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path)
 
 
 def test_moments_are_brought_up_to_date_and_say_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("care_ops.incremental.WORTH_FROM", 0.0)
+    monkeypatch.setattr("care_ops.moments.incremental.WORTH_FROM", 0.0)
     folder = make(tmp_path / "ws")
     care = "fit: {resamples: 0}\nreview: {hold: false}\n"
 
@@ -118,7 +118,7 @@ def test_moments_are_brought_up_to_date_and_say_so(tmp_path, monkeypatch):
     write_items(folder, n=44, edited=3)
     assert night() == "what changed; 1 such night(s) since all items were"
     updated = estimates()
-    monkeypatch.setattr("care_ops.incremental.MOST_UPDATES", 0)
+    monkeypatch.setattr("care_ops.moments.incremental.MOST_UPDATES", 0)
     (folder / "care.yaml").write_text(care + "moments: {rows_per_shard: 7}\n")
     with workspace_instance(load_workspace(folder)) as instance:
         outcome = run_stale(build_defs(folder), load_workspace(folder), instance, again=("moments", "one"))

@@ -5,8 +5,8 @@ from pydantic import ValidationError
 
 from care_ops.errors import InputError
 from warehouse.items import ItemRecord
-from warehouse.sources.versions import ORIGINAL, TRANSFORMATIONS, TRIGGERS, versions_of
 from warehouse.testsets import TestsetSpec, VersionColumns
+from warehouse.versions import ORIGINAL, TRANSFORMATIONS, TRIGGERS, versions_of
 
 TEXT = "Rome is the capital. It is old. It lies by the Tiber."
 

@@ -1,0 +1,145 @@
+"""Which code made a result: the version of an asset is that of every module that it calls.
+
+A version is a hash over the asset's own module and all modules of ours that it imports, also inside functions, and
+that these import in turn. Docstrings, comments, blank lines and imports for types alone are left out, so that
+only a change of what is computed makes anything again. Text is read, not compiled: this runs with every import of the
+definitions.
+
+Belongs here: from a module to its version. Does not: who is stale because of it (``orchestration.conditions``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_ROOT = str(Path(__file__).parents[1])
+_PREFIX = __name__.removesuffix("assets.code")  # not empty where the packages are installed inside another one
+_OURS = ("assets", "care_ops", "judges", "warehouse", "orchestration")
+
+WITHOUT_EFFECT = {
+    "assets.code": "names versions, makes no result",
+    "assets.metadata": "tables and tiny plots in Dagster's UI",
+    "assets.partitions": "names of partitions",
+    "assets.workspace": "folders, and settings that have versions of their own (`assets/inputs/external.py`)",
+}
+"""Modules whose change changes no result, each with the reason."""
+
+_DATA = (".sql", ".html", ".css", ".js", ".yaml")
+
+_TYPING = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+.*\n|\n)*", re.M)
+_LONG = r'"""(?:\\.|(?!""").)*"""'
+_CODE = re.compile(
+    rf"^ *r?{_LONG}\n|^ *(?:#[^\n]*)?\n| *#[^\n]*"
+    rf"|({_LONG}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[^\"'# \n]+|.)",
+    re.M | re.S,
+)
+"""Docstrings, empty lines and comments; or else, as its group, code. A mark inside a string stays in the string."""
+
+_IMPORT = re.compile(rf"^ *(?:from ({'|'.join(_OURS)})([\w.]*) import (\([^)]*\)|.*)|import ([\w.]*))", re.M)
+_NAME = re.compile(r"(?<! as )\b\w+\b")
+
+
+class _Module(NamedTuple):
+    digest: str
+    imports: frozenset[str]
+
+
+def code_version(module: str, *packages: str) -> str:
+    """Version of the code of an asset.
+
+    Parameters
+    ----------
+    module : str
+        That of the asset, as its ``__name__``.
+    *packages : str
+        Packages beside ``assets`` whose modules count: those that the asset computes with.
+    """
+    counted = sorted(modules_of(module, *packages))
+    return _digest("".join([f"{name} {read_module(name).digest}\n" for name in counted]).encode())
+
+
+def modules_of(module: str, *packages: str) -> frozenset[str]:
+    """The modules that count for ``code_version``; names start at our own packages."""
+    return _closure(module.removeprefix(_PREFIX), frozenset(packages) | {"assets"})
+
+
+@cache
+def _closure(module: str, packages: frozenset[str]) -> frozenset[str]:
+    found, new = set[str](), {module}
+    while new:
+        found |= new
+        reached = {name for one in new for name in read_module(one).imports if name not in WITHOUT_EFFECT}
+        new = {name for name in reached - found if name.partition(".")[0] in packages}
+    return frozenset(found)
+
+
+@cache
+def read_module(name: str) -> _Module:
+    """A module's digest, with the templates and schemas beside it, and the modules of ours that it imports."""
+    path = _file(name)
+    assert path is not None, name
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        text = file.read()
+    if _PREFIX:
+        text = text.replace(f"from {_PREFIX}", "from ")
+    code = code_of(_TYPING.sub("", text))
+    return _Module(_digest(code.encode() + _data_beside(os.path.dirname(path))), _imports(code))  # noqa: PTH120
+
+
+def code_of(text: str) -> str:
+    """Python without docstrings, comments and empty lines."""
+    return "".join(_CODE.findall(text))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+@cache
+def _file(name: str) -> str | None:
+    """A module's or a package's file, or None where there is none of that name."""
+    stem = f"{_ROOT}/{name.replace('.', '/')}"
+    return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if os.path.isfile(path)), None)  # noqa: PTH113
+
+
+@cache
+def _data_beside(folder: str) -> bytes:
+    """Files that are no Python in a package's folder, and in its folders that are no packages."""
+    found = b""
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir() and entry.name != "__pycache__" and not os.path.exists(f"{entry.path}/__init__.py"):  # noqa: PTH110
+            found += _data_beside(entry.path)
+        elif entry.name.endswith(_DATA):
+            found += entry.name.encode() + Path(entry.path).read_bytes()
+    return found
+
+
+def _imports(code: str) -> frozenset[str]:
+    """Modules of ours that are imported, and the packages that hold them."""
+    found = set[str]()
+    for package, inner, names, whole in _IMPORT.findall(code):
+        of = f"{package}{inner}" or whole
+        found |= _with_parents(of)
+        if names and _is_package(of):
+            for name in _NAME.findall(names):
+                found |= _with_parents(f"{of}.{name}")
+    return frozenset(found)
+
+
+@cache
+def _is_package(name: str) -> bool:
+    return (_file(name) or "").endswith("__init__.py")
+
+
+@cache
+def _with_parents(name: str) -> frozenset[str]:
+    """A module of ours and the packages that hold it; nothing where there is no such module."""
+    if not name.startswith(_OURS) or _file(name) is None:
+        return frozenset()
+    parts = name.split(".")
+    return frozenset([".".join(parts[:k]) for k in range(1, len(parts) + 1)])

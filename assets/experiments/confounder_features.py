@@ -1,0 +1,193 @@
+"""What the factors look like in the texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.experiments.base import Bars, Experiment, Findings, Heatmap, Table
+from assets.experiments.panels import NO_PANEL, Panel, declared_numbers, factored, panels
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
+
+Array = NDArray[np.float64]
+
+_FACTORS = 4
+
+_RATE = 0.05
+
+_SEED = 31
+
+_STAR = f"* at a false discovery rate of {_RATE:.0%}"
+
+
+def confounders(workspace: Workspace, *, permutations: int) -> Findings:
+    """Spearman of every factor, and of the tensor's confounder, with every feature; permutation p-values."""
+    from care_ops.errors import FitError
+
+    tables, says, figures = list[Table](), list[str](), list[Bars | Heatmap]()
+    for panel in panels(workspace):
+        names, features = _features(workspace, panel)
+        if not names:
+            says.append(f"{panel.testset}: its items carry no responses, and no features are declared.")
+            continue
+        by_unit = mean_by_unit(features, panel.units)
+        try:
+            latent, _ = factored(panel.scores, panel.config.structure, _FACTORS)
+        except FitError:
+            says.append(f"{panel.testset}: the panel has no factor.")
+        else:
+            by_chance = np.random.default_rng(_SEED)
+            correlations, p_values = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, by_chance)
+            clear = benjamini_hochberg(p_values, _RATE)
+            of = [f"factor {k + 1}" for k in range(latent.shape[1])]
+            map_ = _heatmap(f"{panel.testset}: factors of care_svd, {_STAR}", of, names, correlations, clear)
+            figures.append(map_)
+            rows: list[dict[str, Any]] = [
+                {
+                    "factor": k + 1,
+                    "order against gold": panel.order(latent[:, k]),
+                    **dict(zip(names, map_.marks[k], strict=True)),
+                }
+                for k in range(len(of))
+            ]
+            tables.append(Table(map_.title, rows))
+            says.append(_strongest(panel.testset, of, names, correlations, p_values, clear))
+        confounder = tensor_confounder(panel)
+        if confounder is None:
+            says.append(f"{panel.testset}: care_tensor finds no confounder on this panel.")
+            continue
+        by_chance = np.random.default_rng(_SEED)
+        r, p = permuted(mean_by_unit(confounder[:, None], panel.units), by_unit, permutations, by_chance)
+        clear = benjamini_hochberg(p, _RATE)
+        known = ~np.isnan(r[0])
+        kept = [
+            f"{name}{' *' if star else ''}" for name, star, there in zip(names, clear[0], known, strict=True) if there
+        ]
+        figures.append(
+            Bars(f"{panel.testset}: Pr(C = 1 | J) of care_tensor, {_STAR}", "Spearman", kept, r[0][known].tolist())
+        )
+        says.append(_strongest(panel.testset, ["Pr(C = 1 | J)"], names, r, p, clear))
+    return Findings(says or [NO_PANEL], tables, figures)
+
+
+def _heatmap(title: str, rows: list[str], columns: list[str], values: Array, clear: NDArray[np.bool_]) -> Heatmap:
+    marks = [
+        ["–" if np.isnan(r) else f"{r:+.2f}{' *' if star else ''}" for r, star in zip(of, stars, strict=True)]
+        for of, stars in zip(values, clear, strict=True)
+    ]
+    return Heatmap(title, rows, columns, [[None if np.isnan(r) else float(r) for r in of] for of in values], marks)
+
+
+def _strongest(
+    testset: str, rows: list[str], names: list[str], correlations: Array, p_values: Array, clear: NDArray[np.bool_]
+) -> str:
+    if np.isnan(correlations).all():
+        return f"{testset}: no feature tells enough items apart."
+    k, c = np.unravel_index(int(np.nanargmax(np.abs(correlations))), correlations.shape)
+    return (
+        f"{testset}: {int(clear.sum())} of {int((~np.isnan(p_values)).sum())} pairs of {rows[0].rstrip(' 1')} and "
+        f"feature are clear; the strongest is {rows[int(k)]} with {names[int(c)]}, {correlations[k, c]:+.2f}."
+    )
+
+
+def _features(workspace: Workspace, panel: Panel) -> tuple[list[str], Array]:
+    """Features of the responses, what the test set declares, and how judges were asked; names and (n, f)."""
+    from care_ops.results.interpret import FEATURES, text_features
+
+    found: dict[str, Array] = {}
+    if any(panel.responses):
+        of_text = text_features(panel.responses)
+        found = {name.replace("_", " "): of_text[:, k] for k, name in enumerate(FEATURES)}
+        found["numbers, given words"] = residual_ranks(found["numbers"], found["words"])
+    declared = declared_numbers(workspace, panel, workspace.testset(panel.testset).features)
+    found |= {name.replace("_", " "): column for name, column in declared.items()}
+    found |= asked_features(workspace, panel)
+    return list(found), np.column_stack(list(found.values())) if found else np.empty((len(panel.gold), 0))
+
+
+def asked_features(workspace: Workspace, panel: Panel) -> dict[str, Array]:
+    """Valid mass and position bias, means over the panel's language models that tell them, (n,) each."""
+    from judges.trial import position_bias
+
+    at = {item: k for k, item in enumerate(panel.scores.item_ids)}
+    told: dict[str, list[Array]] = {"valid mass": [], "position bias": []}
+    for judge in panel.scores.judges:
+        if judge not in workspace.judges or not workspace.judges[judge].engine.needs.template:
+            continue
+        spec, key = workspace.effective_spec(judge, panel.testset), workspace.judge_key(judge, panel.testset)
+        answers = workspace.engine_context(judge, panel.testset).template(spec).answers(spec.scale)
+        columns = ("item_id", "judge_key", "valid_mass", "p_json")
+        mass, bias = np.full(len(at), np.nan), np.full(len(at), np.nan)
+        for row in workspace.parts.read_scores(judge, panel.testset, columns).to_pylist():
+            if row["judge_key"] == key and row["item_id"] in at:
+                place = position_bias(row["p_json"], answers)
+                mass[at[row["item_id"]]] = np.nan if row["valid_mass"] is None else row["valid_mass"]
+                bias[at[row["item_id"]]] = np.nan if place is None else place
+        told["valid mass"].append(mass)
+        told["position bias"].append(bias)
+    found: dict[str, Array] = {}
+    for name, columns in told.items():
+        known = [column for column in columns if not np.isnan(column).all()]
+        if known:
+            count = (~np.isnan(known)).sum(axis=0)
+            found[name] = np.where(count > 0, np.nansum(known, axis=0) / np.maximum(count, 1), np.nan)
+    return found
+
+
+def tensor_confounder(panel: Panel) -> Array | None:
+    """Pr(C = 1 | J), (n,); None where care_tensor has no answer or finds no confounder.
+
+    C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.
+    """
+    from care_ops.aggregators.base import Problem
+    from care_ops.aggregators.care_tensor import CareTensor
+    from care_ops.errors import FitError
+    from care_ops.fit import try_structure
+    from care_ops.moments.state import accumulate
+    from care_ops.scores import canonical_order, content_seed, restore
+
+    scores, config = panel.scores.canonical(), panel.config
+    moments = accumulate(scores.values)
+    structure, _, _ = try_structure(moments, config.structure, scores.judges)
+    seed = [content_seed(scores), config.seed]  # that of the fit (``care_ops.fit``)
+    try:
+        states = CareTensor().states(Problem(scores, moments, structure, np.random.default_rng(seed), config))
+    except FitError:
+        return None
+    means, posterior = states.fitted.means, states.posterior
+    total = np.zeros(len(posterior))
+    direction: Array | None = None
+    for q in np.unique(states.quality):
+        of = [np.flatnonzero((states.quality == q) & (states.confounder == c)) for c in (0, 1)]
+        if any(len(found) != 1 for found in of):
+            continue
+        low, high = int(of[0][0]), int(of[1][0])
+        moved = means[high] - means[low]
+        reference = np.ones(len(moved)) if direction is None else direction
+        if moved @ reference < 0:
+            low, high, moved = high, low, -moved
+        direction = moved if direction is None else direction
+        total += posterior[:, high]
+    return None if direction is None else restore(total, canonical_order(panel.scores.item_ids))
+
+
+EXPERIMENT = Experiment(
+    key="confounder_features",
+    title="What the factors follow in the texts",
+    asks="Which features of the responses do the factors follow, beyond chance?",
+    paper="On Review-5K the factors beside quality follow length, lists and the like (heat map of correlations).",
+    protocol=(
+        "E[factor | J], and Pr(C = 1 | J) of the tensor's four states, against eight features of the response, those "
+        "that the test set declares, and, of language models, valid mass and position bias. Spearman over means of "
+        "split units; numbers also with the ranks of words taken out. Permutation p-values, false discovery rate by "
+        "Benjamini and Hochberg within a test set."
+    ),
+    run=confounders,
+    small={"permutations": 1_000},
+    full={"permutations": 10_000},
+)

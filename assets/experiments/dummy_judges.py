@@ -1,0 +1,104 @@
+"""Whether planted dummy judges, and people, end on a factor of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.experiments.base import Experiment, Findings, Heatmap, Table
+from assets.experiments.panels import DUMMIES, NO_PANEL, Panel, declared_numbers, factored, items_of, panels, scored_by
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+    from care_ops.scores import ScoreMatrix
+
+
+Array = NDArray[np.float64]
+
+_FACTORS = 4
+
+_MOST_DRAWN = 60
+"""Judges up to which their loadings are also drawn."""
+
+
+def dummies(workspace: Workspace) -> Findings:
+    """Two program judges that read length and keywords alone, and people where there are any, beside each panel."""
+    from care_ops.errors import FitError
+
+    tables, says, figures = list[Table](), list[str](), list[Heatmap]()
+    for panel in panels(workspace):
+        joined, dummy_names, people = _joined(workspace, panel)
+        if not dummy_names and not people:
+            says.append(f"{panel.testset}: no responses that the dummies tell apart, and no `raters` are declared.")
+            continue
+        try:
+            latent, factors = factored(joined, panel.config.structure, _FACTORS)
+        except FitError:
+            says.append(f"{panel.testset}: the panel has no factor.")
+            continue
+        judges = sorted(joined.judges)
+        shown = latent.shape[1]
+        loadings = factors.directions[:, :shown]
+        of = [f"factor {k + 1}" for k in range(shown)]
+        title = f"{panel.testset}: loadings"
+        if len(judges) <= _MOST_DRAWN:
+            marks = [[f"{value:+.2f}" for value in row] for row in loadings]
+            figures.append(Heatmap(title, judges, of, loadings.tolist(), marks))
+        rows: list[dict[str, Any]] = [
+            {"judge": judge, **dict(zip(of, map(float, row), strict=True))}
+            for judge, row in zip(judges, loadings, strict=True)
+        ]
+        tables.append(Table(title, rows))
+        for kind, listed in (("dummies", dummy_names), ("people", people)):
+            if listed:
+                most = {d: int(np.argmax(np.abs(loadings[judges.index(d)]))) for d in listed}
+                loads = [
+                    f"{d} {loadings[judges.index(d), k]:+.2f} on {of[k]}"
+                    + (f" ({loadings[judges.index(d), 0]:+.2f} on the leading one)" if k else "")
+                    for d, k in most.items()
+                ]
+                apart = sum(k != 0 for k in most.values())
+                says.append(
+                    f"{panel.testset}, {kind}: loading most, {', '.join(loads)}; {apart} of {len(most)} away from the "
+                    "leading factor."
+                )
+    return Findings(says or [NO_PANEL], tables, figures)
+
+
+def _joined(workspace: Workspace, panel: Panel) -> tuple[ScoreMatrix, list[str], list[str]]:
+    """The panel with the dummies that it lacks and the test set's raters; names of the dummies and of the raters."""
+    from care_ops.scores import ScoreMatrix
+
+    items = items_of(workspace, panel)
+    added: dict[str, Array] = {
+        dummy: scored_by(dummy, items)
+        for dummy in DUMMIES
+        if dummy not in panel.scores.judges and any(item.response for item in items)
+    }
+    raters = workspace.testset(panel.testset).raters
+    added |= declared_numbers(workspace, panel, raters)
+    telling = {
+        name: column
+        for name, column in added.items()
+        if name not in panel.scores.judges and not np.isnan(column).all() and np.nanstd(column) > 0
+    }
+    values = np.column_stack([panel.scores.values, *telling.values()])
+    names = (*panel.scores.judges, *telling)
+    joined = ScoreMatrix(values, panel.scores.item_ids, names, panel.scores.families)
+    return joined, [d for d in DUMMIES if d in names], [rater for rater in raters if rater in telling]
+
+
+EXPERIMENT = Experiment(
+    key="dummy_judges",
+    title="Dummy judges and people beside the panel",
+    asks="Do judges that read length or keywords alone end on a factor of their own, and people on the leading one?",
+    paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
+    protocol=(
+        "The two dummies read every response of the test set and join its panel, as do the people whose ratings it "
+        "declares (`raters`); loadings are the unit directions of L, strongest factor first, signed towards the "
+        "panel's mean. A dummy that scores all alike stays out."
+    ),
+    run=dummies,
+)

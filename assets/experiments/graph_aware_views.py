@@ -1,0 +1,99 @@
+"""Views that respect the judges' dependences against random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assets.experiments.base import Experiment, Findings, Table
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+from assets.experiments.planted import matched, thirds
+
+
+def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int = 12) -> dict[str, float]:
+    """Validity of the views found within states, and what random views cost the bare tensor, and EM after it."""
+    from care_ops.errors import FitError
+    from care_ops.models import cp, mixture
+    from care_ops.moments.state import accumulate
+    from care_ops.simulate import grouped_mixture
+    from care_ops.structure.views import Views, partition_within
+
+    valid: list[bool] = []
+    errors: dict[str, list[float]] = {"planted": [], "random": [], "own": []}
+    after_em: dict[str, list[float]] = {"planted": [], "random": []}
+    for seed in range(seeds):
+        rng = np.random.default_rng([seed, 7])
+        draw, edges = grouped_mixture(rng, n=n, p=p, noise=noise)
+        x = draw.scores - draw.scores.mean(axis=0)
+        scale = x.std(axis=0)
+        z, truth = x / scale, (draw.means - draw.scores.mean(axis=0)) / scale
+        starts = [(f"k-means {s}", mixture.k_means_plus_plus(z, 4, rng)) for s in range(8)]
+        within, _ = mixture.best_of(z, starts, shape="full")
+        own = partition_within(within.covariance, n)
+        home = np.empty(p, dtype=int)
+        for number, group in enumerate(own.groups):
+            home[group] = number
+        valid.append(not edges[home[:, None] != home[None, :]].any())
+        mixed = np.array_split(rng.permutation(p), 3)
+        random = Views((np.sort(mixed[0]), np.sort(mixed[1]), np.sort(mixed[2])), 0.0, 0.0)
+        moments = accumulate(z)
+        for name, views in (("planted", thirds(p)), ("random", random), ("own", own)):
+            try:
+                bare = cp.decompose(cp.augmented_moment(moments, views), views, 4, rng)
+            except FitError:
+                errors[name].append(float("inf"))
+                continue
+            errors[name].append(matched(bare.means, truth))
+            if name in after_em:
+                refined = mixture.expectation_maximisation(
+                    z, *mixture.start_near(z, bare.means), shape="full", max_iterations=1_000
+                )
+                after_em[name].append(matched(refined.means, truth))
+    median = {name: float(np.median(listed)) for name, listed in errors.items()}
+    return {
+        "noise": noise,
+        "valid": float(np.mean(valid)),
+        "bare, planted views": median["planted"],
+        "bare, own views": median["own"],
+        "bare, random views": median["random"],
+        "random over own": median["random"] / median["own"],
+        "EM after planted": float(np.median(after_em["planted"])),
+        "EM after random": float(np.median(after_em["random"])),
+    }
+
+
+def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Findings:
+    """A row a noise level."""
+    rows = [{"n": n, **partition_experiment(noise, seeds, n)} for n in items for noise in (0.1, 0.5, 1.0)]
+    says = [
+        f"Noise {row['noise']:g}, {row['n']:,} items: views without a planted edge across in {row['valid']:.0%} of "
+        f"{seeds} seeds; the bare tensor's error is {row['random over own']:.1f} times larger with random views, "
+        f"{row['EM after random'] / row['EM after planted']:.2f} times after EM."
+        for row in rows
+    ]
+    after = [row["EM after random"] / row["EM after planted"] for row in rows]
+    reached = [row for row in rows if row["random over own"] >= 10]
+    says.append(
+        f"The paper's 'more than an order of magnitude' is reached in {len(reached)} of {len(rows)} settings at the "
+        f"bare tensor's stage, and in {sum(ratio >= 10 for ratio in after)} after EM."
+    )
+    return Findings(says, [Table(f"Relative error of the state means, medians over {seeds} seeds", rows)])
+
+
+EXPERIMENT = Experiment(
+    key="graph_aware_views",
+    title="Graph-aware against random views",
+    asks="What does it cost to cut the judges into views at random where they depend on one another?",
+    paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
+    protocol=(
+        "Twelve judges in three views, edges of .3 within views at 40 % density, four states. Own views come from the "
+        "precision within states after a k-means and EM fit; errors under the best permutation."
+    ),
+    run=graph_aware,
+    small={"seeds": 5, "items": (10_000,)},
+    full={"seeds": 20, "items": (10_000, 100_000)},
+)

@@ -1,0 +1,78 @@
+"""Robustness to injected bias: the same answers dressed up, scored by the same judges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assets.experiments.base import Experiment, Findings, Table, filled, least_first
+from assets.experiments.versions import Versions, dressed
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+
+_AGGREGATORS = ("mv", "avg", "median", "uws", "ws", "care", "care_svd", "care_tensor")
+
+
+def run(workspace: Workspace) -> Findings:
+    """Mean absolute change of every aggregate, in its own standard deviations, by what was done."""
+    from care_ops.errors import FitError
+
+    tables, says = list[Table](), list[str]()
+    found, why = dressed(workspace)
+    for versions in found:
+        rows: dict[str, dict[str, Any]] = {}
+        for change in versions.changed:
+            try:
+                moved = changes(versions, change)
+            except FitError as error:
+                says.append(f"{versions.testset}, {change}: {error}")
+                continue
+            for aggregator, (distance, kept) in moved.items():
+                row = rows.setdefault(aggregator, {"aggregator": aggregator})
+                row[change], row[f"order kept, {change}"] = distance, kept
+            if not moved:
+                says.append(f"{versions.testset}, {change}: no aggregate tells these items apart.")
+                continue
+            said = least_first({aggregator: distance for aggregator, (distance, _) in moved.items()}, 2)
+            says.append(f"{versions.testset}, {change}, in sd, least first: {said}.")
+        if not rows:
+            continue
+        title = f"{versions.testset}: mean absolute change in sd, and rank correlation with before; {versions.asked}"
+        columns = ["aggregator", *versions.changed, *(f"order kept, {change}" for change in versions.changed)]
+        tables.append(Table(title, filled(list(rows.values()), columns)))
+    return Findings([*says, *why] or ["This workspace has no test set."], tables)
+
+
+def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:
+    """Mean absolute change by aggregator, in standard deviations of all; and Spearman's correlation with before."""
+    from scipy.stats import spearmanr
+
+    fitted = versions.fitted(change, _AGGREGATORS)
+    n, of = len(versions.originals), versions.changed[change][0]
+    found: dict[str, tuple[float, float]] = {}
+    for name, aggregate in fitted.items():
+        before, after = aggregate.estimate[:n], aggregate.estimate[n:]
+        known = ~np.isnan(before[of]) & ~np.isnan(after)
+        spread = np.nanstd(aggregate.estimate)
+        if known.sum() < 2 or spread == 0 or 0 in (np.ptp(before[of][known]), np.ptp(after[known])):
+            continue
+        distance = float(np.mean(np.abs(after - before[of])[known])) / float(spread)
+        found[name] = distance, float(np.asarray(spearmanr(before[of][known], after[known]))[0])
+    return found
+
+
+EXPERIMENT = Experiment(
+    key="injected_bias",
+    title="Robustness to injected bias",
+    asks="How far does an aggregate move when answers are dressed up and nothing else changes?",
+    paper="CARE-SVD moves least: .375 against .506 for the mean (beauty), .233 against .325 (authority), of 1 to 10.",
+    protocol=(
+        "Every response with emoji and formatting (beauty), a false citation (authority) or padding (verbosity), "
+        "scored anew by the panel's program judges; a test set that brings versions of its own, or is made of them, "
+        "as its judges scored it. One fit over both versions; the change is in standard deviations of the "
+        "aggregate over all of them, since scales differ. A constant would win: read it beside the order that is kept."
+    ),
+    run=run,
+)

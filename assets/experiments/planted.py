@@ -1,0 +1,38 @@
+"""How far what was found lies from what was planted.
+
+Belongs here: planted views and errors of state means. Does not: draws (``care_ops.simulate``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from care_ops.structure.views import Views
+
+
+Array = NDArray[np.float64]
+
+
+def thirds(p: int) -> Views:
+    """The planted views."""
+    from care_ops.structure.views import Views
+
+    first, second, third = np.array_split(np.arange(p), 3)
+    return Views((first, second, third), 0.0, 0.0)
+
+
+def matched(found: Array, wanted: Array) -> float:
+    """Relative error of the means under the best permutation of the states."""
+    orders = itertools.permutations(range(len(wanted)))
+    return min(float(np.linalg.norm(found[list(o)] - wanted)) for o in orders) / float(np.linalg.norm(wanted))
+
+
+def rotated(found: Array, wanted: Array) -> float:
+    """The same under the best orthogonal matrix besides: more than a permutation could do."""
+    u, _, vt = np.linalg.svd(wanted @ found.T)
+    return float(np.linalg.norm(u @ vt @ found - wanted)) / float(np.linalg.norm(wanted))

@@ -1,0 +1,94 @@
+"""The experiments as assets, and which of them are out of date."""
+
+import importlib
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from assets.code import code_version
+from assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from assets.experiments.base import Experiment
+
+OF_PANELS = (
+    "aggregation_tables",
+    "paper_protocol",
+    "quality_factor",
+    "confounder_features",
+    "dummy_judges",
+    "program_integration",
+    "injected_bias",
+    "adversarial_answers",
+)
+"""Those that read the workspace's panels and gold."""
+
+KEYS = (
+    *OF_PANELS,
+    "regime_sufficient",
+    "regime_insufficient",
+    "graph_aware_views",
+    "orthogonality",
+    "tensor_against_svd",
+    "observation_models",
+    "theory_rates",
+)
+"""In the order of the pages. Names alone, so that listing the assets needs no numpy."""
+
+
+def experiments() -> "dict[str, Experiment]":
+    """Every experiment by its key, which is also the name of its module."""
+    modules = (importlib.import_module(f"{__package__}.{key}") for key in KEYS)
+    return {module.EXPERIMENT.key: module.EXPERIMENT for module in modules}
+
+
+def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
+    """Experiments that are not kept, or made from other code or panels, or at a smaller size than asked for."""
+    reads, every = _reads(workspace, among), experiments()
+    return [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key))]
+
+
+def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
+    """What those of these experiments read that read panels, which are read once for all of them."""
+    from assets.experiments.panels import panel_versions
+
+    of_panels = [key for key in keys if key in OF_PANELS]
+    return dict.fromkeys(of_panels, panel_versions(workspace)) if of_panels else {}
+
+
+def _asset(key: str) -> dg.AssetsDefinition:
+    upstream = ("panel", "gold") if key in OF_PANELS else ()
+
+    @dg.asset(
+        name=key,
+        group_name="experiments",
+        deps=[dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping()) for asset in upstream],
+        kinds={"html"},
+        code_version=code_version(f"{__package__}.{key}", "care_ops"),
+        description=f"Experiment: {key.replace('_', ' ')}.",
+    )
+    def experiment(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+        from assets.experiments.base import said
+        from assets.experiments.pages import write_experiments
+
+        found = experiments()[key]
+        size = found.size(workspace)
+        reads = _reads(workspace, [key]).get(key)
+        started = time.perf_counter()
+        findings = found.run(workspace, **size)
+        found.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
+        page = write_experiments(workspace.report_folder, workspace, list(experiments().values()))[key]
+        return dg.MaterializeResult(
+            metadata={
+                "page": dg.MetadataValue.path(str(page)),
+                "size": said(size) or "has one size",
+                "says": dg.MetadataValue.md("\n".join(f"- {line}" for line in findings.says)),
+            }
+        )
+
+    return experiment
+
+
+EXPERIMENTS = tuple(_asset(key) for key in KEYS)

@@ -1,0 +1,124 @@
+"""A synthetic confounder that grows, all aggregators side by side: what both regimes share.
+
+Belongs here: measuring one draw, and laying out a sweep. Does not: the draws (``care_ops.simulate``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.experiments.base import Chart, Curve, Table
+
+if TYPE_CHECKING:
+    from care_ops.simulate import ConfoundedDraw
+
+
+Array = NDArray[np.float64]
+
+AGGREGATORS = ("mv", "avg", "uws", "care", "care_svd")
+
+COMPARED = (*AGGREGATORS, "care_tensor", "bare tensor")
+
+LABELS = 150
+
+
+def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
+    """Accuracy at recovering Q on the items outside a validation split of 150 labelled ones.
+
+    Every aggregate is cut where the validation split would have it; only ``care_tensor`` (states to Q) and the bare
+    tensor see its labels otherwise.
+    """
+    from care_ops.anchors import Anchors
+    from care_ops.config import FitConfig
+    from care_ops.fit import fit_panel
+    from care_ops.scores import ScoreMatrix
+
+    n, p = draw.scores.shape
+    scores = ScoreMatrix(draw.scores, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
+    validation = np.zeros(n, dtype=bool)
+    validation[np.random.default_rng([seed, 3]).choice(n, LABELS, replace=False)] = True
+    labels = {scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(validation)}
+    cut = float(draw.scores.mean())
+    free = fit_panel(scores, FitConfig(aggregators=AGGREGATORS, cut=cut))
+    mapped = fit_panel(scores, FitConfig(aggregators=("care_tensor",), cut=cut), Anchors(labels))
+    found = {name: a.estimate for name, a in {**free.aggregates, **mapped.aggregates}.items()}
+    bare = bare_tensor(draw, validation, seed)
+    if bare is not None:
+        found["bare tensor"] = bare
+    return {name: _accuracy(estimate, draw.quality, validation) for name, estimate in found.items()}
+
+
+def bare_tensor(draw: ConfoundedDraw, labelled: NDArray[np.bool_], seed: int) -> Array | None:
+    """P(Q = 1 | J) by the third moment's components alone, on the planted views; None where it has none.
+
+    Components are Gaussian with one diagonal covariance, from what is left after each item's nearest; labels map them.
+    """
+    from care_ops.aggregators.care_tensor import quality_by_anchors
+    from care_ops.errors import FitError
+    from care_ops.models import cp, mixture
+    from care_ops.moments.state import accumulate
+    from care_ops.structure.views import Views
+
+    z = (draw.scores - draw.scores.mean(axis=0)) / draw.scores.std(axis=0)
+    views = Views(draw.views, 0.0, 0.0)
+    try:
+        bare = cp.decompose(cp.augmented_moment(accumulate(z), views), views, 4, np.random.default_rng(seed))
+    except FitError:
+        return None
+    weights, means, variance = mixture.start_near(z, bare.means)
+    posterior = mixture.Mixture(weights, means, np.diag(variance), 0.0, 0, False, "bare").posterior(z)
+    quality = quality_by_anchors(posterior[labelled], draw.quality[labelled].astype(float))
+    return posterior @ quality
+
+
+def _accuracy(estimate: Array, quality: NDArray[np.intp], validation: NDArray[np.bool_]) -> float:
+    """Over the other items, cut where the validation items are decided best."""
+    known = estimate[validation]
+    order = np.sort(known)
+    cuts = np.concatenate([[-np.inf], 0.5 * (order[1:] + order[:-1])])
+    right = [float(np.mean((known > cut) == quality[validation])) for cut in cuts]
+    return float(np.mean((estimate[~validation] > cuts[int(np.argmax(right))]) == quality[~validation]))
+
+
+def swept(draws: dict[float, list[dict[str, float]]], axis: str, title: str) -> tuple[Table, Chart]:
+    """A row a strength, mean and standard deviation over seeds; and the same as curves."""
+    names = list(dict.fromkeys(name for found in draws.values() for one in found for name in one))
+    rows, curves = [], []
+    for strength, found in draws.items():
+        row: dict[str, float | str] = {axis: strength}
+        for name in names:
+            values = [one[name] for one in found if name in one]
+            row[name] = f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "no answer"
+        rows.append(row)
+    for name in names:
+        there = [(s, [one[name] for one in found if name in one]) for s, found in draws.items()]
+        there = [(s, values) for s, values in there if values]
+        curves.append(
+            Curve(
+                name,
+                [s for s, _ in there],
+                [float(np.mean(v)) for _, v in there],
+                [float(np.min(v)) for _, v in there],
+                [float(np.max(v)) for _, v in there],
+            )
+        )
+    return Table(title, rows), Chart(title, axis, "accuracy at recovering Q", curves)
+
+
+def worst_of(draws: dict[float, list[dict[str, float]]], name: str) -> tuple[float, float]:
+    """The lowest mean accuracy over the sweep where there was an answer, and where."""
+    answered = {s: [one[name] for one in found if name in one] for s, found in draws.items()}
+    means = {s: float(np.mean(values)) for s, values in answered.items() if values}
+    where = min(means, key=lambda s: means[s])
+    return means[where], where
+
+
+def said_worst(draws: dict[float, list[dict[str, float]]], name: str) -> str:
+    """The lowest mean accuracy over the sweep, where, and how often there was no answer."""
+    worst, where = worst_of(draws, name)
+    every = sum(len(found) for found in draws.values())
+    silent = sum(name not in one for found in draws.values() for one in found)
+    return f"{name} {worst:.3f} at {where:g}" + (f" (no answer on {silent} of {every} draws)" if silent else "")

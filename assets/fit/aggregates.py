@@ -1,0 +1,192 @@
+"""``aggregates``: every aggregator on a panel, a row an item."""
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from assets.fit.kept import read_moments, read_structure
+from assets.fit.stages import fit_code, stage_code
+from assets.metadata import bars, table
+from assets.partitions import TESTSETS
+from assets.workspace import Workspace, judge_item
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from care_ops.aggregators.base import Aggregate
+    from care_ops.scores import ScoreMatrix
+    from warehouse.fits import FitRecord
+
+
+@dg.asset(
+    partitions_def=TESTSETS,
+    deps=["structure", "fit_settings"],
+    group_name="fit",
+    kinds={"duckdb"},
+    pool="warehouse_writer",
+    code_version=stage_code("aggregates"),
+    description="One estimate per item from each aggregator, with weights, loadings and provenance.",
+)
+def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Run the aggregators on the stored panel, moments and structure; store each fit."""
+    from care_ops.fit import run_aggregators
+    from care_ops.frozen import freeze
+    from warehouse.fits import Edition, store_edition, store_fit
+
+    testset = context.partition_key
+    folder = workspace.fit_folder(testset)
+    scores, state = folder.read_panel(), read_moments(folder)
+    solved, document = read_structure(folder)
+    config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
+    found, failures = run_aggregators(scores, state, solved, config, anchors, pairs=_pairs(workspace, testset))
+    inputs = f"{scores.fingerprint()}-{workspace.settings_version(testset)}"
+    code = fit_code()
+    fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in found}
+    version = _digest("".join(sorted(fit_ids.values())))[:32]
+    for name, aggregate in found.items():
+        frozen = freeze(scores, aggregate.estimate).as_dict()
+        workspace.fits.annotate(testset, fit_ids[name], "frozen", frozen)
+    repeated = share_of_duplicates(workspace, testset)
+    with workspace.warehouse.writer() as connection:
+        made_of = {
+            **_made_of(connection, testset),
+            "duplicates": repeated,
+            "settings": workspace.settings_version(testset),
+            "code": code,
+        }
+        for name, aggregate in found.items():
+            record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)
+            workspace.fits.write_fit(record)
+            store_fit(connection, record)
+        edition = Edition(version[:16], testset, fit_ids, made_of)
+        workspace.fits.write_edition(edition)
+        store_edition(connection, edition)
+    # a list, since JSON objects are written sorted and aggregates are shown in their configured order
+    fits = [[name, fit_id] for name, fit_id in fit_ids.items()]
+    failures = {**document["failures"], **failures}
+    made_from = {"panel": scores.fingerprint(), "settings": made_of["settings"], "code": code}
+    folder.write_json("fit", {"fit_ids": fits, "failures": failures, "edition": edition.edition, **made_from})
+    weights = {name: a.weights for name, a in found.items() if a.weights is not None}
+    name, shown = next(iter(weights.items()), ("no aggregator", None))
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(version),
+        metadata={
+            "aggregators": table([_summary(a) for a in found.values()]),
+            **(
+                {"could_not_answer": table([{"aggregator": n, "why": w} for n, w in failures.items()])}
+                if failures
+                else {}
+            ),
+            "weights": bars(
+                f"weights of {name}",
+                {} if shown is None else dict(zip(scores.judges, map(float, shown), strict=True)),
+            ),
+        },
+    )
+
+
+def _made_of(connection: "duckdb.DuckDBPyConnection", testset: str) -> "dict[str, Any]":
+    """The scores that the fit saw, by judge, and what admission found."""
+    from warehouse.database import slice_versions
+
+    panel = connection.execute(
+        "SELECT judge, admitted, reason, notes, missing_rate, mode_share, entropy, agreement, out_of_range "
+        "FROM panels WHERE testset = ? ORDER BY judge",
+        [testset],
+    )
+    names = [column[0] for column in panel.description or ()]
+    rows = [dict(zip(names, row, strict=True)) for row in panel.fetchall()]
+    return {"slices": slice_versions(connection, testset), "panel": rows}
+
+
+def share_of_duplicates(workspace: Workspace, testset: str) -> float:
+    """Share of items that repeat another's texts without sharing its split unit."""
+    seen: dict[str, str | None] = {}
+    again = 0
+    records = workspace.parts.read_items(testset)
+    for record in records:
+        if record.prompt is None and record.response is None:
+            continue
+        key = judge_item(record).text_key
+        if key in seen and (record.split_unit is None or seen[key] != record.split_unit):
+            again += 1
+        seen.setdefault(key, record.split_unit)
+    return again / len(records) if records else 0.0
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _pairs(workspace: Workspace, testset: str) -> "dict[str, tuple[str, str, str]]":
+    """Of pairwise items: left and right system, and the split unit; empty where the test set declares no pairs."""
+    from warehouse.matrix import read_item_columns, read_metadata
+
+    names = workspace.testset(testset).systems
+    if len(names) != 2:
+        return {}
+    with workspace.warehouse.reader() as connection:
+        columns = read_item_columns(connection, testset)
+        named = read_metadata(connection, testset, names)
+    return {
+        item: (pair[0], pair[1], unit or item)
+        for item, pair, unit in zip(columns.item_ids, named, columns.split_units, strict=True)
+        if pair is not None
+    }
+
+
+def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:
+    import numpy as np
+
+    known = aggregate.estimate[~np.isnan(aggregate.estimate)]
+    return {
+        "aggregator": aggregate.name,
+        "items": len(known),
+        "mean": float(known.mean()) if len(known) else None,
+        "sd": float(known.std()) if len(known) else None,
+        "threshold": aggregate.threshold,
+        "labels_used": aggregate.labels_used,
+    }
+
+
+def _record(
+    fit_id: str, testset: str, inputs: str, code: str, scores: "ScoreMatrix", aggregate: "Aggregate"
+) -> "FitRecord":
+    from warehouse.fits import FitRecord
+
+    p = len(scores.judges)
+    weights = [None] * p if aggregate.weights is None else [float(w) for w in aggregate.weights]
+    loadings = [None] * p if aggregate.loadings is None else [[float(x) for x in row] for row in aggregate.loadings]
+    certificate = aggregate.details.get("certificate")
+    return FitRecord(
+        fit_id=fit_id,
+        testset=testset,
+        aggregator=aggregate.name,
+        inputs_fingerprint=inputs,
+        labels_used=aggregate.labels_used,
+        threshold=aggregate.threshold,
+        certificate=None if certificate is None else json.dumps(certificate),
+        details=json.dumps(aggregate.details),
+        code_version=code,
+        item_ids=scores.item_ids,
+        estimate=nullable(aggregate.estimate),
+        sd=nullable(aggregate.sd, len(scores.item_ids)),
+        p_quality=nullable(aggregate.p_quality, len(scores.item_ids)),
+        judges=scores.judges,
+        weights=weights,
+        loadings=loadings,
+    )
+
+
+def nullable(values: "NDArray[np.float64] | None", length: int = 0) -> "pa.Array":
+    """An Arrow column with null for NaN; all null where there are no values."""
+    import pyarrow as pa
+
+    if values is None:
+        return pa.nulls(length, pa.float64())
+    return pa.array(values, pa.float64(), from_pandas=True)

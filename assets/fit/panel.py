@@ -1,0 +1,81 @@
+"""``panel``: which judges may enter the fit of a test set, and the matrix of their scores."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from assets.fit.stages import stage_code
+from assets.metadata import bars, table
+from assets.partitions import TESTSETS
+from assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from care_ops.admission import JudgeCheck
+    from care_ops.scores import ScoreMatrix
+
+
+@dg.asset(
+    partitions_def=TESTSETS,
+    deps=[
+        dg.AssetDep("scores", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset")),
+        "panel_settings",
+    ],
+    group_name="fit",
+    kinds={"duckdb", "parquet"},
+    pool="warehouse_writer",
+    code_version=stage_code("panel"),
+    description="Judges admitted to the fit of a test set, with the reason for each that is not.",
+)
+def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Read the matrix, apply the admission rule, keep the admitted columns."""
+    testset = context.partition_key
+    checks, admitted, slices = admit(workspace, testset)
+    if admitted.shape[1] < 2:
+        refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
+        raise dg.Failure(
+            f"test set {testset!r} has {admitted.shape[1]} admitted judge(s), a panel needs two ({refused}). "
+            "Add judges, or loosen `panel` in care.yaml"
+        )
+    folder = workspace.fit_folder(testset)
+    folder.write_panel(admitted)
+    seen = {"slices": slices, "settings": workspace.panel_version(testset), "code": stage_code("panel")}
+    folder.write_json("panel", {**seen, "panel": admitted.fingerprint()})
+    rows = [asdict(check) for check in checks]
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(admitted.fingerprint()[:32]),
+        metadata={
+            "admitted": sum(c.admitted for c in checks),
+            "excluded": sum(not c.admitted for c in checks),
+            "items": admitted.shape[0],
+            "judges": table(rows),
+            "agreement": bars(
+                "agreement with the other judges", {c.judge: c.agreement for c in checks if c.agreement == c.agreement}
+            ),
+        },
+    )
+
+
+def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
+    """Check every judge of a test set; returns the findings, the admitted columns and the slices that were read."""
+    from care_ops.admission import check_panel
+    from warehouse.database import drop_slice, replace_panel, slice_versions
+    from warehouse.matrix import read_scores
+
+    roster = set(workspace.judges_of(testset))
+    with workspace.warehouse.writer() as connection:
+        left = connection.execute("SELECT judge FROM slices WHERE testset = ?", [testset]).fetchall()
+        for (judge,) in left:
+            if judge not in roster:
+                drop_slice(connection, judge, testset)
+        read = read_scores(connection, testset, roster)
+        checks = check_panel(
+            read.scores,
+            workspace.admission,
+            out_of_range=read.out_of_range,
+            text_mismatches=read.text_mismatches,
+        )
+        replace_panel(connection, testset, [asdict(check) for check in checks])
+        slices = slice_versions(connection, testset)
+    admitted = read.scores.select_judges([c.judge for c in checks if c.admitted])
+    return checks, admitted.sorted_items(), slices

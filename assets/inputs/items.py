@@ -1,0 +1,84 @@
+"""``items`` and ``gold``: a test set's source to a Parquet part and the warehouse."""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from assets.code import code_version
+from assets.metadata import histogram
+from assets.partitions import TESTSETS
+from assets.workspace import Workspace, judge_item
+from warehouse.items import ItemRecord
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            "items",
+            deps=["source"],
+            description="The items of a test set as judges see them: texts, in source order.",
+            kinds={"parquet", "duckdb"},
+            code_version=code_version(__name__, "warehouse"),
+            group_name="inputs",
+            skippable=True,
+        ),
+        dg.AssetSpec(
+            "gold",
+            deps=["source"],
+            description="What is right, which items belong together, what else the source says: for evaluation only.",
+            kinds={"duckdb"},
+            code_version=code_version(__name__, "warehouse"),
+            group_name="inputs",
+            skippable=True,
+        ),
+    ],
+    partitions_def=TESTSETS,
+    can_subset=True,
+    pool="warehouse_writer",
+)
+def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
+    """Read the source once, replace the part and the rows in the warehouse; texts and gold have a version each."""
+    testset = context.partition_key
+    records = workspace.read_source(testset)
+    texts, labels = workspace.parts.write_items(testset, records)
+    load_items(workspace, testset, records)
+    known = [r.gold for r in records if r.gold is not None]
+    results = {
+        "items": dg.MaterializeResult(
+            asset_key="items",
+            data_version=dg.DataVersion(texts),
+            metadata={
+                "items": len(records),
+                "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
+            },
+        ),
+        "gold": dg.MaterializeResult(
+            asset_key="gold",
+            data_version=dg.DataVersion(labels),
+            metadata={
+                "with_gold": len(known),
+                "mean": sum(known) / len(known) if known else "no gold",
+                "split_units": len({r.split_unit for r in records if r.split_unit is not None}),
+                "distribution": histogram("gold", known),
+            },
+        ),
+    }
+    for key in context.selected_asset_keys:
+        yield results[key.to_user_string()]
+
+
+def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord]) -> None:
+    """Replace a test set's items in the warehouse."""
+    from warehouse.database import replace_testset
+
+    spec = workspace.testset(testset)
+    with workspace.warehouse.writer() as connection:
+        replace_testset(
+            connection,
+            testset,
+            records,
+            [judge_item(record).key for record in records],
+            description=spec.description,
+            scale=spec.scale,
+            cut=spec.cut,
+        )

@@ -1,0 +1,147 @@
+"""``canary``: a few items that a judge has scored, asked again, to see whether its model is still the same.
+
+A model behind an API can change without a word, and nothing in a judge's key shows it. The answers are
+compared and thrown away: no score changes.
+
+Belongs here: choosing the items and comparing. Does not: running the judge (``judges.pool``).
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import dagster as dg
+
+from assets.code import code_version
+from assets.metadata import table
+from assets.partitions import JUDGES
+from assets.workspace import Workspace, judge_item
+from care_ops.errors import JudgeError
+from judges.engines.base import Ledger, SpendLimitError
+from judges.items import Item, Score, Status
+from judges.pool import Pool
+
+CHECK = "same_model"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One item asked again: the score that is kept and the one of today, None where it gave none."""
+
+    testset: str
+    item_id: str
+    kept: float
+    today: float | None
+
+
+@dg.asset(
+    partitions_def=JUDGES,
+    deps=["judge_inference"],
+    group_name="judging",
+    kinds={"ray"},
+    pool="gpu",
+    code_version=code_version(__name__, "judges"),
+    check_specs=[
+        dg.AssetCheckSpec(
+            CHECK,
+            asset="canary",
+            description="Asked again, the judge answers as it did.",
+            blocking=False,
+            partitions_def=JUDGES,
+        )
+    ],
+    description="Scored items asked again, every night for judges behind an API: has the model changed silently?",
+)
+def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Ask again and compare."""
+    judge = context.partition_key
+    answers = ask_again(workspace, judge)
+    moved = movement(workspace, judge, answers)
+    passed = moved is None or moved <= workspace.canary.tolerance
+    if not answers:
+        says = "nothing is scored yet"
+    elif moved is None:
+        says = f"none of {len(answers)} items was answered today; see the judge's `by_status`"
+    else:
+        says = f"{len(answers)} items moved by {moved:.1%} of the scale on average"
+    if not passed:
+        says += (
+            f" (tolerance {workspace.canary.tolerance:.0%}): the model behind {judge!r} seems to have changed. Change "
+            "`revision` in the judge's file to score everything anew, or pin the fit (`care promote`) until you have"
+        )
+    return dg.MaterializeResult(
+        metadata={
+            "asked": len(answers),
+            **({} if moved is None else {"moved": moved}),
+            "answers": table([vars(answer) for answer in answers]),
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                check_name=CHECK,
+                passed=passed,
+                severity=dg.AssetCheckSeverity.WARN,
+                description=says,
+                metadata={"says": says},
+            )
+        ],
+    )
+
+
+def watched(workspace: Workspace) -> list[str]:
+    """Judges that are asked again every night: those whose model somebody else runs."""
+    if workspace.canary.items == 0:
+        return []
+    return sorted(j for j, spec in workspace.judges.items() if spec.engine.needs.endpoint)
+
+
+def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
+    """Have a judge score a few items once more; the same ones every night, as long as they are there.
+
+    Raises
+    ------
+    JudgeError
+        The judge cannot be built, or may not spend what it takes.
+    """
+    kept: dict[tuple[str, str], float] = {}
+    items: dict[tuple[str, str], Item] = {}
+    for testset in workspace.testsets_of(judge):
+        if not workspace.parts.items_file(testset).exists():
+            continue
+        by_id = {record.item_id: judge_item(record) for record in workspace.parts.read_items(testset)}
+        rows = workspace.parts.read_scores(judge, testset, ("item_id", "item_key", "judge_key", "score", "status"))
+        key = workspace.judge_key(judge, testset)
+        for row in rows.to_pylist():
+            item = by_id.get(row["item_id"])
+            current = item is not None and item.key == row["item_key"] and row["judge_key"] == key
+            if item is not None and current and row["status"] == Status.OK:
+                kept[testset, item.item_id], items[testset, item.item_id] = row["score"], item
+    chosen = sorted(kept, key=lambda at: hashlib.sha256(repr(at).encode()).digest())[: workspace.canary.items]
+    today: dict[tuple[str, str], float | None] = {}
+    ledger = Ledger()
+    with Pool(workspace.pool) as pool:
+        for testset in sorted({testset for testset, _ in chosen}):
+
+            def sink(scores: list[Score], _version: str, testset: str = testset) -> None:
+                today.update({(testset, score.item_id): score.score for score in scores})
+
+            asked = [items[at] for at in chosen if at[0] == testset]
+            context = workspace.engine_context(judge, testset, ledger)
+            try:
+                pool.run(workspace.effective_spec(judge, testset), asked, sink, context)  # type: ignore[arg-type]
+            except SpendLimitError as error:
+                raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
+    return [Answer(*at, kept[at], today.get(at)) for at in chosen]
+
+
+def movement(workspace: Workspace, judge: str, answers: list[Answer]) -> float | None:
+    """Mean absolute change as a share of the scale; None where nothing was answered twice.
+
+    Where no scale is declared, the range of the kept scores takes its place.
+    """
+    shares: list[float] = []
+    for testset in {answer.testset for answer in answers}:
+        there = [(a.kept, a.today) for a in answers if a.testset == testset and a.today is not None]
+        scale = workspace.effective_spec(judge, testset).scale
+        values = [kept for kept, _ in there]
+        span = scale[1] - scale[0] if scale else (max(values) - min(values) if values else 0.0)
+        shares += [abs(now - kept) / (span or 1.0) for kept, now in there]
+    return sum(shares) / len(shares) if shares else None

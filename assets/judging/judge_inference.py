@@ -1,0 +1,187 @@
+"""``judge_inference``: each judge scores every pending item of every test set, loaded once.
+
+Pending are the items without a row under the judge's current key. Finished batches are parts at once, so
+a run that is killed goes on where it stopped.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+
+import dagster as dg
+
+from assets.code import code_version
+from assets.judging.score_parts import NOT_SCORED
+from assets.metadata import bars, table
+from assets.partitions import JUDGES, slice_key
+from assets.workspace import Workspace, judge_item
+from care_ops.errors import CareError
+from judges.engines.base import Ledger
+from judges.engines.factory import revision_of
+from judges.items import Item, Score, Status
+from judges.pool import Pool, Progress
+
+_TESTSETS_IN_MEMORY = 8
+_TELL_EVERY_S = 10.0
+
+
+@dataclass(frozen=True)
+class TestsetCount:
+    """What a judge did on one test set: items there are, items scored now."""
+
+    __test__ = False
+
+    testset: str
+    judge_key: str
+    items: int
+    scored: int
+    item_keys: str
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            "judge_inference",
+            deps=[
+                "judge_spec",
+                dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping()),
+            ],
+            description="One judge over every pending item of every test set; its model is loaded once.",
+            kinds={"ray", "parquet"},
+            code_version=code_version(__name__, "judges"),
+            group_name="judging",
+            skippable=True,
+        )
+    ],
+    partitions_def=JUDGES,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    pool="gpu",
+)
+def judge_inference(
+    context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
+) -> Iterator[dg.MaterializeResult]:
+    """Score what is pending; one materialisation a judge, with its own version."""
+    failures: dict[str, str] = {}
+
+    @lru_cache(maxsize=_TESTSETS_IN_MEMORY)  # read once for all judges of the run, and their keys hashed once
+    def items_of(testset: str) -> list[Item]:
+        return [judge_item(record) for record in workspace.parts.read_items(testset)]
+
+    def one(judge: str) -> tuple[list[TestsetCount], float]:
+        started = time.perf_counter()
+        counts = score_pending(workspace, judge, items_of, pool, context.log.info)
+        return counts, time.perf_counter() - started
+
+    with Pool(workspace.pool) as pool, ThreadPoolExecutor(workspace.pool.side_by_side) as side_by_side:
+        under_way = {side_by_side.submit(one, judge): judge for judge in context.partition_keys}
+        for future in as_completed(under_way):
+            judge = under_way[future]
+            try:
+                counts, seconds = future.result()
+            except CareError as error:
+                failures[judge] = str(error)
+                continue
+            for event in _parts_of(workspace, judge, counts):
+                context.log_event(event)
+            context.log_event(_materialisation(judge, counts, seconds))
+    if failures:
+        raise dg.Failure(
+            "; ".join(f"{judge}: {message}" for judge, message in failures.items()),
+            metadata={"failed_judges": table([{"judge": j, "why": w} for j, w in failures.items()])},
+        )
+    yield from ()
+
+
+def score_pending(
+    workspace: Workspace,
+    judge: str,
+    items_of: Callable[[str], list[Item]],
+    pool: Pool,
+    say: Callable[[str], object] = lambda _: None,
+) -> list[TestsetCount]:
+    """Run one judge over every test set; returns a count for each.
+
+    Parameters
+    ----------
+    items_of : callable
+        A test set's items by its name.
+    say : callable
+        Told every few seconds how far the judge is.
+
+    Raises
+    ------
+    JudgeError
+        The judge cannot be built or does not answer.
+    """
+    workspace.parts.sweep(judge)
+    ledger = Ledger()
+    return [
+        _score_testset(workspace, judge, testset, items_of(testset), pool, ledger, say)
+        for testset in workspace.testsets_of(judge)
+        if workspace.parts.items_file(testset).exists()
+    ]
+
+
+def _score_testset(
+    workspace: Workspace,
+    judge: str,
+    testset: str,
+    todo: list[Item],
+    pool: Pool,
+    ledger: Ledger,
+    say: Callable[[str], object],
+) -> TestsetCount:
+    spec = workspace.effective_spec(judge, testset)
+    context = workspace.engine_context(judge, testset, ledger)
+    key = spec.key(revision_of(spec, context))
+    again = (Status.TIMEOUT, Status.ENGINE_ERROR) if spec.engine.needs.template else ()
+    done = workspace.parts.done(judge, testset, key, again)
+    pending = [item for item in todo if item.key not in done]
+    told = time.perf_counter()
+
+    def sink(scores: Sequence[Score], version: str) -> None:
+        rows = [score.as_row() for score in scores]
+        workspace.parts.write_scores(judge, testset, key, version, rows)
+
+    def progress(now: Progress) -> None:
+        nonlocal told
+        if time.perf_counter() - told > _TELL_EVERY_S or now.done == now.total:
+            told = time.perf_counter()
+            say(f"{judge} on {testset}: {now}")
+
+    scored = pool.run(spec, pending, sink, context, progress)
+    digest = hashlib.sha256("".join(sorted(item.key for item in todo)).encode()).hexdigest()
+    return TestsetCount(testset, key, len(todo), scored, digest)
+
+
+def _parts_of(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> Iterator[dg.AssetMaterialization]:
+    """What the parts of each slice are now, also of slices that the judge leaves out."""
+    scored = {count.testset: count for count in counts}
+    for testset in workspace.testsets:
+        count = scored.get(testset)
+        if count is None and testset in workspace.testsets_of(judge):
+            continue  # its items are not there yet
+        version = NOT_SCORED if count is None else f"{count.judge_key[:16]}-{count.item_keys[:16]}"
+        yield dg.AssetMaterialization(
+            "score_parts", partition=slice_key(judge, testset), tags={"dagster/data_version": version}
+        )
+
+
+def _materialisation(judge: str, counts: list[TestsetCount], seconds: float) -> dg.AssetMaterialization:
+    version = hashlib.sha256(repr([(c.testset, c.judge_key, c.item_keys) for c in counts]).encode()).hexdigest()[:32]
+    scored = sum(c.scored for c in counts)
+    return dg.AssetMaterialization(
+        "judge_inference",
+        partition=judge,
+        tags={"dagster/data_version": version},
+        metadata={
+            "scored_now": scored,
+            "items": sum(c.items for c in counts),
+            "items_per_second": round(scored / seconds, 1) if scored else 0.0,
+            "items_by_testset": bars("items", {c.testset: float(c.items) for c in counts}),
+            "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
+        },
+    )

@@ -1,0 +1,107 @@
+"""``scores``: one judge's slice of one test set, from parts into the warehouse.
+
+Its data version is the content hash of the slice: what comes back equal stops here. This is the stage
+that fails where a slice is incomplete.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from assets.code import code_version
+from assets.judging.score_parts import NOT_SCORED
+from assets.metadata import histogram, table
+from assets.partitions import SLICES
+from assets.workspace import Workspace
+from care_ops.errors import CareError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from warehouse.database import Slice
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            "scores",
+            deps=["score_parts"],
+            description="The scores of one judge on one test set, in the warehouse.",
+            kinds={"duckdb"},
+            code_version=code_version(__name__, "warehouse"),
+            group_name="judging",
+            skippable=True,
+        )
+    ],
+    partitions_def=SLICES,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    pool="warehouse_writer",
+)
+def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
+    """Replace each slice; one materialisation a slice, with its own version."""
+    failures: dict[str, str] = {}
+    done: list[dg.AssetMaterialization] = []
+    with workspace.warehouse.writer() as connection:
+        for key in context.partition_keys:
+            assert isinstance(key, dg.MultiPartitionKey)
+            judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
+            try:
+                loaded = load_slice(workspace, connection, judge, testset)
+            except CareError as error:
+                failures[str(key)] = str(error)
+                continue
+            if loaded is not None and loaded.n_missing:
+                failures[str(key)] = f"{loaded.n_missing} of {loaded.n_items} items have no score yet"
+                continue
+            done.append(_materialisation(key, loaded))
+    for event in done:  # once they are committed
+        context.log_event(event)
+    if failures:
+        raise dg.Failure(
+            f"{len(failures)} slice(s) incomplete: "
+            + "; ".join(f"{k}: {why}" for k, why in failures.items())
+            + ". Materialise `judge_inference` of the judge to score what is left",
+            metadata={"failed_slices": table([{"slice": k, "why": w} for k, w in failures.items()])},
+        )
+    yield from ()
+
+
+def load_slice(
+    workspace: Workspace, connection: "duckdb.DuckDBPyConnection", judge: str, testset: str
+) -> "Slice | None":
+    """Load a slice; None where the judge does not score the test set."""
+    from warehouse.database import drop_slice, replace_slice
+
+    if testset not in workspace.testsets_of(judge):
+        drop_slice(connection, judge, testset)
+        return None
+    spec = workspace.judge(judge)
+    key = workspace.judge_key(judge, testset)
+    parts = workspace.parts.read_scores(
+        judge,
+        testset,
+        ("item_id", "item_key", "judge_key", "score", "status", "text_mismatch", "created_at"),
+    )
+    return replace_slice(connection, judge, testset, key, parts, family=spec.family, spec_json=spec.model_dump_json())
+
+
+def _materialisation(key: dg.MultiPartitionKey, loaded: "Slice | None") -> dg.AssetMaterialization:
+    if loaded is None:
+        return dg.AssetMaterialization(
+            "scores",
+            partition=key,
+            tags={"dagster/data_version": NOT_SCORED},
+            metadata={"scored": "the judge's specification leaves this test set out"},
+        )
+    return dg.AssetMaterialization(
+        "scores",
+        partition=key,
+        tags={"dagster/data_version": loaded.content_hash},
+        metadata={
+            "items": loaded.n_items,
+            "ok": loaded.n_ok,
+            "distribution": histogram("scores", loaded.values),
+            "by_status": table([{"status": s, "items": c} for s, c in sorted(loaded.statuses.items())]),
+        },
+    )

@@ -1,0 +1,74 @@
+"""``intervals``: how far each judge's weight would move with other items."""
+
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from assets.code import code_version
+from assets.metadata import table
+from assets.partitions import TESTSETS
+from assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def plain(values: "NDArray[np.float64] | None") -> Any:
+    """Nested lists of numbers, or None."""
+    return None if values is None else values.tolist()
+
+
+@dg.asset(
+    partitions_def=TESTSETS,
+    deps=["aggregates", "gold"],
+    group_name="results",
+    kinds={"duckdb"},
+    code_version=code_version(__name__, "care_ops"),
+    description="Bootstrap intervals of weights and loadings, by split unit.",
+)
+def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Fit resampled split units, store the intervals beside the weights."""
+    from care_ops.errors import InputError
+    from care_ops.results.uncertainty import weight_intervals
+    from warehouse.fits import Intervals, store_intervals
+    from warehouse.matrix import read_item_columns
+
+    testset = context.partition_key
+    config = workspace.fit_config(testset)
+    if config.resamples == 0:
+        return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
+    folder = workspace.fit_folder(testset)
+    scores = folder.read_panel()
+    fit_ids: dict[str, str] = dict(folder.read_json("fit")["fit_ids"])
+    with workspace.warehouse.reader() as connection:
+        columns = read_item_columns(connection, testset)
+    units = dict(zip(columns.item_ids, columns.split_units, strict=True))
+    try:
+        found = weight_intervals(
+            scores,
+            config,
+            workspace.anchors_of(testset),
+            [units.get(item) for item in scores.item_ids],
+            resamples=config.resamples,
+        )
+    except InputError as error:  # too few split units: weights stand without an interval
+        return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
+    with workspace.warehouse.writer() as connection:
+        for name, interval in found.items():
+            if name in fit_ids:
+                bounds = (interval.lo, interval.hi, interval.loadings_lo, interval.loadings_hi)
+                record = Intervals(scores.judges, *map(plain, bounds))
+                workspace.fits.annotate(testset, fit_ids[name], "intervals", vars(record))
+                store_intervals(connection, fit_ids[name], record)
+    rows = [
+        {"aggregator": name, "judge": judge, "lo": float(lo), "hi": float(hi)}
+        for name, interval in found.items()
+        for judge, lo, hi in zip(scores.judges, interval.lo, interval.hi, strict=True)
+    ]
+    return dg.MaterializeResult(
+        metadata={
+            "resamples": table([{"aggregator": n, "resamples": i.resamples} for n, i in found.items()]),
+            "weights": table(rows[:200]),
+        }
+    )

@@ -1,0 +1,32 @@
+"""``night``: once a night, whether everything is where it should be.
+
+Its freshness policy is what tells a team that nights have stopped.
+"""
+
+import dagster as dg
+
+from assets.metadata import table
+from assets.publication.review import held_back
+from assets.state.reconcile import missing
+from assets.workspace import Workspace
+
+
+@dg.asset(
+    group_name="state",
+    description="What the warehouse lacks against the workspace; the nightly schedule asks for it.",
+    code_version="1",
+)
+def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
+    """Compare, and say what is held back."""
+    lost = missing(workspace) if workspace.warehouse.usable() else {}
+    rows = [{"asset": a, "partition": p or ""} for a in lost for p in sorted(lost[a], key=str)]
+    held = [t for t in sorted(workspace.testsets) if held_back(workspace, t)]
+    return dg.MaterializeResult(
+        metadata={
+            "testsets": len(workspace.testsets),
+            "judges": len(workspace.judges),
+            "missing": len(rows),
+            "missing_partitions": table(rows[:200]),
+            "held_back": ", ".join(held) or "none",
+        }
+    )

@@ -1,0 +1,42 @@
+"""The warehouse rebuilt from the parts: after it was deleted, or when its schema is of another version.
+
+Belongs here: loading every item, slice, fit and publication that the parts hold and the workspace names.
+Does not: what is to be made anew (``assets.reconcile``).
+"""
+
+from assets.inputs.items import load_items
+from assets.judging.scores import load_slice
+from assets.workspace import Workspace
+from care_ops.errors import CareError
+
+
+def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
+    """Make the database anew.
+
+    Returns
+    -------
+    dict judge -> message
+        Judges that cannot be built, hence have no key to find their rows by; their parts stay.
+    """
+    from warehouse.database import replace_panel
+    from warehouse.fits import load_fits
+
+    workspace.warehouse.remove()
+    with workspace.warehouse.writer():
+        pass  # the schema, also where there is nothing to load
+    written = set(workspace.parts.testsets())
+    rebuilt = [name for name in sorted(workspace.testsets) if name in written]
+    broken: dict[str, str] = {}
+    for testset in rebuilt:
+        load_items(workspace, testset, workspace.parts.read_items(testset))
+        with workspace.warehouse.writer() as connection:
+            for judge in workspace.judges_of(testset):
+                try:
+                    load_slice(workspace, connection, judge, testset)
+                except CareError as error:
+                    broken[judge] = str(error)
+            load_fits(connection, workspace.fits, testset)
+            editions = workspace.fits.editions(testset)
+            if editions:
+                replace_panel(connection, testset, editions[-1].inputs["panel"])
+    return broken

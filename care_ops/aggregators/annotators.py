@@ -1,0 +1,90 @@
+"""Annotator models as aggregators: Dawid-Skene, MACE, GLAD, the label model.
+
+Belongs here: scores to votes, and posteriors to estimates. Does not: the models (``care_ops.models.annotators``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from care_ops.aggregators.base import Aggregate, Problem
+from care_ops.errors import FitError
+from care_ops.models import annotators
+from care_ops.models.answers import MOST_LEVELS, Answers
+
+Array = NDArray[np.float64]
+
+Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
+
+
+class AnnotatorModel:
+    """An annotator model on votes: above the cut or not, else the grades that the panel uses.
+
+    Two classes: the estimate is expit(log odds / p), the judges' mean evidence, with .5 as threshold. It orders items
+    as the posterior does without running into 0 and 1, and is not a probability: judges that share mistakes make the
+    posterior far too sure of itself. More classes: the expected grade.
+    """
+
+    scale_free = False
+    uses_labels = False
+
+    def __init__(self, name: str, fit: Fit) -> None:
+        self.name = name
+        self._fit = fit
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Fit the model; raises ``FitError`` where there are fewer than three judges or all votes are alike."""
+        p = problem.scores.shape[1]
+        if p < 3:
+            raise FitError(f"{self.name}: an annotator model needs at least three judges, there are {p}")
+        grades, values = votes(problem)
+        if len(np.unique(grades[grades >= 0])) < 2:
+            raise FitError(f"{self.name}: every judge gives every item the same vote; check the cut")
+        model = self._fit(grades, len(values), problem.rng)
+        if problem.cut is not None:
+            latent = model.log_odds[:, 1] - model.log_odds[:, 0]
+            estimate, threshold = expit(latent / p), 0.5
+        else:
+            estimate = latent = model.posterior @ values
+            threshold = None
+        known = (grades >= 0).any(axis=1)
+        return Aggregate(
+            self.name,
+            np.where(known, estimate, np.nan),
+            threshold=threshold,
+            latent=np.where(known, latent, np.nan),
+            details={"skill": model.skill.tolist(), "converged": model.converged, "classes": values.tolist()},
+        )
+
+
+DAWID_SKENE = AnnotatorModel("dawid_skene", lambda g, k, _: annotators.dawid_skene(_same_levels(g, k), k))
+MACE = AnnotatorModel("mace", lambda g, k, rng: annotators.mace(_same_levels(g, k), k, rng))
+GLAD = AnnotatorModel("glad", lambda g, k, _: annotators.glad(g, k))
+LABEL_MODEL = AnnotatorModel("ws", lambda g, k, _: annotators.label_model(_same_levels(g, k), k))
+
+
+def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
+    """Votes 0 ... k - 1, -1 for missing, (n, p), and the score that each stands for, (k,).
+
+    With a cut: above it or not. Else the panel's own scores where there are at most ten, else ten bins of equal width.
+    """
+    values = problem.scores.values
+    present = ~np.isnan(values)
+    if problem.cut is not None:
+        return np.where(present, (values > problem.cut).astype(np.intp), -1), np.array([0.0, 1.0])
+    distinct = np.unique(values[present])
+    if len(distinct) <= MOST_LEVELS:
+        return np.where(present, np.searchsorted(distinct, np.where(present, values, distinct[0])), -1), distinct
+    low, high = problem.config.scale or (float(distinct[0]), float(distinct[-1]))
+    width = (high - low) / MOST_LEVELS
+    bins = np.clip(np.floor((np.where(present, values, low) - low) / width), 0, MOST_LEVELS - 1).astype(np.intp)
+    middles = np.asarray(low + width * (np.arange(MOST_LEVELS) + 0.5), dtype=np.float64)
+    return np.where(present, bins, -1), middles
+
+
+def _same_levels(grades: NDArray[np.intp], classes: int) -> Answers:
+    return Answers(grades, [classes] * grades.shape[1])

@@ -1,0 +1,36 @@
+"""Every aggregator under the name that people type.
+
+Belongs here: the list. A new aggregator is a ``base.Aggregator`` in a module of its own and one line below.
+"""
+
+from care_ops.aggregators.annotators import DAWID_SKENE, GLAD, LABEL_MODEL, MACE
+from care_ops.aggregators.base import Aggregator
+from care_ops.aggregators.care import Care
+from care_ops.aggregators.care_svd import CareSVD
+from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.latent import FactorAnalysis, Families, LatentClassAnalysis
+from care_ops.aggregators.preference_graph import PreferenceGraph
+from care_ops.aggregators.votes import Average, BestJudge, MajorityVote, Median
+from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
+
+REGISTRY: dict[str, Aggregator] = {
+    aggregator.name: aggregator
+    for aggregator in (
+        Care(),
+        MajorityVote(),
+        Average(),
+        UniversalWeakSupervision(),
+        CareSVD(),
+        CareTensor(),
+        Median(),
+        Families(),
+        FactorAnalysis(),
+        LatentClassAnalysis(),
+        DAWID_SKENE,
+        GLAD,
+        MACE,
+        LABEL_MODEL,
+        BestJudge(),
+        PreferenceGraph(),
+    )
+}

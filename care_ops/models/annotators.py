@@ -1,0 +1,211 @@
+"""Models of annotators from the crowdsourcing literature: judges answer independently given an item's class.
+
+Belongs here: Dawid-Skene, MACE, GLAD and the label model of weak supervision, on graded answers with abstentions.
+Does not: how grades come from scores, or estimates from posteriors (``aggregators.annotators``); shared confounders,
+which none of them knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import digamma, expit
+
+from care_ops.models.answers import Answers, softmax
+
+Array = NDArray[np.float64]
+
+_SMOOTHING = 0.01
+"""Answers that each class is credited with in Dawid-Skene, so that no answer is impossible."""
+
+_SPAM_PRIOR, _STRATEGY_PRIOR = 0.5, 10.0
+"""MACE: Beta(.5, .5) on whether a judge knows, Dirichlet(10) on what it says when it does not (Hovy et al.)."""
+
+_LABEL_SD = 0.1
+"""Label model: prior standard deviation of P(answer | class) around its start."""
+
+_RESTARTS, _MACE_ITERATIONS = 10, 50
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A fitted model.
+
+    Attributes
+    ----------
+    log_odds : (n, k) array
+        log P(class | answers) up to a number for each item, before it saturates.
+    skill : (p,) array
+        How much a judge is trusted, in the model's own unit: P(its answer is the class), or GLAD's ability.
+    log_likelihood : float
+        Of an item.
+    converged : bool
+    """
+
+    log_odds: Array
+    skill: Array
+    log_likelihood: float
+    converged: bool
+
+    @property
+    def posterior(self) -> Array:
+        """P(class | answers), (n, k), far too sure of itself where judges share mistakes."""
+        return softmax(self.log_odds)[0]
+
+
+def dawid_skene(answers: Answers, classes: int, *, tolerance: float = 1e-6, max_iterations: int = 500) -> Crowd:
+    """A confusion matrix for each judge, by EM from the vote shares (Dawid and Skene, 1979).
+
+    Parameters
+    ----------
+    answers : Answers
+        Every judge has ``classes`` levels.
+    classes : int
+    tolerance : float
+        Change of the log likelihood of an item at which to stop.
+    """
+    posterior, last, change, joint = _vote_shares(answers, classes), -np.inf, np.inf, np.empty(0)
+    table, prior = np.empty(0), np.empty(0)
+    for _ in range(max_iterations):
+        prior = posterior.mean(axis=0)
+        table = answers.normalise(answers.counts(posterior) + _SMOOTHING)
+        joint = answers.joint(np.log(table)) + np.log(np.maximum(prior, 1e-300))
+        posterior, likelihood = softmax(joint)
+        change, last = float(likelihood.mean()) - last, float(likelihood.mean())
+        if change <= tolerance:
+            break
+    right = _diagonal(answers, table) @ prior
+    return Crowd(joint, right, last, change <= tolerance)
+
+
+def mace(answers: Answers, classes: int, rng: np.random.Generator) -> Crowd:
+    """Each judge knows the class or answers by a habit of its own (Hovy et al., NAACL 2013), by variational Bayes.
+
+    Ten random starts of fifty iterations; the likeliest is kept.
+    """
+    p = int(answers.owner.max()) + 1
+    best: Crowd | None = None
+    own = (answers.grade[:, None] == np.arange(classes)).astype(np.float64)
+    for _ in range(_RESTARTS):
+        knows: Array = rng.dirichlet((10.0, 10.0), p)
+        habit = answers.normalise(rng.uniform(1.0, 1.5, (len(answers.owner), 1)))[:, 0]
+        joint, likelihood, change = np.empty(0), -np.inf, np.inf
+        for _ in range(_MACE_ITERATIONS):
+            spam = (knows[answers.owner, 0] * habit)[:, None]
+            table = spam + knows[answers.owner, 1][:, None] * own
+            joint = answers.joint(np.log(table)) - np.log(classes)
+            posterior, by_item = softmax(joint)
+            change, likelihood = float(by_item.mean()) - likelihood, float(by_item.mean())
+            counts = answers.counts(posterior)
+            by_habit = (counts * spam / table).sum(axis=1)
+            spammed = np.bincount(answers.owner, by_habit, p)
+            known = np.bincount(answers.owner, counts.sum(axis=1), p) - spammed
+            knows = _variational((np.column_stack([spammed, known]) + _SPAM_PRIOR).astype(np.float64))
+            totals = spammed + _STRATEGY_PRIOR * np.bincount(answers.owner, minlength=p)
+            habit = np.exp(digamma(by_habit + _STRATEGY_PRIOR) - digamma(totals[answers.owner]))
+        if best is None or likelihood > best.log_likelihood:
+            best = Crowd(joint, knows[:, 1], likelihood, abs(change) <= 1e-4)
+    assert best is not None
+    return best
+
+
+def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -> Crowd:
+    """P(right) = sigmoid(ability of the judge x ease of the item) (Whitehill et al., NIPS 2009).
+
+    The marginal posterior with N(1, 1) priors on ability and on log ease is climbed directly (L-BFGS): its gradient
+    is that of EM's expected log likelihood.
+
+    Parameters
+    ----------
+    grades : (n, p) array of int
+        0 ... classes - 1; -1 is missing.
+    """
+    n, p = grades.shape
+    present = grades >= 0
+    rows = np.arange(n)[:, None]
+    votes = np.stack([grades == c for c in range(classes)]).astype(np.float64)  # (classes, n, p)
+    others = np.log(max(classes - 1, 1))
+    offset = others * votes.sum(axis=2).T
+
+    def climb(x: Array) -> tuple[float, Array]:
+        ability, ease = x[:p], np.exp(x[p:])
+        logit = ease[:, None] * ability
+        joint = ease[:, None] * (votes @ ability).T + offset
+        posterior, likelihood = softmax(joint)
+        wrong = np.where(present, np.logaddexp(0.0, logit), 0.0).sum(axis=1)
+        miss = np.where(present, posterior[rows, np.maximum(grades, 0)] - expit(logit), 0.0)
+        prior = 0.5 * float(np.sum((x - 1.0) ** 2))
+        gradient = np.concatenate([ease @ miss, ease * (miss @ ability)])
+        return float(wrong.sum() - likelihood.sum()) + prior, x - 1.0 - gradient
+
+    start = np.concatenate([np.ones(p), np.zeros(n)])
+    found = minimize(climb, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": 1e-8})
+    ability, ease = found.x[:p], np.exp(found.x[p:])
+    joint = ease[:, None] * (votes @ ability).T + offset
+    return Crowd(joint, ability, -float(found.fun) / n, bool(found.success))
+
+
+def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) -> Crowd:
+    """P(answer | class) from how often judges answer together (Ratner et al., AAAI 2019; classes equally frequent).
+
+    Minimises the squared distance between the judges' joint answer frequencies, the blocks of single judges left
+    out, and mu P mu', and between their marginals; an abstention says nothing. Each judge starts as right in 70 %
+    of its answers and is held there by a normal prior, which counts where classes are many and items few.
+    """
+    indicators = answers.indicators()
+    together = indicators.T @ indicators / answers.items
+    marginal = np.diag(together).copy()
+    across = answers.owner[:, None] != answers.owner[None, :]
+    balance = 1.0 / classes
+    own = answers.grade[:, None] == np.arange(classes)
+    likely = np.clip(0.7 * marginal / balance, 0.0, 1.0)
+    rest = (marginal / balance - likely) / max(classes - 1, 1)
+    start = np.where(own, likely[:, None], np.clip(rest, 0.0, 1.0)[:, None])
+
+    def distance(x: Array) -> tuple[float, Array]:
+        mu = x.reshape(start.shape)
+        off = np.where(across, balance * (mu @ mu.T) - together, 0.0)
+        aside = balance * mu.sum(axis=1) - marginal
+        moved = mu - start
+        value = float(np.sum(off**2) + np.sum(aside**2) + hold * np.sum(moved**2))
+        return value, (4 * balance * (off @ mu) + 2 * balance * aside[:, None] + 2 * hold * moved).ravel()
+
+    hold = float(together[across].mean()) / (answers.items * _LABEL_SD**2)
+    floor = min(0.01, 1.0 / answers.items)
+    found = minimize(
+        distance,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(floor, 1.0 - floor)] * start.size,
+        options={"maxiter": max_iterations, "ftol": 1e-14, "gtol": 1e-9},
+    )
+    mu = found.x.reshape(start.shape)
+    joint = answers.joint(np.log(mu))
+    right = balance * np.bincount(answers.owner, (mu * own).sum(axis=1))
+    skill = right / np.maximum(np.bincount(answers.owner, marginal), 1e-12)
+    return Crowd(joint, skill, -float(found.fun), bool(found.success))
+
+
+def _vote_shares(answers: Answers, classes: int) -> Array:
+    votes = answers.joint((answers.grade[:, None] == np.arange(classes)).astype(np.float64))
+    total = votes.sum(axis=1, keepdims=True)
+    return np.where(total > 0, votes / np.maximum(total, 1.0), 1.0 / classes)
+
+
+def _variational(counts: Array) -> Array:
+    """exp of the expected log probabilities under a Dirichlet; rows add to less than one."""
+    total: Array = counts.sum(axis=1, keepdims=True)
+    return np.exp(np.asarray(digamma(counts) - digamma(total), dtype=np.float64))
+
+
+def _diagonal(answers: Answers, table: Array) -> Array:
+    """P(answer = class | class) of each judge, (p, classes)."""
+    p, classes = int(answers.owner.max()) + 1, table.shape[1]
+    out = np.zeros((p, classes))
+    own = answers.grade < classes
+    out[answers.owner[own], answers.grade[own]] = table[own, answers.grade[own]]
+    return out

@@ -1,0 +1,140 @@
+"""Graded answers of many judges, packed so that EM over them is a few table lookups.
+
+A model in which judges answer independently given a class needs, in every iteration, the sum over judges of
+log P(answer | class) by item, and the expected number of each answer by class. Answers of several judges together
+make one code, so that both take a lookup or a count for each *group* of judges instead of each judge.
+
+Belongs here: scores to grades, and those two sums. Does not: any model (``latent_classes``, ``annotators``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+MOST_LEVELS = 10
+
+_MOST_PATTERNS = 4096
+"""Answers of a group of judges; its table stays in the processor's cache."""
+
+
+class Answers:
+    """Answers of p judges to n items.
+
+    Parameters
+    ----------
+    grades : (n, p) array of int
+        0, 1, ...; -1 is missing.
+    levels : sequence of p int, optional
+        How many grades each judge may give; by default one more than the largest it gave.
+
+    Attributes
+    ----------
+    items : int
+    owner : (sum of levels,) array of int
+        The judge of each column: judges in order, the grades of each in order.
+    grade : (sum of levels,) array of int
+        Its grade.
+    """
+
+    def __init__(self, grades: NDArray[np.intp], levels: Sequence[int] | None = None) -> None:
+        self.items, p = grades.shape
+        most = grades.max(axis=0, initial=0) + 1 if levels is None else levels
+        self._levels = np.asarray(most, dtype=np.intp)
+        self.owner = np.repeat(np.arange(p), self._levels)
+        self.grade = np.concatenate([np.arange(k) for k in self._levels])
+        self._groups = [_Group(grades, self._levels, first, last) for first, last in _split(self._levels)]
+
+    def joint(self, by_column: Array) -> Array:
+        """Sum over the answers present of ``by_column`` (columns, k), by item; shape (n, k)."""
+        total = np.zeros((self.items, by_column.shape[1]))
+        for group in self._groups:
+            total += np.take(group.design @ by_column[group.columns], group.code, axis=0)
+        return total
+
+    def counts(self, weights: Array) -> Array:
+        """Sum of ``weights`` (n, k) over the items with each answer; shape (columns, k)."""
+        out = np.empty((len(self.owner), weights.shape[1]))
+        columns = np.ascontiguousarray(weights.T)
+        for group in self._groups:
+            size = len(group.design)
+            by_pattern = np.column_stack([np.bincount(group.code, w, size) for w in columns])
+            out[group.columns] = group.design.T @ by_pattern
+        return out
+
+    def indicators(self) -> Array:
+        """1 where the item has the answer, else 0; shape (n, columns)."""
+        return np.concatenate([group.design[group.code] for group in self._groups], axis=1)
+
+    def normalise(self, counts: Array) -> Array:
+        """Each judge's columns over their sum: P(answer | class)."""
+        totals = np.zeros((len(self._levels), counts.shape[1]))
+        np.add.at(totals, self.owner, counts)
+        return counts / totals[self.owner]
+
+    def shares(self) -> Array:
+        """How often each judge gave each answer, over the answers it gave; shape (columns,)."""
+        used = self.counts(np.ones((self.items, 1)))[:, 0]
+        totals = np.bincount(self.owner, used, len(self._levels))
+        return used / np.maximum(totals[self.owner], 1.0)
+
+
+class _Group:
+    """Judges ``first`` to ``last``: one code by item, and which columns each code stands for."""
+
+    def __init__(self, grades: NDArray[np.intp], levels: NDArray[np.intp], first: int, last: int) -> None:
+        before = int(levels[:first].sum())
+        self.columns = slice(before, before + int(levels[first:last].sum()))
+        sizes = levels[first:last] + 1
+        self.code = np.zeros(len(grades), dtype=np.intp)
+        for j, size in zip(range(first, last), sizes, strict=True):
+            self.code = self.code * size + (grades[:, j] + 1)
+        pattern = np.array(np.unravel_index(np.arange(int(np.prod(sizes))), sizes)).T
+        self.design = np.concatenate(
+            [(pattern[:, [k]] == np.arange(1, size)).astype(np.float64) for k, size in enumerate(sizes)], axis=1
+        )
+
+
+def _split(levels: NDArray[np.intp]) -> list[tuple[int, int]]:
+    """Runs of judges whose answers together make at most ``_MOST_PATTERNS`` patterns."""
+    runs: list[tuple[int, int]] = []
+    first, patterns = 0, 1
+    for j, size in enumerate(levels + 1):
+        if j > first and patterns * int(size) > _MOST_PATTERNS:
+            runs.append((first, j))
+            first, patterns = j, 1
+        patterns *= int(size)
+    runs.append((first, len(levels)))
+    return runs
+
+
+def softmax(joint: Array) -> tuple[Array, Array]:
+    """exp(joint) with rows adding to one, (n, k), and the log of what they added to, (n,)."""
+    top = joint.max(axis=1, keepdims=True)
+    shifted = np.exp(joint - top)
+    total = shifted.sum(axis=1, keepdims=True)
+    return shifted / total, (top + np.log(total))[:, 0]
+
+
+def grades(values: Array, levels: int = MOST_LEVELS) -> NDArray[np.intp]:
+    """Each judge's scores as 0, 1, ...: its own levels where they are few, else quantile bins; -1 is missing.
+
+    Parameters
+    ----------
+    values : (n, p) array
+    """
+    out = np.full(values.shape, -1, dtype=np.intp)
+    for j, column in enumerate(values.T):
+        known = ~np.isnan(column)
+        distinct = np.unique(column[known])
+        if len(distinct) > levels:
+            inner = np.quantile(column[known], np.arange(1, levels) / levels)
+            binned = np.searchsorted(np.unique(inner), column[known], side="right")
+            out[known, j] = np.unique(binned, return_inverse=True)[1]  # no grade without an answer
+        else:
+            out[known, j] = np.searchsorted(distinct, column[known])
+    return out

@@ -1,0 +1,267 @@
+"""From the third moment across three views to mixture components.
+
+Belongs here: the tensor stage of paper, Algorithm 2 steps B to D and G. Does not: refining the components
+by likelihood (``mixture``), or telling which states mean quality (``aggregators.care_tensor``).
+
+Each view is augmented by a constant one, so that K means that are affinely independent give a moment of
+rank K although the scores are centred; the constant's row of a factor reads its weight.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import FitError
+from care_ops.moments.state import Moments
+from care_ops.structure.views import Views
+
+Array = NDArray[np.float64]
+
+
+Method = Literal["jennrich", "power", "als"]
+
+
+@dataclass(frozen=True)
+class Components:
+    """The bare tensor estimate of a mixture.
+
+    Attributes
+    ----------
+    weights : (k,) array
+        Mixing weights pi_r, positive, summing to one.
+    means : (k, p) array
+        Conditional means mu_r of the scores that the moments were taken of.
+    condition : float
+        Condition number of the pair moment's leading k singular values. Large means unusable.
+    smallest : float
+        The k-th singular value of the pair moment.
+    noise : float
+        About how large a singular value of sampling noise alone is; NaN where the number of items was not given.
+    negative_weights : int
+        Components whose raw weight was not positive and was set to a floor.
+    """
+
+    weights: Array
+    means: Array
+    condition: float
+    smallest: float
+    noise: float
+    negative_weights: int
+
+    @property
+    def warning(self) -> str | None:
+        """Why the moment should not be relied on, or None."""
+        k = len(self.weights)
+        if self.smallest < self.noise:
+            return (
+                f"the pair moment's {k}th singular value ({self.smallest:.2g}) is within sampling noise "
+                f"({self.noise:.2g}): the views show fewer than {k} states"
+            )
+        if self.negative_weights:
+            return f"{self.negative_weights} of {k} components have no positive weight"
+        return None
+
+
+def augmented_moment(moments: Moments, views: Views) -> Array:
+    """E[(1, y_1) (x) (1, y_2) (x) (1, y_3)] of the centred scores y, by view.
+
+    Returns
+    -------
+    (1 + p1, 1 + p2, 1 + p3) array
+    """
+    g1, g2, g3 = views.groups
+    covariance = moments.covariance()
+    tensor = np.zeros((len(g1) + 1, len(g2) + 1, len(g3) + 1))
+    tensor[0, 0, 0] = 1.0
+    tensor[1:, 1:, 0] = covariance[np.ix_(g1, g2)]
+    tensor[1:, 0, 1:] = covariance[np.ix_(g1, g3)]
+    tensor[0, 1:, 1:] = covariance[np.ix_(g2, g3)]
+    tensor[1:, 1:, 1:] = moments.third_central(g1, g2, g3)
+    return tensor
+
+
+def scale_tensor(tensor: Array, scales: tuple[Array, Array, Array]) -> Array:
+    """Divide each score coordinate by its scale; the constant coordinates stay."""
+    first, second, third = (np.concatenate([[1.0], s]) for s in scales)
+    return tensor / first[:, None, None] / second[None, :, None] / third[None, None, :]
+
+
+def cross_view_subspace(covariance: Array, views: Views, dimensions: int) -> Array:
+    """Where the states' means differ: leading eigenvectors of the covariance across views, (p, dimensions).
+
+    Within a view judges share noise; across views only the state, so those blocks alone are used.
+    """
+    across = covariance.copy()
+    for group in views.groups:
+        across[np.ix_(group, group)] = 0.0
+    return np.linalg.eigh(across)[1][:, ::-1][:, :dimensions]
+
+
+def decompose(
+    tensor: Array,
+    views: Views,
+    k: int,
+    rng: np.random.Generator,
+    *,
+    method: Method = "jennrich",
+    items: int | None = None,
+    attempts: int = 10,
+) -> Components:
+    """Components of the third moment; the other views follow by projection, so that columns stay aligned.
+
+    ``jennrich`` diagonalises random contractions of one view simultaneously; ``power`` is the whitened tensor power
+    method with deflation, on the views made symmetric (Anandkumar et al., JMLR 2014, theorem 3.6 and algorithm 1);
+    ``als`` is alternating least squares by tensorly, the best of ``attempts`` random starts.
+
+    Parameters
+    ----------
+    tensor : (1 + p1, 1 + p2, 1 + p3) array
+        From ``augmented_moment``.
+    views : Views
+    k : int
+        Number of components.
+    rng : numpy.random.Generator
+    items : int, optional
+        Behind the moment: says how large sampling noise is, for standardised scores.
+    attempts : int
+        Random contractions, or starts.
+
+    Returns
+    -------
+    Components
+        Means in the order of the judges' columns.
+
+    Raises
+    ------
+    FitError
+        A view has fewer than k - 1 judges, or the moment does not carry k components.
+    """
+    if min(tensor.shape) < k:
+        raise FitError(f"tensor: {k} components need {k - 1} judges in each view, sizes are {_sizes(views)}")
+    singular = np.linalg.svd(tensor[:, :, 0], compute_uv=False)
+    condition = float(singular[0] / max(singular[k - 1], 1e-300))
+    if condition > 1e10:
+        raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e})")
+    view, factor = {"jennrich": _jennrich, "power": _power, "als": _als}[method](tensor, k, rng, attempts)
+    weights, means, negative = _assemble(tensor, factor, view, views)
+    noise = float("nan") if items is None else float(sum(np.sqrt(np.array(tensor.shape[:2]) - 1)) / np.sqrt(items))
+    return Components(weights, means, condition, float(singular[k - 1]), noise, negative)
+
+
+def _jennrich(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
+    left, singular, right = np.linalg.svd(tensor[:, :, 0])
+    root = 1.0 / np.sqrt(singular[:k])
+    core = np.einsum("abc,ai,bj->ijc", tensor, left[:, :k] * root, right[:k].T * root, optimize=True)
+    best: tuple[float, Array] | None = None
+    for _ in range(attempts):
+        direction = rng.standard_normal(tensor.shape[2])
+        eigenvalues, eigenvectors = np.linalg.eig(core @ direction)
+        if np.abs(np.imag(eigenvalues)).max() > 1e-8 * np.abs(eigenvalues).max():
+            continue
+        values = np.sort(np.real(eigenvalues))
+        separation = float(np.diff(values).min() / max(np.ptp(values), 1e-300))
+        if best is None or separation > best[0]:
+            best = (separation, np.real(eigenvectors))
+    if best is None:
+        raise FitError(f"tensor: no contraction of the third moment has {k} real components")
+    return 0, left[:, :k] @ (np.sqrt(singular[:k])[:, None] * best[1])
+
+
+def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
+    pair, first_third, second_third = tensor[:, :, 0], tensor[:, 0, :], tensor[0, :, :]
+    inverse = _inverse(pair, k)
+    from_first, from_second = second_third.T @ inverse, first_third.T @ inverse.T  # A3 A1^+, A3 A2^+
+    symmetric = from_first @ pair @ from_second.T
+    values, vectors = np.linalg.eigh(0.5 * (symmetric + symmetric.T))
+    values, vectors = values[::-1][:k], vectors[:, ::-1][:, :k]
+    if values[-1] <= 1e-12 * values[0]:
+        raise FitError(f"tensor: the symmetric pair moment has fewer than {k} positive eigenvalues")
+    whiten = vectors / np.sqrt(values)
+    core = np.einsum("abc,ai,bj,cl->ijl", tensor, from_first.T @ whiten, from_second.T @ whiten, whiten, optimize=True)
+    core = sum(core.transpose(order) for order in itertools.permutations(range(3))) / 6
+    found: list[Array] = []
+    for _ in range(k):
+        starts = rng.standard_normal((k, attempts))
+        starts = starts / np.linalg.norm(starts, axis=0)
+        for _ in range(50):
+            moved = np.einsum("ijl,ja,la->ia", core, starts, starts, optimize=True)
+            starts = moved / np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
+        strengths = np.einsum("ijl,ia,ja,la->a", core, starts, starts, starts, optimize=True)
+        u, strength = starts[:, int(np.argmax(strengths))], float(strengths.max())
+        found.append(u)
+        core = core - strength * np.einsum("i,j,l->ijl", u, u, u)
+    return 2, (vectors * np.sqrt(values)) @ np.column_stack(found)
+
+
+def _als(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
+    from tensorly.decomposition import parafac
+
+    best: tuple[float, Array] | None = None
+    for _ in range(attempts):
+        seed = int(rng.integers(2**31))
+        weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init="random", random_state=seed)
+        rebuilt = np.einsum("r,ar,br,cr->abc", weights, *factors, optimize=True)
+        error = float(np.linalg.norm(rebuilt - tensor))
+        if best is None or error < best[0]:
+            best = (error, np.asarray(factors[0], dtype=np.float64))
+    assert best is not None
+    return 0, best[1]
+
+
+def _assemble(tensor: Array, factor: Array, view: int, views: Views) -> tuple[Array, Array, int]:
+    """Weights, means and how many weights were not positive, from the factor of one view up to scale."""
+    if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
+        raise FitError("tensor: a component has no constant coordinate; the moment is unusable, items are too few")
+    order = (view, *(v for v in range(3) if v != view))
+    turned = tensor.transpose(order)
+    first = factor / factor[0]  # the constant coordinate of every mean is one
+    inverse = np.linalg.pinv(first)
+    second, third = inverse @ turned[:, :, 0], inverse @ turned[:, 0, :]
+    raw = 0.5 * (second[:, 0] + third[:, 0])
+    floor = 1e-3
+    weights = np.maximum(raw, floor)
+    weights = weights / weights.sum()
+    means = np.empty((len(weights), sum(len(g) for g in views.groups)))
+    means[:, views.groups[order[0]]] = first[1:].T
+    means[:, views.groups[order[1]]] = second[:, 1:] / np.maximum(second[:, :1], floor)
+    means[:, views.groups[order[2]]] = third[:, 1:] / np.maximum(third[:, :1], floor)
+    if not np.isfinite(means).all():
+        raise FitError("tensor: the decomposition gave means that are not finite; the moment is unusable")
+    return weights, means, int((raw < floor).sum())
+
+
+def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
+    """Means by singular value decompositions of two pair moments and a Procrustes rotation, (k, p).
+
+    The paper's "SVD Baseline in Synthetic Experiment": two-way moments determine the means up to one orthogonal
+    matrix, which the third moment would fix and this does not. Kept to compare with.
+    """
+
+    def halves(pair: Array) -> tuple[Array, Array]:
+        left, singular, right = np.linalg.svd(pair)
+        root = np.sqrt(singular[:k])
+        return left[:, :k] * root, right[:k].T * root
+
+    first, second = halves(tensor[:, :, 0])
+    again, third = halves(tensor[:, 0, :])
+    u, _, vt = np.linalg.svd(again.T @ first)
+    third = third @ (u @ vt)  # rotated as the first copy of view 1
+    means = np.empty((k, sum(len(g) for g in views.groups)))
+    for group, factor in zip(views.groups, (first, second, third), strict=True):
+        means[:, group] = factor[1:].T
+    return means
+
+
+def _inverse(pair: Array, k: int) -> Array:
+    """Pseudo-inverse of rank k."""
+    left, singular, right = np.linalg.svd(pair)
+    return (right[:k].T / singular[:k]) @ left[:, :k].T
+
+
+def _sizes(views: Views) -> str:
+    return ", ".join(str(len(g)) for g in views.groups)

@@ -1,0 +1,72 @@
+"""Latent classes of items: judges as independent categorical answers given a class.
+
+Belongs here: the model of Lazarsfeld and Henry (1968) by EM, on graded answers. Does not: continuous
+mixtures (``mixture``), judges that confuse classes each in their own way about a known label (Dawid-Skene).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.models.answers import Answers, softmax
+
+Array = NDArray[np.float64]
+
+_PRIOR = 1.0
+"""Answers of every level that each class is credited with for each judge, in proportion to the judge's own use."""
+
+
+@dataclass(frozen=True)
+class LatentClasses:
+    """A fitted model.
+
+    Attributes
+    ----------
+    posterior : (n, k) array
+        P(class | answers).
+    weights : (k,) array
+    log_likelihood : float
+        An item, penalised by the prior.
+    converged : bool
+    """
+
+    posterior: Array
+    weights: Array
+    log_likelihood: float
+    converged: bool
+
+
+def fit(answers: Answers, start: Array, *, tolerance: float = 1e-6, max_iterations: int = 500) -> LatentClasses:
+    """EM from given posteriors.
+
+    Parameters
+    ----------
+    answers : Answers
+        Of ``answers.grades``.
+    start : (n, k) array
+        Posteriors to start from; rows add to one.
+    """
+    n, k = start.shape
+    prior = _PRIOR * answers.shares()
+    posterior, last, iteration, change = start, -np.inf, 0, np.inf
+    weights = np.full(k, 1.0 / k)
+    while change > tolerance and iteration < max_iterations:
+        iteration += 1
+        weights = (posterior.sum(axis=0) + 1.0) / (n + k)
+        counts = answers.counts(posterior) + prior[:, None]
+        logs = np.log(answers.normalise(counts))
+        posterior, likelihood = softmax(answers.joint(logs) + np.log(weights))
+        objective = float(likelihood.sum() + np.sum(prior[:, None] * logs) + np.log(weights).sum()) / n
+        change, last = objective - last, objective
+    return LatentClasses(posterior, weights, last, change <= tolerance)
+
+
+def by_rank(score: Array, classes: int, softness: float = 0.1) -> Array:
+    """Posteriors to start from: the items cut into classes of equal size along a score."""
+    n = len(score)
+    share = (np.argsort(np.argsort(score, kind="stable"), kind="stable") + 0.5) / n
+    hard = np.eye(classes)[np.minimum((share * classes).astype(int), classes - 1)]
+    return (1 - softness) * hard + softness / classes

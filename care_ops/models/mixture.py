@@ -1,0 +1,310 @@
+"""Gaussian mixture with one within-state covariance, fitted by EM from given starts.
+
+Belongs here: expectation-maximisation, starts that need the scores alone, the number of states. Does not: starts from
+the third moment (``cp``), judges that are not Gaussian given the state (``observation``), what the states mean
+(``aggregators.care_tensor``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import FitError
+from care_ops.models.answers import softmax
+
+Array = NDArray[np.float64]
+
+Shape = Literal["diagonal", "full"]
+
+_VARIANCE_FLOOR = 1e-3
+
+_Step = Callable[[Array, Array, Array], tuple[float, Array, Array, Array]]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """J | state r ~ N(mu_r, Sigma), Sigma common to the states (paper, equation 1).
+
+    Attributes
+    ----------
+    weights : (k,) array
+    means : (k, p) array
+    covariance : (p, p) array
+        Sigma, diagonal where judges are independent given the state.
+    log_likelihood : float
+        Mean over the items.
+    iterations : int
+    converged : bool
+    start : str
+        Which start won.
+    """
+
+    weights: Array
+    means: Array
+    covariance: Array
+    log_likelihood: float
+    iterations: int
+    converged: bool
+    start: str
+
+    def log_joint(self, values: Array) -> Array:
+        """log pi_r + log phi(J_i; mu_r, Sigma) over the scores present, shape (n, k)."""
+        out = np.tile(np.log(self.weights), (len(values), 1))
+        present = ~np.isnan(values)
+        patterns, which = np.unique(present, axis=0, return_inverse=True)
+        for number, seen in enumerate(patterns):
+            rows = np.flatnonzero(which == number)
+            if not seen.any():
+                continue
+            lower = np.linalg.cholesky(self.covariance[np.ix_(seen, seen)])
+            x = np.linalg.solve(lower, values[np.ix_(rows, np.flatnonzero(seen))].T)
+            m = np.linalg.solve(lower, self.means[:, seen].T)
+            squares = np.sum(x**2, axis=0)[:, None] - 2 * x.T @ m + np.sum(m**2, axis=0)
+            constant = seen.sum() * np.log(2 * np.pi) + 2 * np.log(np.diag(lower)).sum()
+            out[rows] -= 0.5 * (squares + constant)
+        return out
+
+    def posterior(self, values: Array) -> Array:
+        """P(state | J), shape (n, k)."""
+        return softmax(self.log_joint(values))[0]
+
+    def bic(self, n: int, shape: Shape = "diagonal") -> float:
+        """Bayesian information criterion of an item's log likelihood over n items; lower is better."""
+        k, p = self.means.shape
+        free = k - 1 + k * p + (p if shape == "diagonal" else p * (p + 1) // 2)
+        return -2 * n * self.log_likelihood + free * float(np.log(n))
+
+
+def expectation_maximisation(
+    values: Array,
+    weights: Array,
+    means: Array,
+    covariance: Array,
+    *,
+    shape: Shape = "diagonal",
+    tolerance: float = 1e-7,
+    max_iterations: int = 500,
+    start: str = "given",
+) -> Mixture:
+    """EM from one start, stopped when the mean log-likelihood rises by less than ``tolerance``.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Scores; NaN is missing and simply leaves the likelihood.
+    weights : (k,) array
+    means : (k, p) array
+    covariance : (p, p) array, or (p,) for a diagonal one
+    shape : {"diagonal", "full"}
+        Of the within-state covariance; a full one wants complete rows.
+
+    Raises
+    ------
+    FitError
+        A full covariance is asked for and scores are missing.
+    """
+    holes = bool(np.isnan(values).any())
+    if holes and shape == "full":
+        raise FitError("mixture: a full within-state covariance needs rows without missing scores; leave others out")
+    step = _with_holes(values) if holes else _complete(values, shape)
+    if covariance.ndim == 1:
+        covariance = np.diag(covariance)
+    if shape == "diagonal":
+        covariance = np.diag(np.diag(covariance))
+    covariance = _floored(covariance)
+    previous, converged, iteration = -np.inf, False, 0
+    while True:
+        current, next_weights, next_means, next_covariance = step(weights, means, covariance)
+        converged = current - previous < tolerance
+        if converged or iteration >= max_iterations:
+            break
+        previous, iteration = current, iteration + 1
+        weights, means, covariance = next_weights, next_means, next_covariance
+    return Mixture(weights, means, covariance, current, iteration, converged, start)
+
+
+def _complete(x: Array, shape: Shape) -> _Step:
+    """One step of EM; the squares enter through one matrix that never changes."""
+    n, p = x.shape
+    second = x.T @ x
+
+    def step(weights: Array, means: Array, covariance: Array) -> tuple[float, Array, Array, Array]:
+        if shape == "diagonal":
+            precision = np.diag(1.0 / np.diag(covariance))
+            determinant = float(np.log(np.diag(covariance)).sum())
+        else:
+            precision = np.linalg.inv(covariance)
+            determinant = float(np.linalg.slogdet(covariance)[1])
+        towards = precision @ means.T
+        joint = x @ towards + (np.log(weights) - 0.5 * np.sum(means.T * towards, axis=0))
+        r, evidence = softmax(joint)
+        squares = float(np.sum(precision * second)) / n + p * float(np.log(2 * np.pi)) + determinant
+        likelihood = float(evidence.mean()) - 0.5 * squares
+        mass = np.maximum(r.sum(axis=0), 1e-9)
+        centre = (r.T @ x) / mass[:, None]
+        scatter = (second - (centre * mass[:, None]).T @ centre) / n
+        if shape == "diagonal":
+            scatter = np.diag(np.diag(scatter))
+        share = np.maximum(mass / n, 1.0 / (10 * n))
+        return likelihood, share / share.sum(), centre, _floored(scatter)
+
+    return step
+
+
+def _with_holes(values: Array) -> _Step:
+    """The same where scores are missing, with a diagonal covariance: sums run over what is present.
+
+    The variance is common to the states, so an item's squares are the same in all of them, and enter as column sums.
+    """
+    n, mask = len(values), (~np.isnan(values)).astype(np.float64)
+    filled = np.where(np.isnan(values), 0.0, values)
+    squares, count = (filled**2).sum(axis=0), mask.sum(axis=0)
+
+    def step(weights: Array, means: Array, covariance: Array) -> tuple[float, Array, Array, Array]:
+        variance = np.diag(covariance)
+        scaled = means / variance
+        joint = filled @ scaled.T - 0.5 * (mask @ (means * scaled).T) + np.log(weights)
+        r, evidence = softmax(joint)
+        constant = float(np.sum(squares / variance + count * np.log(2 * np.pi * variance))) / n
+        likelihood = float(evidence.mean()) - 0.5 * constant
+        share = np.maximum(r.mean(axis=0), 1.0 / (10 * n))
+        mass, first = r.T @ mask, r.T @ filled
+        centre = np.where(mass > 1e-9, first / np.maximum(mass, 1e-9), means)
+        scatter = squares - np.sum(mass * centre**2, axis=0)
+        return likelihood, share / share.sum(), centre, _floored(np.diag(scatter / np.maximum(count, 1.0)))
+
+    return step
+
+
+def _floored(covariance: Array) -> Array:
+    lacking = np.maximum(_VARIANCE_FLOOR - np.diag(covariance), 0.0)
+    return covariance + np.diag(lacking)
+
+
+def start_near(values: Array, centres: Array) -> tuple[Array, Array, Array]:
+    """Weights, means and variance of the partition by nearest centre (one k-means step)."""
+    mask = (~np.isnan(values)).astype(np.float64)
+    filled = np.where(np.isnan(values), 0.0, values)
+    distance = -2 * filled @ centres.T + mask @ (centres**2).T
+    label = np.argmin(distance, axis=1)
+    one_hot = np.eye(len(centres))[label]
+    mass = one_hot.T @ mask
+    means = np.where(mass > 0, one_hot.T @ filled / np.maximum(mass, 1), centres)
+    residual = (filled - means[label] * mask) ** 2
+    weights = np.maximum(one_hot.mean(axis=0), 1e-3)
+    return weights / weights.sum(), means, residual.sum(axis=0) / np.maximum(mask.sum(axis=0), 1)
+
+
+def k_means_plus_plus(values: Array, k: int, rng: np.random.Generator) -> Array:
+    """k spread-out items as centres (Arthur and Vassilvitskii, 2007), shape (k, p)."""
+    filled = np.where(np.isnan(values), 0.0, values)
+    chosen = [int(rng.integers(len(filled)))]
+    nearest = np.sum((filled - filled[chosen[0]]) ** 2, axis=1)
+    for _ in range(k - 1):
+        total = float(nearest.sum())
+        chance = nearest / total if total > 0 else np.full(len(filled), 1 / len(filled))
+        chosen.append(int(rng.choice(len(filled), p=chance)))
+        nearest = np.minimum(nearest, np.sum((filled - filled[chosen[-1]]) ** 2, axis=1))
+    return filled[chosen]
+
+
+def fourth_order(values: Array, subspace: Array, k: int, rng: np.random.Generator) -> Array:
+    """k centres from the fourth moments within a subspace, shape (k, p).
+
+    Two-valued latents have negative kurtosis: the directions of extreme kurtosis (FastICA's cubic fixed point,
+    Hyvarinen and Oja, 1997) are those latents, and each item lies on one side of every direction. The k fullest
+    corners give the centres. It works where means add up, so that third central moments vanish.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Around zero; NaN counts as zero.
+    subspace : (p, d) array
+        Orthonormal; where the states' means differ (``cp.cross_view_subspace``).
+    """
+    filled = np.where(np.isnan(values), 0.0, values)
+    z = filled @ subspace
+    z = z - z.mean(axis=0)
+    spread, turn = np.linalg.eigh(z.T @ z / len(z))
+    z = z @ (turn / np.sqrt(np.maximum(spread, 1e-12)))
+    d = z.shape[1]
+    axes = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    for _ in range(100):
+        projected = z @ axes
+        u, _, vt = np.linalg.svd(z.T @ projected**3 / len(z) - 3 * axes, full_matrices=False)
+        turned = u @ vt
+        moved = 1 - float(np.abs(np.sum(turned * axes, axis=0)).min())
+        axes = turned
+        if moved < 1e-9:
+            break
+    corner = (z @ axes > 0) @ (1 << np.arange(d))
+    sizes = np.bincount(corner, minlength=1 << d)
+    fullest = np.argsort(-sizes, kind="stable")[:k]
+    if (sizes[fullest] == 0).any() or len(fullest) < k:
+        return k_means_plus_plus(values, k, rng)
+    return np.array([filled[corner == c].mean(axis=0) for c in fullest])
+
+
+def best_of(
+    values: Array,
+    starts: list[tuple[str, Array]],
+    *,
+    shape: Shape = "diagonal",
+    short_iterations: int = 30,
+    finalists: int = 2,
+    tolerance: float = 1e-7,
+) -> tuple[Mixture, dict[str, float]]:
+    """The likeliest mixture over starts: each a few iterations, the leading ones until they have converged.
+
+    Parameters
+    ----------
+    starts : list of (name, (k, p) centres)
+
+    Returns
+    -------
+    mixture : Mixture
+    likelihoods : dict start -> log likelihood after its short run
+    """
+    short = [
+        expectation_maximisation(
+            values, *start_near(values, centres), shape=shape, start=name, max_iterations=short_iterations
+        )
+        for name, centres in starts
+    ]
+    leading = sorted(short, key=lambda fit: -fit.log_likelihood)[:finalists]
+    finished = [
+        expectation_maximisation(
+            values, f.weights, f.means, f.covariance, shape=shape, start=f.start, tolerance=tolerance
+        )
+        for f in leading
+    ]
+    best = max(finished, key=lambda fit: fit.log_likelihood)
+    return best, {fit.start: fit.log_likelihood for fit in short}
+
+
+def number_of_states(
+    values: Array, rng: np.random.Generator, *, most: int = 6, shape: Shape = "diagonal", starts: int = 5
+) -> tuple[int, dict[int, float]]:
+    """States by the Bayesian information criterion, from k-means starts; and the criterion of each number.
+
+    Right where judges are what the model says; with many items and judges that are not, it prefers more and more.
+    """
+    found: dict[int, float] = {}
+    for k in range(1, most + 1):
+        centres = [(f"k-means {s + 1}", k_means_plus_plus(values, k, rng)) for s in range(starts if k > 1 else 1)]
+        found[k] = best_of(values, centres, shape=shape)[0].bic(len(values), shape)
+        if k >= 2 and found[k] > found[k - 1] > found.get(k - 2, np.inf):
+            break
+    return min(found, key=lambda k: found[k]), found
+
+
+def log_sum(log_values: Array) -> Array:
+    """log sum exp over the last axis, without overflow."""
+    top = log_values.max(axis=-1, keepdims=True)
+    total: Array = np.sum(np.exp(log_values - top), axis=-1)
+    return top[..., 0] + np.log(total)

@@ -1,0 +1,7 @@
+"""Moments of a panel up to order three, and what is done about scores that are missing.
+
+``state`` is the sum that adds up, ``kernels`` its compiled loops, ``sharded`` runs it over a file, ``incremental``
+brings yesterday's up to date, ``missing`` replaces pairwise-complete sums by expectation-maximisation.
+
+Belongs here: sums over items. Does not: what is estimated from them (``structure``, ``models``).
+"""

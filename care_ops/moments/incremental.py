@@ -1,0 +1,133 @@
+"""Moments brought up to date from those of yesterday's panel: only what changed is summed.
+
+Rows that are new, gone or different are added to or taken from the sums; judges that are gone are sliced
+out; a judge that is new, or whose scores changed on many items, is summed with all others once.
+
+Belongs here: what of a panel changed, and whether an update is cheaper than a full pass. Does not: the sums
+(``moments``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.moments.state import Moments, accumulate
+from care_ops.scores import ScoreMatrix
+
+Array = NDArray[np.float64]
+
+WORTH_FROM = 5e8
+"""n p^3 from which an update is worth the files it needs: below, a full pass takes a fraction of a second."""
+MOST_WORK = 0.5
+"""Of a full pass: an update that needs more is not made."""
+MOST_UPDATES = 30
+"""In a row: then a full pass, so that rounding cannot add up over months."""
+_RESCORED = 0.2
+"""Share of items from which a judge whose scores changed counts as another judge."""
+
+
+def worth_keeping(scores: ScoreMatrix) -> bool:
+    """Whether the sums of a panel are worth keeping for the next night."""
+    n, p = scores.shape
+    return n * p**3 >= WORTH_FROM
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a panel differs from the one before; positions in canonical order.
+
+    Attributes
+    ----------
+    kept : (k,) array
+        Judges of the earlier panel that stay.
+    added : (p - k,) array
+        Judges of the present panel that the earlier did not have, or had with other scores.
+    removed_rows, added_rows : arrays
+        Rows of the earlier panel to take away, and of the present one to add.
+    work : float
+        What the update costs, as a share of a full pass.
+    """
+
+    kept: NDArray[np.intp]
+    added: NDArray[np.intp]
+    removed_rows: NDArray[np.intp]
+    added_rows: NDArray[np.intp]
+    work: float
+
+
+def change(then: ScoreMatrix, now: ScoreMatrix) -> Change:
+    """Compare two panels, both in canonical order (``ScoreMatrix.canonical``)."""
+    rows = {item: i for i, item in enumerate(then.item_ids)}
+    origin = np.array([rows.get(item, -1) for item in now.item_ids], dtype=np.intp)
+    common = origin >= 0
+    columns = {judge: j for j, judge in enumerate(then.judges)}
+    kept: list[int] = []
+    added: list[int] = []
+    differs = np.zeros(int(common.sum()), dtype=bool)
+    for j, judge in enumerate(now.judges):
+        if judge not in columns:
+            added.append(j)
+            continue
+        before, after = then.values[origin[common], columns[judge]], now.values[common, j]
+        changed = ~((before == after) | (np.isnan(before) & np.isnan(after)))
+        if changed.sum() > _RESCORED * len(changed):
+            added.append(j)
+        else:
+            kept.append(columns[judge])
+            differs |= changed
+    moved = np.flatnonzero(common)[differs]
+    gone = np.ones(len(then.item_ids), dtype=bool)
+    gone[origin[common]] = False
+    removed_rows = np.concatenate([np.flatnonzero(gone), origin[moved]])
+    added_rows = np.concatenate([np.flatnonzero(~common), moved])
+    n, p = now.shape
+    touched = (len(removed_rows) + len(added_rows)) / max(n, 1)
+    return Change(
+        np.array(kept, dtype=np.intp),
+        np.array(added, dtype=np.intp),
+        removed_rows,
+        added_rows,
+        touched + 3 * len(added) / max(p, 1),
+    )
+
+
+def updated(state: Moments, then: ScoreMatrix, now: ScoreMatrix, shift: Array) -> Moments | None:
+    """The moments of ``now`` from those of ``then``; None where a full pass is no dearer, or needed.
+
+    Equal to a full pass up to rounding: the sums run over the same products.
+
+    Parameters
+    ----------
+    state : Moments
+        Of ``then``, judges in sorted order.
+    then, now : ScoreMatrix
+    shift : (p,) array
+        What a full pass would subtract, judges in sorted order. Where scores are missing the third moments
+        depend on it a little, so that an update must have the same.
+
+    Returns
+    -------
+    Moments of ``now``, judges in sorted order, or None.
+    """
+    then, now = then.canonical(), now.canonical()
+    found = change(then, now)
+    if found.work > MOST_WORK or not len(found.kept):
+        return None
+    here = np.setdiff1d(np.arange(len(now.judges)), found.added)
+    moments = state.select(found.kept)
+    missing = bool(np.isnan(then.values).any() or np.isnan(now.values).any())
+    if missing and not np.array_equal(moments.shift, shift[here]):
+        return None
+    if len(found.removed_rows):
+        gone = then.values[np.ix_(found.removed_rows, found.kept)]
+        moments = moments - accumulate(gone, moments.shift, like=moments.n)
+    if len(found.added_rows):
+        moments = moments.with_items(now.values[np.ix_(found.added_rows, here)])
+    order = [int(j) for j in here]
+    for j in map(int, found.added):
+        moments = moments.with_judge(now.values[:, order], now.values[:, j], float(shift[j]))
+        order.append(j)
+    return moments.select(np.argsort(order))

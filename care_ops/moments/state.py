@@ -1,0 +1,393 @@
+"""Moments of a score matrix up to order three, as one state that adds.
+
+The state is the symmetric third-order moment tensor of ``[1, x - shift]``, kept as counts and sums over
+the items where every score involved is present, so that states of disjoint items add and any judges or
+views can be sliced out later. A common shift (the mean of the first rows) keeps float64 exact at any
+location of the scores.
+
+Belongs here: accumulating, merging, slicing and reading moments. Does not: reading shards of a file
+(``sharded``), what is estimated from the moments (``structure``, ``cp``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import FitError, InputError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_BLOCK_ROWS = 2_048
+_COMPILED_FROM = 5e8
+"""n p^3 from which the compiled kernel is used: below, numpy is done before numba is imported."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over items of products of ``x - shift``, with the counts they run over.
+
+    Attributes
+    ----------
+    shift : (p,) array
+        Subtracted before anything is summed.
+    n : int
+        Items seen, whether or not their scores are present.
+    count1, sum1 : (p,) arrays
+        Scores present, and the sum of x - shift.
+    count2, sum2 : (p, p) arrays
+        Items where both judges scored, and the sum of products.
+    partial2, square2 : (p, p) arrays
+        Entry (a, b): the sum of x_a - shift_a, and of its square, over the items where both a and b scored.
+    count3, sum3 : (p, p, p) arrays
+        The same for triples.
+    """
+
+    shift: Array
+    n: int
+    count1: Array
+    sum1: Array
+    count2: Array
+    sum2: Array
+    partial2: Array
+    square2: Array
+    count3: Array
+    sum3: Array
+
+    @property
+    def p(self) -> int:
+        """Number of judges."""
+        return len(self.shift)
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moments of the union of two disjoint sets of items."""
+        return self._plus(other, 1)
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Moments without some of the items."""
+        return self._plus(other, -1)
+
+    def _plus(self, other: Moments, sign: int) -> Moments:
+        if not np.array_equal(self.shift, other.shift):
+            raise InputError("moments: states with different shifts cannot be added; pass one shift to both")
+        return Moments(
+            self.shift,
+            self.n + sign * other.n,
+            self.count1 + sign * other.count1,
+            self.sum1 + sign * other.sum1,
+            self.count2 + sign * other.count2,
+            self.sum2 + sign * other.sum2,
+            self.partial2 + sign * other.partial2,
+            self.square2 + sign * other.square2,
+            self.count3 + sign * other.count3,
+            self.sum3 + sign * other.sum3,
+        )
+
+    def select(self, judges: Index) -> Moments:
+        """The moments of these judges (positions), in this order."""
+        pair, triple = np.ix_(judges, judges), np.ix_(judges, judges, judges)
+        return Moments(
+            self.shift[judges],
+            self.n,
+            self.count1[judges],
+            self.sum1[judges],
+            self.count2[pair],
+            self.sum2[pair],
+            self.partial2[pair],
+            self.square2[pair],
+            self.count3[triple],
+            self.sum3[triple],
+        )
+
+    def with_items(self, values: Array) -> Moments:
+        """The moments with more items, shape (m, p), read alone."""
+        return self + accumulate(values, self.shift, like=self.n)
+
+    def with_judge(self, values: Array, column: Array, shift: float | None = None) -> Moments:
+        """The moments with one more judge, last, summing only what it takes part in.
+
+        Parameters
+        ----------
+        values : (n, p) array
+            The scores that this state was accumulated of.
+        column : (n,) array
+            The new judge on the same items.
+        shift : float, optional
+            Of the new judge; by default ``default_shift``.
+
+        Raises
+        ------
+        InputError
+            The items are not as many as this state has seen.
+        """
+        from care_ops.moments.kernels import extend_block
+
+        if len(values) != self.n or len(column) != self.n or values.shape[1] != self.p:
+            raise InputError(
+                f"moments: the state has seen {self.n} items and {self.p} judges, the scores handed over are "
+                f"{values.shape} and {column.shape}"
+            )
+        p = self.p
+        shifts = np.append(self.shift, default_shift(column[:, None]) if shift is None else shift)
+        new = extend_block(values.T, np.ascontiguousarray(column), shifts)
+        return Moments(
+            shifts,
+            self.n,
+            np.append(self.count1, new.counts[p, p]),
+            np.append(self.sum1, new.partial[0, p]),
+            _bordered(self.count2, np.diag(new.counts), np.diag(new.counts)),
+            _bordered(self.sum2, new.second, new.second),
+            _bordered(self.partial2, new.partial[0], new.partial[1]),
+            _bordered(self.square2, new.square[0], new.square[1]),
+            _bordered_tensor(self.count3, new.counts),
+            _bordered_tensor(self.sum3, new.third),
+        )
+
+    def mean(self) -> Array:
+        """Mean of each judge over the items it scored, shape (p,); meaningless for a judge without a score."""
+        return self.shift + self.sum1 / np.maximum(self.count1, 1)
+
+    def covariance(self, judges: Sequence[str] | None = None) -> Array:
+        """Pairwise-complete covariance (divisor: the pair's count), shape (p, p).
+
+        ``judges`` are the names that an error speaks of.
+
+        Raises
+        ------
+        FitError
+            A judge has no score, or two judges have no item in common.
+        """
+        if (self.count1 == 0).any():
+            raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score at all; drop it")
+        if (self.count2 == 0).any():
+            a, b = map(int, np.argwhere(self.count2 == 0)[0])
+            raise FitError(
+                f"moments: judges {_name(judges, a)} and {_name(judges, b)} scored no item in common; drop one of them"
+            )
+        partial_mean = self.partial2 / self.count2
+        return self.sum2 / self.count2 - partial_mean * partial_mean.T
+
+    def standardise(self, values: Array) -> Array:
+        """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
+        return (values - self.mean()) / np.sqrt(np.diag(self.covariance()))
+
+    def correlation(self, judges: Sequence[str] | None = None) -> Array:
+        """Pairwise-complete correlation, shape (p, p), diagonal exactly one.
+
+        ``judges`` are the names that an error speaks of.
+
+        Raises
+        ------
+        FitError
+            A judge has no variance.
+        """
+        covariance = self.covariance(judges)
+        variance = np.diag(covariance).copy()
+        # what rounding leaves of a constant at this location, and no more
+        constant = variance <= np.maximum((8 * np.finfo(np.float64).eps * self.mean()) ** 2, 1e-150)
+        if constant.any():
+            raise FitError(
+                f"moments: judge {_name(judges, int(np.argmax(constant)))} gives every item the same score; drop it"
+            )
+        # Scaled by the variances over the same pair of judges' common items, so that |r| <= 1.
+        partial_mean = self.partial2 / self.count2
+        pair_variance = np.maximum(self.square2 / self.count2 - partial_mean**2, 1e-300)
+        correlation = covariance / np.sqrt(pair_variance * pair_variance.T)
+        correlation = np.clip(0.5 * (correlation + correlation.T), -1.0, 1.0)
+        np.fill_diagonal(correlation, 1.0)
+        return correlation
+
+    def third_central(self, first: Index, second: Index, third: Index) -> Array:
+        """E[(x_a - m_a)(x_b - m_b)(x_c - m_c)] over three groups of judges (index arrays).
+
+        Paper, Algorithm 2 step B, on centred scores. With missing scores each moment is the mean over
+        the items where the scores it needs are present.
+
+        Returns
+        -------
+        (len(first), len(second), len(third)) array
+        """
+        triple = np.ix_(first, second, third)
+        mean = self.sum1 / self.count1
+        pair = self.sum2 / np.maximum(self.count2, 1)
+        raw = self.sum3[triple] / np.maximum(self.count3[triple], 1)
+        a, b, c = mean[first], mean[second], mean[third]
+        ab, ac, bc = pair[np.ix_(first, second)], pair[np.ix_(first, third)], pair[np.ix_(second, third)]
+        return (
+            raw
+            - ab[:, :, None] * c[None, None, :]
+            - ac[:, None, :] * b[None, :, None]
+            - bc[None, :, :] * a[:, None, None]
+            + 2.0 * a[:, None, None] * b[None, :, None] * c[None, None, :]
+        )
+
+
+def _bordered(inner: Array, row: Array, column: Array) -> Array:
+    """(p, p) to (p + 1, p + 1): last row and last column are given, each with the corner."""
+    p = len(inner)
+    out = np.empty((p + 1, p + 1))
+    out[:p, :p], out[p, :], out[:, p] = inner, row, column
+    return out
+
+
+def _bordered_tensor(inner: Array, face: Array) -> Array:
+    """(p, p, p) to (p + 1, p + 1, p + 1): the three faces that hold the new judge are ``face``."""
+    p = len(inner)
+    out = np.empty((p + 1, p + 1, p + 1))
+    out[:p, :p, :p], out[p], out[:, p], out[:, :, p] = inner, face, face, face
+    return out
+
+
+def _name(judges: Sequence[str] | None, position: int) -> str:
+    return f"number {position}" if judges is None else repr(judges[position])
+
+
+def accumulate(values: Array, shift: Array | None = None, *, like: int = 0) -> Moments:
+    """Moments of a block of scores.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Scores; NaN is missing.
+    shift : (p,) array, optional
+        Subtracted first; by default ``default_shift(values)``. Blocks that are to be added need one shift.
+    like : int
+        Items that a state which this is to be added to has seen: the two are summed by the same means.
+
+    Returns
+    -------
+    Moments
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2:
+        raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
+    shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
+    if not (values.flags.c_contiguous or values.flags.f_contiguous):
+        values = np.ascontiguousarray(values)
+    return accumulate_columns([values.T], shift, expected=max(len(values), like))
+
+
+def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int) -> Moments:
+    """Moments of scores that come in batches, judge by judge as columns do.
+
+    Parameters
+    ----------
+    batches : iterable of (p, m) arrays
+        NaN is missing.
+    shift : (p,) array
+    expected : int
+        About how many items will come: from enough of them on, the compiled kernel does it.
+    """
+    if expected * len(shift) ** 3 >= _COMPILED_FROM:
+        return _compiled(batches, shift)
+    state = empty(shift)
+    for columns in batches:
+        for start in range(0, columns.shape[1], _BLOCK_ROWS):
+            state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift)
+    return state
+
+
+def _compiled(batches: Iterable[Array], shift: Array) -> Moments:
+    """The same by the compiled kernel; importing numba pays only where there is enough to sum."""
+    from care_ops.moments.kernels import Accumulator
+
+    accumulator, n = Accumulator(shift), 0
+    for columns in batches:
+        accumulator.add(columns)
+        n += columns.shape[1]
+    sums = accumulator.sums()
+    index = np.arange(len(shift))
+    return Moments(
+        shift,
+        n,
+        sums.counts[index, index, index],
+        np.diag(sums.partial).copy(),
+        sums.counts[index, index],
+        sums.second,
+        sums.partial,
+        sums.square,
+        sums.counts,
+        sums.third,
+    )
+
+
+def default_shift(values: Array, rows: int = 1_024) -> Array:
+    """The mean of each judge's first ``rows`` present scores, shape (p,); 0 for a judge without any."""
+    shift = np.zeros(values.shape[1])
+    for j in range(values.shape[1]):
+        seen = rows  # a strided column is slow to read: no more of it than it takes
+        while True:
+            head = values[:seen, j]
+            present = head[~np.isnan(head)][:rows]
+            if len(present) == rows or seen >= len(values):
+                break
+            seen *= 2
+        if len(present):
+            shift[j] = present.mean()
+    return shift
+
+
+def empty(shift: Array) -> Moments:
+    """The state of no items."""
+    p = len(shift)
+    one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((p, p, p))
+    return Moments(shift, 0, one, one, two, two, two, two, three, three)
+
+
+def _block(values: Array, shift: Array) -> Moments:
+    present = ~np.isnan(values)
+    y = np.where(present, values - shift, 0.0)
+    n, p = y.shape
+    second = y.T @ y
+    third = _triple(y)
+    if present.all():
+        total = y.sum(axis=0)
+        counts = (np.full(p, float(n)), np.full((p, p), float(n)), np.full((p, p, p), float(n)))
+        partial = np.repeat(total[:, None], p, axis=1)
+        square = np.repeat(np.diag(second)[:, None], p, axis=1)
+    else:
+        mask = present.astype(np.float64)
+        total = y.sum(axis=0)
+        counts = (mask.sum(axis=0), mask.T @ mask, _triple(mask))
+        partial, square = y.T @ mask, (y * y).T @ mask
+    return Moments(shift, n, counts[0], total, counts[1], second, partial, square, counts[2], third)
+
+
+def _triple(y: Array) -> Array:
+    """sum_i y_i (x) y_i (x) y_i by one matrix product (the row-wise Khatri-Rao product with y)."""
+    n, p = y.shape
+    return ((y[:, :, None] * y[:, None, :]).reshape(n, p * p).T @ y).reshape(p, p, p)
+
+
+def shrink(correlation: Array, n: int) -> tuple[Array, float]:
+    """Oracle-approximating shrinkage of a correlation matrix towards the identity.
+
+    Keeps the matrix invertible where items are few or judges copy one another, and does next to nothing
+    where items are many. Chen, Wiesel, Eldar and Hero, "Shrinkage algorithms for MMSE covariance
+    estimation", IEEE Trans. Signal Processing 2010, equation 23.
+
+    Parameters
+    ----------
+    correlation : (p, p) array
+    n : int
+        Items behind it.
+
+    Returns
+    -------
+    shrunk : (p, p) array, positive definite
+    intensity : float in [0, 1]
+    """
+    p = len(correlation)
+    trace_of_square = float(np.sum(correlation**2))
+    numerator = (1 - 2 / p) * trace_of_square + p**2
+    denominator = (n + 1 - 2 / p) * (trace_of_square - p)
+    intensity = 1.0 if denominator <= 0 else min(1.0, numerator / denominator)
+    lowest = float(np.linalg.eigvalsh(correlation)[0])
+    floor = 1e-4
+    if (1 - intensity) * lowest + intensity < floor:  # pairwise-complete matrices can be indefinite
+        intensity = max(intensity, (floor - lowest) / (1 - lowest))
+    return (1 - intensity) * correlation + intensity * np.eye(p), intensity

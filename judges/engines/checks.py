@@ -1,0 +1,119 @@
+"""What may keep a judge from running, found out without running it.
+
+Belongs here: is the key set, the model there, the memory enough. Does not: whether its specification is valid
+(``judges.spec``), what it is worth (``judges.trial``).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import httpx
+
+from judges.sandbox import available
+from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
+
+_FIRST_TOKEN_ROOM = 1.25
+"""Memory a model takes beside its weights, as a factor."""
+
+
+def checks(spec: JudgeSpec) -> list[tuple[str, str]]:
+    """Findings as (state, what): ``ok``, ``warns`` or ``fails``; none of programs of ours and recorded scores."""
+    rows = list[tuple[str, str]]()
+    if spec.engine.needs.template and spec.license is None:
+        rows.append(("warns", "no license is declared; add license: to its file once you have read the model's terms"))
+    match spec.engine:
+        case ProgramEngine(file=None) | RecordedEngine():
+            pass
+        case ProgramEngine() as engine:
+            rows.append(_sandbox(engine))
+        case OpenAIEngine() as engine:
+            rows.append(_endpoint(engine))
+        case LocalModel() as engine:
+            rows += [_engine_installed(engine), _model_there(engine), _memory(engine)]
+    return rows
+
+
+def _sandbox(engine: ProgramEngine) -> tuple[str, str]:
+    kind = available()
+    if not engine.needs.sandbox:
+        return "warns", "runs without a sandbox, with all your rights"
+    if kind == "none":
+        return "fails", "there is no sandbox on this machine; install bubblewrap"
+    return "ok", f"sandbox {kind}"
+
+
+def _endpoint(engine: OpenAIEngine) -> tuple[str, str]:
+    key = os.environ.get(engine.api_key_env or "", "")
+    if engine.api_key_env and not key:
+        return "fails", f"the environment variable {engine.api_key_env} is not set"
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        answer = httpx.get(f"{engine.base_url.rstrip('/')}/models", headers=headers, timeout=10.0)
+    except httpx.HTTPError as error:
+        return "fails", f"{engine.base_url} cannot be reached ({type(error).__name__})"
+    if answer.status_code in (401, 403):
+        return "fails", f"{engine.base_url} refuses the key in {engine.api_key_env}"
+    return "ok", f"{engine.base_url} answers"
+
+
+def _engine_installed(engine: LocalModel) -> tuple[str, str]:
+    needed = ("vllm",) if engine.kind == "vllm" else ("torch", "transformers")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        return "fails", f"{', '.join(missing)} not installed; pip install 'care-eval[{engine.kind}]'"
+    return "ok", f"engine {engine.kind} is installed"
+
+
+def _model_there(engine: LocalModel) -> tuple[str, str]:
+    folder = _model_folder(engine)
+    if folder is not None:
+        missing = [name for name in ("config.json", "tokenizer_config.json") if not (folder / name).exists()]
+        if missing or not list(folder.glob("*.safetensors")):
+            return "fails", f"{folder} lacks {', '.join(missing) or 'safetensors weights'}"
+        return "ok", f"model in {folder}"
+    if engine.revision is None:
+        return "fails", f"{engine.model} is no folder here, and a repository needs its revision"
+    if os.environ.get("HF_HUB_OFFLINE"):
+        return "fails", f"{engine.model} is not in the local cache and HF_HUB_OFFLINE is set; fetch it first"
+    return "warns", f"{engine.model} is not in the local cache and will be fetched"
+
+
+def _memory(engine: LocalModel) -> tuple[str, str]:
+    folder = _model_folder(engine)
+    weights = sum(p.stat().st_size for p in folder.glob("*.safetensors")) / 1e9 if folder else 0.0
+    wanted = weights * _FIRST_TOKEN_ROOM
+    if engine.num_gpus == 0:
+        there, what = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, "memory of this machine"
+    elif os.environ.get("RAY_ADDRESS"):
+        return "ok", "runs on the cluster in RAY_ADDRESS"
+    else:
+        there, what = _gpu_memory() * engine.gpu_memory, "GPU memory given to it"
+        if there == 0:
+            return "fails", f"asks for {engine.num_gpus:g} GPU(s), there is none; set num_gpus: 0 to run it on the CPU"
+    state = "ok" if wanted <= there else "fails"
+    return state, f"weights {weights:.1f} GB, {what} {there:.1f} GB"
+
+
+def _gpu_memory() -> float:
+    """GB of the first GPU; 0 where there is none."""
+    if shutil.which("nvidia-smi") is None:
+        return 0.0
+    asked = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)
+    first = done.stdout.strip().splitlines()[:1]
+    return float(first[0]) * 2**20 / 1e9 if first and first[0].strip().isdigit() else 0.0
+
+
+def _model_folder(engine: LocalModel) -> Path | None:
+    """The model's folder, or its snapshot in the local cache of the hub."""
+    if Path(engine.model).is_dir():
+        return Path(engine.model)
+    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
+    snapshot = cache / f"models--{engine.model.replace('/', '--')}" / "snapshots" / (engine.revision or "")
+    return snapshot if engine.revision and snapshot.is_dir() else None

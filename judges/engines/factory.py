@@ -1,0 +1,114 @@
+"""From a judge's specification to its engine, and to the version of what it runs.
+
+Belongs here: the one place that tells kinds of engines apart. Does not: the engines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from care_ops.errors import InputError, JudgeError
+from judges.engines.base import Context, Engine
+from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
+
+_SMALL_FILE = 8 * 2**20
+
+
+def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
+    """Version of what a judge runs, without loading it; part of the judge's key.
+
+    Raises
+    ------
+    JudgeError, InputError
+        The program, its file or the prompt template is not there.
+    """
+    context = context or Context()
+    match spec.engine:
+        case ProgramEngine(file=None) as engine:
+            from judges.programs import find
+
+            return find(engine.program or "").revision
+        case ProgramEngine() as engine:
+            return file_hash(context.path(engine.file or ""))
+        case RecordedEngine():
+            from judges.engines.recorded import fingerprint, known
+
+            return fingerprint(known(spec, context.recordings))
+        case LocalModel() | OpenAIEngine() as engine:
+            template = context.template(spec)
+            template.answers(spec.scale)
+            folder = Path(engine.model)
+            return f"{template.revision} {_folder_hash(folder)}" if folder.is_dir() else template.revision
+
+
+def build_engine(spec: JudgeSpec, context: Context | None = None) -> Engine:
+    """The engine of a judge, ready to score.
+
+    Parameters
+    ----------
+    spec : JudgeSpec
+    context : Context, optional
+        Where files and templates are, and what a recorded judge reads from.
+
+    Raises
+    ------
+    JudgeError, InputError
+        The program is not registered, a recorded judge has no recordings, a model or a template is not there.
+    """
+    context = context or Context()
+    match spec.engine:
+        case ProgramEngine(file=None) as engine:
+            from judges.engines.program import ProgramJudgeEngine
+
+            return ProgramJudgeEngine(engine.program or "", spec.scale)
+        case ProgramEngine() as engine:
+            from judges.engines.sandboxed import SandboxedJudgeEngine
+
+            return SandboxedJudgeEngine(engine, context.path(engine.file or ""), spec.scale)
+        case RecordedEngine():
+            from judges.engines.recorded import RecordedJudgeEngine
+
+            return RecordedJudgeEngine(spec, context.recordings)
+        case OpenAIEngine() as engine:
+            from judges.engines.openai import OpenAIJudgeEngine
+
+            return OpenAIJudgeEngine(spec, engine, context.template(spec), context.ledger)
+        case LocalModel() as engine:
+            return _loaded(spec, engine, context)
+
+
+def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context) -> Engine:
+    template = context.template(spec)
+    if not Path(engine.model).is_dir() and engine.revision is None:
+        raise JudgeError(
+            f"judge {spec.name!r}: {engine.model!r} is no folder here, and a repository needs revision: its commit, 40 "
+            "hexadecimal digits, so that scores say what made them"
+        )
+    from judges.engines.model import ModelJudgeEngine
+
+    if engine.kind == "vllm":
+        from judges.engines.vllm import VllmBackend as Backend
+    else:
+        from judges.engines.transformers import TransformersBackend as Backend
+    return ModelJudgeEngine(spec, engine, template, Backend(engine))
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file; ``InputError`` where there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); correct the path in the judge's YAML") from error
+
+
+def _folder_hash(folder: Path) -> str:
+    """Of a model's folder: the bytes of small files, and of large ones size and time of change."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        facts = path.stat()
+        small = facts.st_size <= _SMALL_FILE
+        digest.update(f"{path.relative_to(folder)} {facts.st_size}".encode())
+        digest.update(path.read_bytes() if small else str(facts.st_mtime_ns).encode())
+    return digest.hexdigest()

@@ -1,0 +1,86 @@
+"""Admission: each reason planted, and the one that must never be a reason."""
+
+import numpy as np
+import pytest
+
+from care_ops.admission import check_panel, concentration
+from care_ops.config import AdmissionRule
+from tests.support.matrices import matrix
+
+
+def panel(rng: np.random.Generator, n: int = 600, p: int = 8) -> np.ndarray:
+    quality = rng.normal(size=n)
+    return np.clip(np.round(5 + 1.5 * quality[:, None] + rng.normal(size=(n, p))), 0, 10)
+
+
+def found(values: np.ndarray, rule: AdmissionRule | None = None, **more):
+    return {c.judge: c for c in check_panel(matrix(values), rule or AdmissionRule(), **more)}
+
+
+def test_a_clean_panel_is_admitted_whole(rng):
+    assert all(c.admitted and c.notes is None for c in found(panel(rng)).values())
+
+
+def test_missing_and_out_of_range_count_together(rng):
+    values = panel(rng)
+    values[:60, 0] = np.nan  # exactly the limit
+    values[:61, 1] = np.nan
+    checks = found(values, out_of_range={"j001": 11})
+    assert checks["j000"].admitted
+    assert "missing or out of range: 10.2%" in checks["j001"].reason
+    assert checks["j001"].out_of_range == 11
+
+
+def test_degenerate_judges_are_left_out(rng):
+    values = panel(rng)
+    values[:, 0] = np.where(rng.random(600) < 0.96, 7.0, 3.0)
+    values[:, 1] = 4.0
+    checks = found(values)
+    assert checks["j000"].reason.startswith("degenerate: one score on 9")
+    assert checks["j001"].reason == "degenerate: fewer than two different scores"
+    rare = found(values, AdmissionRule(max_mode_share=1.0, min_entropy=1.0))
+    assert "bits" in rare["j000"].reason
+
+
+@pytest.mark.parametrize("change", [lambda c: np.roll(c, 17), lambda c: c[::-1], lambda c: np.roll(c[::-1], 5)])
+def test_agreement_that_comes_back_under_a_shift_excludes(rng, change):
+    values = panel(rng)
+    values[:, 3] = change(values[:, 3])
+    check = found(values)["j003"]
+    assert not check.admitted
+    assert check.reason.startswith("misaligned: agreement")
+
+
+def test_chance_and_repetition_are_no_evidence(rng):
+    for seed in range(30):
+        few = np.random.default_rng(seed).normal(size=(40, 6))
+        assert all(c.admitted for c in found(few).values())
+    repeated = np.tile(panel(rng, 30), (20, 1))
+    repeated[:, 3] = 10 - repeated[:, 3]
+    assert found(repeated)["j003"].admitted
+
+
+def test_a_text_mismatch_excludes(rng):
+    assert "another text" in found(panel(rng), text_mismatches={"j002": 4})["j002"].reason
+
+
+def test_disagreeing_is_reported_and_never_excludes(rng):
+    values = panel(rng)
+    values[:, 5] = 10 - values[:, 5]
+    check = found(values)["j005"]
+    assert check.admitted
+    assert check.notes.startswith("agreement with the other judges is -0.")
+
+
+def test_admit_all_keeps_everything_but_constants(rng):
+    values = panel(rng)
+    values[:300, 0], values[:, 1] = np.nan, 4.0
+    checks = found(values, AdmissionRule(admit="all"))
+    assert checks["j000"].admitted
+    assert not checks["j001"].admitted
+
+
+def test_concentration_is_shannons():
+    share, bits = concentration(np.array([1.0, 1.0, 2.0, 3.0, np.nan]))
+    assert (share, bits) == (0.5, 1.5)
+    assert concentration(np.array([np.nan])) == (1.0, 0.0)

@@ -1,0 +1,119 @@
+"""Installed from a wheel, outside any clone: alone, and in a project that has an ``assets`` package of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from deploy.namespaced import write
+from tests.support.workspaces import make
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"care_ops", "judges", "warehouse", "assets", "orchestration"}
+pytestmark = pytest.mark.slow
+
+HOST_DEFINITIONS = """
+import dagster as dg
+from assets.tables import theirs
+from {prefix}orchestration.definitions import build_defs
+
+defs = dg.Definitions.merge(build_defs(), dg.Definitions([theirs]))
+"""
+
+
+def wheel(source: Path, into: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    subprocess.run([*command, "--wheel-dir", str(into), str(source)], check=True, capture_output=True)
+    return next(into.glob("*.whl"))
+
+
+def installed(source: Path, tmp_path: Path) -> Path:
+    """A folder that holds what the wheel of ``source`` installs."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "site")]
+    subprocess.run([*command, str(wheel(source, tmp_path / "wheels"))], check=True, capture_output=True)
+    return tmp_path / "site"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """What the wheel of these sources installs; built from a copy, since a build in the tree leaves files behind."""
+    folder = tmp_path_factory.mktemp("plain")
+    skipped = shutil.ignore_patterns(".*", "build", "dist", "demo", "data", "__pycache__", "*.egg-info")
+    shutil.copytree(ROOT, folder / "clone", ignore=skipped)
+    site = installed(folder / "clone", folder)
+    shutil.rmtree(folder / "clone")
+    return site
+
+
+def python(site: Path, cwd: Path, *words: str, code: int = 0) -> str:
+    """Without this environment's own (editable) installation of CARE: ``-S`` reads no .pth file."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), sysconfig.get_path("purelib")])}
+    command = [sys.executable, "-S", "-W", "ignore", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_wheel_holds_the_five_packages_and_what_they_read(plain):
+    assert {p.name for p in plain.iterdir() if p.name != "bin" and not p.name.endswith(".dist-info")} == PACKAGES
+    for needed in ("warehouse/schema/001_tables.sql", "assets/report/templates/page.html"):
+        assert (plain / needed).is_file()
+
+
+def test_an_installed_wheel_runs_the_demo_and_fits_a_file(plain, tmp_path):
+    site, empty = plain, tmp_path / "elsewhere"
+    empty.mkdir()
+    where = "import assets, care_ops, orchestration; print(assets.__file__, care_ops.__file__, orchestration.__file__)"
+    assert python(site, empty, "-c", where).count(str(site)) == 3
+    care = ("-m", "orchestration.cli")
+    python(site, empty, *care, "init", "demo")
+    assert "Aggregates against gold" in python(site, empty, *care, "run", "--workspace", "demo")
+    assert (empty / "demo" / "data" / "report" / "index.html").exists()
+    rows = [f"i{k},{k % 7},{(k * 3) % 7},{(k + k % 3) % 7}" for k in range(60)]
+    (empty / "scores.csv").write_text("\n".join(["item_id,a,b,c", *rows]) + "\n")
+    python(site, empty, *care, "fit", "scores.csv", "--out", "out")
+    assert (empty / "out" / "report.html").exists()
+
+
+def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain, tmp_path):
+    """What the plain one does to it, and that the other has the same judge keys and code versions."""
+    host = tmp_path / "host"
+    (host / "assets").mkdir(parents=True)
+    (host / "assets" / "__init__.py").write_text("")
+    (host / "assets" / "tables.py").write_text("import dagster as dg\n\n@dg.asset\ndef theirs(): ...\n")
+    folder = make(tmp_path / "ws")
+    (host / "plain.py").write_text(HOST_DEFINITIONS.format(prefix=""))
+    failed = python(plain, host, "-c", "import plain", code=1)
+    assert "No module named 'assets." in failed, "their package hides ours"
+
+    write(tmp_path / "source")
+    site = installed(tmp_path / "source", tmp_path)
+    assert [p.name for p in site.iterdir() if not p.name.endswith(".dist-info") and p.name != "bin"] == ["care_eval"]
+    (host / "theirs.py").write_text(HOST_DEFINITIONS.format(prefix="care_eval."))
+    report = (
+        "import sys, json, theirs\n"
+        "from care_eval.orchestration.workspace import load_workspace\n"
+        "from pathlib import Path\n"
+        f"graph, loaded = theirs.defs.resolve_asset_graph(), load_workspace(Path({str(folder)!r}))\n"
+        "print(json.dumps({'keys': sorted(k.to_user_string() for k in graph.get_all_asset_keys()),\n"
+        "  'codes': {k.to_user_string(): graph.get(k).code_version for k in graph.get_all_asset_keys()},\n"
+        "  'judges': {j: loaded.judge_key(j, 'one') for j in loaded.judges},\n"
+        f"  'ours': [m for m in sys.modules if m.partition('.')[0] in {sorted(PACKAGES - {'assets'})}]}}))\n"
+    )
+    found = json.loads(python(site, host, "-c", report).splitlines()[-1])
+    assert {"theirs", "aggregates"} <= set(found["keys"])
+    assert found["ours"] == [], "nothing of the plain distribution is imported"
+    from orchestration.definitions import ASSETS
+    from orchestration.workspace import load_workspace
+
+    here = load_workspace(folder)
+    assert found["judges"] == {judge: here.judge_key(judge, "one") for judge in here.judges}
+    for spec in (spec for definition in ASSETS for spec in definition.specs):
+        assert found["codes"][spec.key.to_user_string()] == spec.code_version, spec.key
+    ran = python(site, host, "-m", "care_eval.orchestration.cli", "run", "--workspace", str(folder))
+    assert "Aggregates against gold" in ran
