@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test test-vllm verify soak soak-year lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
+.PHONY: run test test-slow test-vllm check verify soak soak-year wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -22,8 +22,16 @@ run: $(VENV)/.core ## run the main job on the embedded demo
 	test -f $(DEMO)/care.yaml || $(BIN)/care init $(DEMO)
 	$(BIN)/care run --workspace $(DEMO)
 
-test: $(VENV)/.dev ## every test that ends within minutes
-	$(BIN)/pytest
+# Tests in as many processes as there are cores.
+PYTEST := -m pytest -n auto --maxschedchunk 1
+
+test: $(VENV)/.dev ## the tests; five minutes on two cores
+	$(BIN)/python $(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/.dev ## studies, long nights, other ways to install
+	$(BIN)/python $(PYTEST) -m slow
+
+check: lint test test-slow test-vllm ## all that CI runs
 
 # vLLM's CPU build, transformers and what runs our own code; apart from the core, and 3.5 GB.
 MODELS := build/models
@@ -45,6 +53,9 @@ soak: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 
 soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 	$(BIN)/python -m benchmarks.soak_year
+
+wheel-namespaced: $(VENV)/.dev ## the same packages inside one, for a project with an `assets` of its own; to dist/
+	$(BIN)/python -m deploy.namespaced
 
 bench-models: $(MODELS)/.made ## what the pool costs over a model's engine
 	$(MODELS)/bin/python -m benchmarks.study_models

@@ -18,7 +18,6 @@ from assets.code import WITHOUT_EFFECT, code_of, modules_of, read_module
 from assets.fit.stages import STAGES
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
@@ -94,9 +93,9 @@ def test_docstrings_comments_and_layout_are_no_change_and_code_is(copied):
 
 
 @pytest.mark.slow
-def test_a_run_after_a_docstring_does_nothing_and_after_code_fits_again(copied, tmp_path):
-    folder = make(tmp_path / "ws")
-    run(copied, folder)
+def test_a_run_after_a_docstring_does_nothing_and_after_code_fits_again(copied, after_a_night):
+    folder = after_a_night
+    assert "nothing to do" in run(copied, folder)
     first = last_made(folder)
     assert first.keys() >= {*STAGES, "report"}
     edit(copied / "care_ops" / "results" / "agreement.py", lambda text: text.replace('"""', '"""Said otherwise. ', 1))

@@ -22,8 +22,10 @@ def chromium():
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("browser") / "demo"
-    for words in (["init", str(folder)], ["run", "--workspace", str(folder)]):
-        subprocess.run([sys.executable, "-m", "orchestration.cli", *words], check=True, capture_output=True)
-    return folder
+def demo(made_once) -> Path:
+    def run(folder: Path) -> None:
+        workspace = str(folder / "demo")
+        for words in (["init", workspace], ["run", "--workspace", workspace]):
+            subprocess.run([sys.executable, "-m", "orchestration.cli", *words], check=True, capture_output=True)
+
+    return made_once("demo", run) / "demo"

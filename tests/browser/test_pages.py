@@ -9,7 +9,7 @@ import pytest
 from tests.support.dagster_ui import WAIT_MS, choose_missing, see, serving, switch
 from tests.support.workspaces import make, query, write_judge
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 
 def luminance(colour: str) -> float:
@@ -51,6 +51,7 @@ def ui(demo, tmp_path):
         yield address
 
 
+@pytest.mark.slow
 def test_the_ui_shows_the_graph_the_runs_and_a_fits_plot(chromium, ui):
     page = chromium.new_page(viewport={"width": 1500, "height": 950})
     page.goto(f"{ui}/locations/orchestration.definitions/asset-groups/fit")
@@ -67,6 +68,7 @@ def test_the_ui_shows_the_graph_the_runs_and_a_fits_plot(chromium, ui):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_new_judge_is_materialised_by_clicking_and_the_fit_follows(chromium, tmp_path):
     """The judge by hand, while the sensor that asks for what is stale is off; then the sensor does the rest."""
     quick = "fit: {resamples: 0}\nreview: {hold: false}\nwatch_seconds: 2\n"

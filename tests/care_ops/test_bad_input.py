@@ -48,8 +48,15 @@ CASES = {
 }
 
 
+LONG = ("300 judges on 50 items",)
+
+
+def cases(names):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in names]
+
+
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases(CASES))
 def test_each_has_its_answer_or_its_error(name):
     values, answer, words = CASES[name]
     if not answer:
@@ -73,7 +80,7 @@ TOLD_BY_EM = ("a judge without a score", "no score at all", "judges that share n
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", [n for n, (_, answer, _) in CASES.items() if answer])
+@pytest.mark.parametrize("name", cases(n for n, (_, answer, _) in CASES.items() if answer))
 def test_em_answers_likewise_or_says_why_not(name):
     values, answer, words = CASES[name]
     if name in TOLD_BY_EM:

@@ -20,8 +20,10 @@ from care_ops.models.observation import ScaleMixture, StudentT
 from care_ops.simulate import dependent_judges
 from tests.support.edges import edges
 
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("binary", "categorical", "ordinal", "mixed")]
 
-@pytest.mark.parametrize("kind", ["binary", "categorical", "ordinal", "student", "scale mixture", "mixed"])
+
+@pytest.mark.parametrize("kind", [*SLOW, "student", "scale mixture"])
 def test_planted_edges_come_back_once_the_posterior_knows_them(kind):
     row = edges(kind, 20_000 if kind == "binary" else 6_000, seeds=(1,))
     print(f"\n{kind}: " + ", ".join(f"{name} {value:.2f}" for name, value in row.items()))

@@ -84,7 +84,6 @@ def slowly(shard: Shard, judges: tuple[str, ...], shift: np.ndarray) -> Moments:
 REAL = sharded.shard_moments
 
 
-@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatch):
     """On two processes: the same digits as undisturbed, and those of a loop but for the order of the sums."""
     values = scores(rng, 4_000)

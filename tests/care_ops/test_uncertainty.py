@@ -18,6 +18,7 @@ def panel(rng: np.random.Generator, n: int = 400, noise: tuple[float, ...] = (0.
     return rng.normal(size=(n, 1)) + rng.normal(size=(n, len(noise))) * np.array(noise)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_weights_of_endless_items():
     """Ninety per cent intervals over 25 draws; `make bench-coverage` has 200."""
     config = FitConfig(aggregators=("uws", "factor_analysis"))

@@ -53,7 +53,6 @@ def test_an_aspect_makes_another_question():
     assert one.text_key == Item("c", "q", "r", aspect="meaning").text_key
 
 
-@pytest.mark.slow
 def test_a_gpu_that_is_not_there_is_told_at_once(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     engine = LocalModel(kind="vllm", model=str(tmp_path), template="quality", num_gpus=64)
@@ -82,6 +81,7 @@ def test_a_dead_engine_ends_its_process():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 13
 
 
+@pytest.mark.slow
 def test_judges_side_by_side_give_what_one_after_the_other_gives(tmp_path):
     rows = {}
     for name, care in (("one", ""), ("many", "judging: {side_by_side: 3}\n")):

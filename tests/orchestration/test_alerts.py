@@ -75,9 +75,9 @@ def test_bad_settings_are_told_before_a_night_is_spent(tmp_path, care, what):
         load_workspace(tmp_path)
 
 
-def test_the_schedule_asks_for_what_is_missing_and_only_that(tmp_path):
-    folder = make(tmp_path / "ws", care=QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
-    run(folder)
+def test_the_schedule_asks_for_what_is_missing_and_only_that(after_a_night):
+    folder = after_a_night
+    (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
     loaded = load_workspace(folder)
     assert missing(loaded) == {}
     definitions = build_defs(folder)
@@ -113,9 +113,9 @@ def test_the_schedule_asks_for_what_is_missing_and_only_that(tmp_path):
     assert len(JUDGES) == 5
 
 
-def test_the_night_itself_says_what_it_found(tmp_path):
-    folder = make(tmp_path / "ws", care=QUICK + "nightly: {at: '03:15'}\n")
-    run(folder)
+def test_the_night_itself_says_what_it_found(after_a_night):
+    folder = after_a_night
+    (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15'}\n")
     loaded = load_workspace(folder)
     definitions = build_defs(folder)
     with workspace_instance(loaded) as instance:

@@ -11,8 +11,6 @@ from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
 from tests.support.workspaces import QUICK, make, run, score_rows
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):

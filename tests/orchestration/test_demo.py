@@ -12,8 +12,6 @@ from orchestration.workspace import load_workspace
 from tests.support.workspaces import query, ran, run
 from warehouse.sources.demo import DemoConfig, generate
 
-pytestmark = pytest.mark.slow
-
 DEMO_JUDGES = panels.find("demo").programs
 
 _DEMO = "source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n"
@@ -26,6 +24,7 @@ def demo(folder, care: str = ""):
     return folder
 
 
+@pytest.mark.slow
 def test_ray_and_dask_give_what_one_process_gives(tmp_path):
     inline = demo(tmp_path / "inline")
     spread = demo(

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -9,8 +10,6 @@ from typer.testing import CliRunner
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, make, query, run, score_rows, write_items, write_judge
-
-pytestmark = pytest.mark.slow
 
 STRICT = (
     "fit: {resamples: 0, aggregators: [care, avg, care_svd, mv]}\nreview: {max_psi: 0.0, min_rank_correlation: 1.0}\n"
@@ -33,18 +32,22 @@ def estimates(folder, aggregator="care"):
     return query(folder, sql)
 
 
-@pytest.fixture(scope="module")
-def nights(tmp_path_factory):
+@pytest.fixture
+def nights(made_once, tmp_path):
     """Two nights, the second with a judge more and held back."""
-    folder = make(tmp_path_factory.mktemp("nights") / "ws", care=STRICT)
-    assert not run(folder).failures
-    write_judge(folder, "readability")
-    outcome = run(folder)
-    assert "held back" in outcome.failures["review", "one"]
-    assert "rank correlation below 1" in outcome.failures["review", "one"]
-    return folder
+
+    def run_both(shared):
+        folder = make(shared / "ws", care=STRICT)
+        assert not run(folder).failures
+        write_judge(folder, "readability")
+        outcome = run(folder)
+        assert "held back" in outcome.failures["review", "one"]
+        assert "rank correlation below 1" in outcome.failures["review", "one"]
+
+    return shutil.copytree(made_once("two_nights", run_both) / "ws", tmp_path / "ws")
 
 
+@pytest.mark.slow
 def test_held_back_pinned_and_taken_back(nights):
     folder = nights
     rows = json.loads(care(folder, "history", "one", "--json"))
@@ -117,9 +120,8 @@ def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     assert "does not follow" in care(folder, "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
 
 
-def test_an_item_is_forgotten_everywhere(tmp_path):
-    folder = make(tmp_path / "ws")
-    run(folder)
+def test_an_item_is_forgotten_everywhere(after_a_night):
+    folder = after_a_night
     assert any(item == "i3" for (item,) in query(folder, "SELECT item_id FROM latest_aggregates"))
     before = len(score_rows(folder))
     assert "5 in scores" in care(folder, "forget", "i3", "--testset", "one")
@@ -136,9 +138,8 @@ def test_an_item_is_forgotten_everywhere(tmp_path):
     assert "has no item 'nobody'" in care(folder, "forget", "nobody", "--testset", "one", code=2)
 
 
-def test_gc_lists_first_and_keeps_what_is_published(tmp_path):
-    folder = make(tmp_path / "ws")
-    run(folder)
+def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
+    folder = after_a_night
     write_judge(folder, "readability")
     run(folder)
     (folder / "judges" / "readability.yaml").unlink()

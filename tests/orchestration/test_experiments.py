@@ -37,8 +37,6 @@ from judges.items import Score, Status
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, run, write_items
 
-pytestmark = pytest.mark.slow
-
 QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
 
 
@@ -47,6 +45,7 @@ def says(workspace, key):
     return None if kept is None else kept["findings"]
 
 
+@pytest.mark.slow
 def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_path):
     folder = make(tmp_path / "ws", n=80)
     first = run(folder)
@@ -76,6 +75,7 @@ def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_pat
     assert "seeds 5; " in (workspace.report_folder / "experiment-tensor_against_svd.html").read_text()
 
 
+@pytest.mark.slow
 def test_single_parameters_come_from_care_yaml(tmp_path):
     folder = make(tmp_path / "ws", n=20)
     settings = (folder / "care.yaml").read_text()
@@ -118,6 +118,7 @@ def test_every_experiment_takes_what_its_sizes_give():
         assert [p.name for p in takes] == list(experiment.small) == list(experiment.full), key
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_with_the_next(tmp_path):
     folder = make(tmp_path / "ws", n=80)
     workspace = load_workspace(folder)
@@ -301,6 +302,7 @@ def test_bars_of_ranks_meet_where_nemenyi_sees_no_difference():
     assert bars.high[0] < bars.low[2], "2.2 apart, more than 2.0"
 
 
+@pytest.mark.slow
 def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
     folder = make(tmp_path / "ws", n=60)
     (folder / "testsets" / "dressed.yaml").write_text(
@@ -337,6 +339,7 @@ def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
         load_workspace(folder)
 
 
+@pytest.mark.slow
 def test_a_test_set_that_nobody_judges_fails_nothing_and_programs_are_asked(tmp_path):
     folder = make(tmp_path / "ws", n=60, testsets="[one]")
     rows = ["item_id,question,answer,pair,variant"]
@@ -361,6 +364,7 @@ def test_a_test_set_that_nobody_judges_fails_nothing_and_programs_are_asked(tmp_
     assert "no item has a column 'version_of'" in failed["items", "texts"]
 
 
+@pytest.mark.slow
 def test_an_item_is_forgotten_with_its_versions(tmp_path):
     folder = make(tmp_path / "ws", n=40)
     (folder / "testsets" / "dressed.yaml").write_text("source: {kind: versions, of: one, changes: [beauty]}\n")

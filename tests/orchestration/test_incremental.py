@@ -20,8 +20,6 @@ from tests.support.workspaces import (
     write_testset,
 )
 
-pytestmark = pytest.mark.slow
-
 FIT = ("panel", "moments", "structure", "aggregates", "evaluation", "intervals", "systems", "factors", "report")
 
 
@@ -98,9 +96,8 @@ def test_only_what_changed_runs_again(tmp_path):
     assert run(folder).materialised == []
 
 
-def test_a_narrowed_run_does_its_part_and_loses_nothing(tmp_path):
-    folder = make(tmp_path / "ws")
-    run(folder)
+def test_a_narrowed_run_does_its_part_and_loses_nothing(after_a_night):
+    folder = after_a_night
     write_judge(folder, "readability")
     write_judge(folder, "presentation")
     outcome = run(folder, judge="readability")
@@ -115,6 +112,7 @@ def test_a_narrowed_run_does_its_part_and_loses_nothing(tmp_path):
     assert run(folder).materialised == []
 
 
+@pytest.mark.slow
 def test_a_judge_that_fails_holds_up_nobody_and_is_tried_again(tmp_path):
     folder = make(tmp_path / "ws")
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
@@ -160,6 +158,7 @@ def test_killed_in_the_middle_it_goes_on_and_scores_nothing_twice(tmp_path):
     assert run(folder).materialised == []
 
 
+@pytest.mark.slow
 def test_recorded_scores_are_read_again_only_where_they_changed(tmp_path):
     folder = make(tmp_path / "ws", judges=())
     lines = ["item_id,judge,score"]
@@ -182,6 +181,7 @@ def test_recorded_scores_are_read_again_only_where_they_changed(tmp_path):
     ) == [(10.0,)]
 
 
+@pytest.mark.slow
 def test_a_fresh_workspace_narrowed_to_one_test_set_goes_all_the_way(tmp_path):
     folder = make(tmp_path / "ws")
     write_items(folder, name="two")

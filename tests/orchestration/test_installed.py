@@ -39,15 +39,17 @@ def installed(source: Path, tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
+@pytest.fixture(scope="session")
+def plain(made_once):
     """What the wheel of these sources installs; built from a copy, since a build in the tree leaves files behind."""
-    folder = tmp_path_factory.mktemp("plain")
-    skipped = shutil.ignore_patterns(".*", "build", "dist", "demo", "data", "__pycache__", "*.egg-info")
-    shutil.copytree(ROOT, folder / "clone", ignore=skipped)
-    site = installed(folder / "clone", folder)
-    shutil.rmtree(folder / "clone")
-    return site
+
+    def build(folder):
+        skipped = shutil.ignore_patterns(".*", "build", "dist", "demo", "data", "__pycache__", "*.egg-info")
+        shutil.copytree(ROOT, folder / "clone", ignore=skipped)
+        installed(folder / "clone", folder)
+        shutil.rmtree(folder / "clone")
+
+    return made_once("plain", build) / "site"
 
 
 def python(site: Path, cwd: Path, *words: str, code: int = 0) -> str:

@@ -9,8 +9,6 @@ import pytest
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, run
 
-pytestmark = pytest.mark.slow
-
 N = 120
 QUALITY = np.random.default_rng(0).normal(size=N)
 
@@ -36,19 +34,18 @@ def write(folder, *, seed=1, cheat=False, constant=False, copies=0, holes=0.0):
     (folder / "scores.csv").write_text("\n".join([",".join(["item_id", *names]), *rows]) + "\n")
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
+@pytest.fixture(scope="session")
+def published(made_once):
     """One good night, published."""
-    folder = make(
-        tmp_path_factory.mktemp("published") / "ws",
-        judges=(),
-        care="fit: {resamples: 0, aggregators: [care, avg, care_svd]}\n",
-    )
-    spec = folder / "testsets" / "one.yaml"
-    spec.write_text(spec.read_text().replace("scale: [0, 10]", "  scores: {path: scores.csv}"))
-    write(folder)
-    assert not run(folder).failures
-    return folder
+
+    def night(shared):
+        folder = make(shared / "ws", judges=(), care="fit: {resamples: 0, aggregators: [care, avg, care_svd]}\n")
+        spec = folder / "testsets" / "one.yaml"
+        spec.write_text(spec.read_text().replace("scale: [0, 10]", "  scores: {path: scores.csv}"))
+        write(folder)
+        assert not run(folder).failures
+
+    return made_once("published", night) / "ws"
 
 
 @pytest.fixture

@@ -97,6 +97,7 @@ def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path)
     assert {n for *_, n in rows} == {36}, "the same items for everybody"
 
 
+@pytest.mark.slow
 def test_moments_are_brought_up_to_date_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr("care_ops.moments.incremental.WORTH_FROM", 0.0)
     folder = make(tmp_path / "ws")

@@ -1,4 +1,4 @@
-"""Names that look unused to vulture and are not: each line says who uses it. Read by ``make lint``, imported by nobody."""
+"""Names that look unused to vulture and are not, each with who uses it. Read by ``make lint``, imported by nobody."""
 
 # ruff: noqa: B018, F821
 logarithmic  # asdict of a chart, drawn by assets/experiments/pages.py
