@@ -133,7 +133,7 @@ class Warehouse:
 
 def schema_files() -> list[tuple[int, str]]:
     """Ordered migrations as (version, SQL)."""
-    folder = resources.files(__package__) / "schema"
+    folder = resources.files(__name__.rpartition(".")[0]) / "schema"
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
     return [(int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in files]
 

@@ -85,7 +85,7 @@ def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader(__package__, "templates"),
+        loader=PackageLoader(__name__.rpartition(".")[0], "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

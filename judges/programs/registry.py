@@ -96,7 +96,7 @@ def names() -> list[str]:
 
 
 def _load_built_in() -> None:
-    package = importlib.import_module(__package__)
+    package = importlib.import_module(f"{_PREFIX}judges.programs")
     for module in pkgutil.iter_modules(package.__path__):
         if module.name not in ("registry", "text"):
-            importlib.import_module(f"{__package__}.{module.name}")
+            importlib.import_module(f"{package.__name__}.{module.name}")

@@ -125,7 +125,8 @@ def test_tokens_of_several_digits_are_written_as_the_tokenizer_writes_them(model
 def test_vllm_and_transformers_agree(model, chat_model, loaded, template, chat):
     folder = chat_model if chat else model
     ours = by_item(spec(folder, "transformers", template), ITEMS)
-    theirs = ModelJudgeEngine(spec(folder, "vllm", template), find(template), loaded[folder]).score(ITEMS)
+    judge = spec(folder, "vllm", template)
+    theirs = ModelJudgeEngine(judge, judge.engine, find(template), loaded[folder]).score(ITEMS)
     answers = find(template).answers((0, 100))
     span = max(answers.values()) - min(answers.values())
     for a in theirs:
