@@ -27,6 +27,7 @@ from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, Tests
 
 if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
+    from warehouse.attempts import Attempts
     from warehouse.database import Warehouse
     from warehouse.fits import FitStore
     from warehouse.parts import PartStore
@@ -158,6 +159,12 @@ class Workspace:
         from warehouse.parts import PartStore
 
         return PartStore(self.data / "parts")
+
+    def attempts(self, judge: str, testset: str, key: str) -> Attempts:
+        """How often a judge was asked in vain about the items of a test set."""
+        from warehouse.attempts import Attempts
+
+        return Attempts(self.parts.scores_folder(judge, testset), key)
 
     @cached_property
     def fits(self) -> FitStore:

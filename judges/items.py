@@ -25,6 +25,10 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
 
 
+MAY_PASS = (Status.TIMEOUT, Status.ENGINE_ERROR)
+"""What may be gone the next time that a language model is asked; the other statuses say something of the item."""
+
+
 @dataclass(frozen=True)
 class Item:
     """One thing to judge.

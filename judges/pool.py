@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any
 from care_ops.errors import JudgeError
 from judges.engines.base import Context, Engine, SpendLimitError
 from judges.engines.factory import build_engine
-from judges.items import Item, Score
+from judges.items import MAY_PASS, Item, Score
 from judges.spec import JudgeSpec
 
 Sink = Callable[[Sequence[Score], str], None]
@@ -147,7 +148,8 @@ class Pool:
         Raises
         ------
         JudgeError
-            The judge cannot be built, an actor did not answer in time, or no more money may be spent.
+            The judge cannot be built, an actor did not answer in time, too much of a batch failed, or no more money may
+            be spent. Batches that were answered are with the sink.
         """
         if not items:
             return 0
@@ -161,6 +163,7 @@ class Pool:
             members = {group[0].key: group for group in batches[number]}
             full = [score.of(item) for score in scores for item in members[score.item_key]]
             sink(full, version)
+            _must_not_be_down(spec, full)
             done += len(full)
             tokens += sum(score.tokens_in or 0 for score in scores)
             if progress is not None:
@@ -251,6 +254,19 @@ class Pool:
             options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
             ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
             self._started_ray = True
+
+
+def _must_not_be_down(spec: JudgeSpec, scores: Sequence[Score]) -> None:
+    """``JudgeError`` where so much of a batch failed that the rest would fail too, and cost time and money."""
+    failed = [score for score in scores if score.status in MAY_PASS]
+    if not spec.engine.needs.template or len(failed) <= spec.most_failing * len(scores):
+        return
+    counts = ", ".join(f"{count} {status}" for status, count in Counter(str(s.status) for s in failed).items())
+    raise JudgeError(
+        f"judge {spec.name!r} was stopped: {len(failed)} of {len(scores)} items of a batch failed ({counts}; the first "
+        f"says {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. See that its "
+        "model answers, and run again: what failed and what is left is asked then"
+    )
 
 
 def _questions(items: Sequence[Item], spec: JudgeSpec) -> list[list[Item]]:

@@ -292,6 +292,11 @@ class JudgeSpec(BaseModel):
     engine : ProgramEngine, RecordedEngine, LocalModel or OpenAIEngine
     batch_size : int
         Items a batch; a batch is the unit that a kill can lose.
+    attempts : int
+        How often a language model is asked about an item in all, where its failures may pass (timeouts, errors of the
+        engine or the endpoint); each run asks once.
+    most_failing : float
+        Share of a batch that may fail so; beyond it a language model stops, and the next run goes on.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -304,6 +309,8 @@ class JudgeSpec(BaseModel):
     testsets: tuple[str, ...] | None = None
     engine: EngineSpec
     batch_size: int = Field(default=256, ge=1)
+    attempts: int = Field(default=5, ge=1)
+    most_failing: float = Field(default=0.5, gt=0, le=1)
 
     @field_validator("name")
     @classmethod
@@ -335,8 +342,8 @@ class JudgeSpec(BaseModel):
 
         Notes
         -----
-        Name, family, licence, description, test sets, batch size, and where and how fast a model runs do not change a
-        score and are left out.
+        Name, family, licence, description, test sets, batch size, how often it is asked again, and where and how fast a
+        model runs do not change a score and are left out.
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -51,6 +51,11 @@ def from_any_input() -> dg.AutomationCondition:
     )
 
 
+def from_what_is_there() -> dg.AutomationCondition:
+    """Stale, once some input is there: for a list of what there is, which waits for nobody."""
+    return (stale() & AC.any_deps_match(~AC.missing())).with_label("stale, some input there")
+
+
 def following() -> dg.AutomationCondition:
     """As ``from_all_inputs``, and as soon as an input is asked for: where one stage changes the next surely does.
 
@@ -82,5 +87,5 @@ CONDITIONS: dict[str, dg.AutomationCondition] = {
     "systems": following(),
     "factors": following(),
     "report": for_reports(),
-    "report_index": from_any_input(),
+    "report_index": from_what_is_there(),
 }

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,15 +60,29 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 
 
 @contextmanager
-def alone(workspace: Workspace) -> Generator[None]:
-    """Hold the workspace's lock; the system lets go of it when the process dies, however it dies."""
-    with (dagster_home(workspace) / "care_run.lock").open("w") as lock:
+def alone(workspace: Workspace, what: str = "care") -> Generator[None]:
+    """Hold the workspace's lock; the system lets go of it when the process dies, however it dies.
+
+    Parameters
+    ----------
+    what : str
+        The command that holds it, for whoever is refused meanwhile.
+
+    Raises
+    ------
+    WarehouseError
+        Another command holds it; the message names command, process and since when.
+    """
+    with (dagster_home(workspace) / "care_run.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise WarehouseError(
-                f"another `care run` is at work on {workspace.root}; wait for it to end, or stop it"
-            ) from error
+            lock.seek(0)
+            holder = lock.read().strip() or "another command"
+            raise WarehouseError(f"{holder} is at work on {workspace.root}; wait for it to end, or stop it") from error
+        lock.truncate(0)
+        lock.write(f"`{what}` (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})")
+        lock.flush()
         yield
 
 

@@ -18,9 +18,10 @@ import dagster as dg
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import outdated
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
-from assets.publication.review import held_back
+from assets.publication.editions import held_back
 from assets.state.rebuild import rebuild_warehouse
 from assets.state.reconcile import missing
+from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
 from orchestration.alerts import words
 from orchestration.instance import (
@@ -38,6 +39,7 @@ from orchestration.observe import observe, report
 from warehouse.parts import write_bytes
 
 _MOST_TICKS = 40
+_INDEX = ("report_index",)
 
 
 @dataclass
@@ -71,6 +73,7 @@ def run_stale(
     judge: str | None = None,
     progress: Progress | None = None,
     again: tuple[str, str | None] | None = None,
+    what: str = "care run",
 ) -> Outcome:
     """Materialise all that is stale, stage by stage.
 
@@ -84,14 +87,18 @@ def run_stale(
         Told of each run before it starts: the launch, its number, how many this tick has.
     again : (asset, partition), optional
         Materialised first, stale or not.
+    what : str
+        The command that a person typed, for whoever is refused meanwhile.
 
     Raises
     ------
     WarehouseError
-        Another ``care run`` is at work on this workspace.
+        Another command is at work on this workspace.
     """
-    with alone(workspace), engines_kept():
+    with alone(workspace, what), engines_kept():
         end_abandoned_runs(instance)
+        sweep(workspace)
+        finish_forgetting(workspace)
         outcome = _run_stale(defs, workspace, instance, selection, testset, judge, progress, again)
         outcome.left_to_daemon = under_way(instance)
         return outcome
@@ -120,13 +127,13 @@ def _run_stale(
     narrowed = selection is not None or testset is not None or judge is not None
     outcome, tried = Outcome(), set[tuple[str, str | None]]()
     requested = _failed(instance)
-    requested["report"] -= {t for t in workspace.testsets if held_back(workspace, t)}
+    requested["report"] -= {t for t in workspace.testsets if held_back(workspace, t) is not None}
     if again is not None:
         requested.setdefault(again[0], set()).add(again[1])
     if not first and not workspace.warehouse.usable():
         broken = rebuild_warehouse(workspace)
         outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
-    asked = looked = experimented = False
+    asked = experimented = False
     for _ in range(_MOST_TICKS):
         with partitions_read_once(instance):
             result = dg.evaluate_automation_conditions(defs, instance, cursor=state)
@@ -143,9 +150,9 @@ def _run_stale(
             requested = {"judge_inference": _unscored(workspace, instance, testset)}
             fresh = {a: {p for p in ps if wanted.has(a, p) and (a, p) not in tried} for a, ps in requested.items()}
             launches = plan(fresh, instance)
-        if not launches and not looked and workspace.warehouse.usable():
-            # Conditions act on changes; what got lost on the way is seen from the state alone.
-            looked = True
+        if not launches and workspace.warehouse.usable():
+            # Conditions act on changes; what got lost on the way is seen from the state alone, and so is what the pages
+            # must say once everything else has run.
             lost = {a: {p for p in ps if wanted.has(a, p)} for a, ps in missing(workspace).items()}
             launches = plan({a: {p for p in ps if (a, p) not in tried} for a, ps in lost.items()}, instance)
         if not launches and selection is not None and not experimented and wanted.assets & set(EXPERIMENTS):
@@ -160,6 +167,8 @@ def _run_stale(
             if progress is not None:
                 progress(launch, number, len(launches))
             _execute(defs, instance, launch, outcome)
+            if launch.assets != _INDEX:
+                tried.discard((*_INDEX, None))
             tried.update((asset, p) for asset in launch.assets for p in launch.partitions)
         if not narrowed:
             # Only now: a run killed before this line sees the same changes again.

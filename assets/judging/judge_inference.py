@@ -21,7 +21,7 @@ from assets.workspace import Workspace, judge_item
 from care_ops.errors import CareError
 from judges.engines.base import Ledger
 from judges.engines.factory import revision_of
-from judges.items import Item, Score, Status
+from judges.items import MAY_PASS, Item, Score
 from judges.pool import Pool, Progress
 
 _TESTSETS_IN_MEMORY = 8
@@ -137,14 +137,20 @@ def _score_testset(
     spec = workspace.effective_spec(judge, testset)
     context = workspace.engine_context(judge, testset, ledger)
     key = spec.key(revision_of(spec, context))
-    again = (Status.TIMEOUT, Status.ENGINE_ERROR) if spec.engine.needs.template else ()
+    again = MAY_PASS if spec.engine.needs.template else ()
     done = workspace.parts.done(judge, testset, key, again)
+    attempts = workspace.attempts(judge, testset, key)
+    if again and (spent := attempts.spent(spec.attempts)):
+        done |= spent & workspace.parts.done(judge, testset, key)
     pending = [item for item in todo if item.key not in done]
     told = time.perf_counter()
 
     def sink(scores: Sequence[Score], version: str) -> None:
         rows = [score.as_row() for score in scores]
         workspace.parts.write_scores(judge, testset, key, version, rows)
+        if again:
+            failed = {score.item_key for score in scores if score.status in again}
+            attempts.record(failed, {score.item_key for score in scores} - failed)
 
     def progress(now: Progress) -> None:
         nonlocal told

@@ -49,10 +49,69 @@ def trend(workspace: Workspace, testset: str, most: int) -> list[dict[str, Any]]
     ]
 
 
+@dataclass(frozen=True)
+class HeldBack:
+    """The latest fit of a test set, which waits for a person, and what people read meanwhile.
+
+    Attributes
+    ----------
+    edition, made_at : str
+        Of the fit that is held back.
+    says : list of str
+        What the checks that hold it back found.
+    published, published_made_at : str or None
+        Of the fit that is published; None where none has been.
+    """
+
+    edition: str
+    made_at: str
+    says: list[str]
+    published: str | None
+    published_made_at: str | None
+
+    def text(self, testset: str) -> str:
+        """The same in whole sentences, for a page, the index and the terminal alike."""
+        reading = (
+            f"People read fit {self.published}, made {_day(self.published_made_at)}."
+            if self.published
+            else "Nothing is published yet."
+        )
+        latest = f"The latest fit ({self.edition}, made {_day(self.made_at)})"
+        return (
+            f"{latest} is held back: {' | '.join(self.says)}. {reading} "
+            f"`care history {testset}` lists both, `care accept {testset}` publishes the latest."
+        )
+
+
+def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
+    """Whether the latest fit of a test set waits for a person."""
+    folder = workspace.fit_folder(testset)
+    if not (folder.path / "review.json").exists():
+        return None
+    review = folder.read_json("review")
+    published = workspace.fits.published(testset)
+    if review["state"] != "held back" or (published is not None and published[1].edition == review["edition"]):
+        return None
+    made = next((e.made_at for e in workspace.fits.editions(testset) if e.edition == review["edition"]), "")
+    says = [finding["says"] for finding in review["findings"] if not finding["passed"]]
+    return HeldBack(
+        review["edition"],
+        made,
+        says,
+        published[1].edition if published else None,
+        published[1].made_at if published else None,
+    )
+
+
+def _day(moment: str | None) -> str:
+    return (moment or "")[:16].replace("T", " ")
+
+
 def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str, Any]]]:
     """Every kept edition, oldest first, and its row."""
     log = workspace.fits.publications(testset)
     current = log[-1].edition if log else None
+    waiting = held_back(workspace, testset)
     rows: list[tuple[Edition, dict[str, Any]]] = []
     before: Edition | None = None
     for edition in workspace.fits.editions(workspace.testset(testset).name):
@@ -60,6 +119,8 @@ def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str,
         state = "" if not published else "published" if edition.edition == current else "was published"
         if edition.edition == current and log[-1].pinned:
             state = "pinned"
+        if waiting is not None and edition.edition == waiting.edition:
+            state = "held back"
         name = "care" if "care" in edition.fits else next(iter(edition.fits), "")
         row = {
             "edition": edition.edition,
@@ -167,11 +228,21 @@ def _fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:
 
 def publish(workspace: Workspace, publication: Publication) -> None:
     """Make an edition the one that people read, in the files and in the database."""
+    workspace.fits.publish(publication)
+    store_log(workspace, publication.testset)
+
+
+def store_log(workspace: Workspace, testset: str) -> None:
+    """Make the database's publications of a test set those of the log, which is the record.
+
+    Also where the log was written by a run that was killed before it came to the database.
+    """
     from warehouse.fits import store_publication
 
-    workspace.fits.publish(publication)
     with workspace.warehouse.writer() as connection:
-        store_publication(connection, publication)
+        connection.execute("DELETE FROM publications WHERE testset = ?", [testset])
+        for publication in workspace.fits.publications(testset):
+            store_publication(connection, publication)
 
 
 def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned: bool) -> None:

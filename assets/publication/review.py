@@ -18,7 +18,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.metadata import bars
 from assets.partitions import TESTSETS
-from assets.publication.editions import extend, publish
+from assets.publication.editions import extend, publish, store_log
 from assets.workspace import ReviewConfig, Workspace
 
 if TYPE_CHECKING:
@@ -159,7 +159,8 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
     latest = workspace.fits.published(testset)
     if latest is not None and latest[1].edition == edition.edition:
         said = "published before" if latest[0].published_by == "review" else f"accepted by hand ({latest[0].why})"
-        state, found = "published", _let_pass(checks_of(workspace, testset, edition, None), said)
+        state, found = "published", _let_pass(checks_of(workspace, testset, edition, _before(workspace, edition)), said)
+        store_log(workspace, testset)
     else:
         found = checks_of(workspace, testset, edition, latest[1] if latest else None)
         blocking = {f.check for f in found if f.blocks}
@@ -173,10 +174,11 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
     return state, found
 
 
-def held_back(workspace: Workspace, testset: str) -> bool:
-    """Whether the latest fit of a test set waits for a person."""
-    folder = workspace.fit_folder(testset)
-    return (folder.path / "review.json").exists() and folder.read_json("review")["state"] == "held back"
+def _before(workspace: Workspace, edition: "Edition") -> "Edition | None":
+    """What was published before an edition that is published: the same whether it is looked at once or again."""
+    kept = {e.edition: e for e in workspace.fits.editions(edition.testset)}
+    log = [p.edition for p in workspace.fits.publications(edition.testset)]
+    return next((kept[e] for e in reversed(log) if e != edition.edition and e in kept), None)
 
 
 def _let_pass(found: list[Finding], why: str) -> list[Finding]:

@@ -25,32 +25,38 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
     """List the test sets that have a page."""
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
+    from assets.report.states import FILE, notes, script
+    from warehouse.parts import write_bytes
 
-    written = [name for name in sorted(workspace.testsets) if (workspace.report_folder / page_name(name)).exists()]
+    folder = workspace.report_folder
+    written = [name for name in sorted(workspace.testsets) if (folder / page_name(name)).exists()]
     with workspace.warehouse.reader() as connection:
-        rows = [_index_row(connection, workspace, name) for name in written]
-    path = write_index(workspace.report_folder, rows)
-    write_trend(workspace.report_folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in written})
+        rows = [
+            {**_index_row(connection, workspace, name), "notes": notes(workspace, connection, name)} for name in written
+        ]
+        told = script(workspace, connection)
+    path = write_index(folder, rows)
+    write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in written})
+    write_bytes(folder / FILE, told.encode())
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(str(path)), "testsets": len(rows)})
 
 
 def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:
-    counts = connection.execute(
-        "SELECT (SELECT count(*) FROM items WHERE testset = ?), "
-        "count(*) FILTER (admitted), count(*) FILTER (NOT admitted) FROM panels WHERE testset = ?",
-        [name, name],
-    ).fetchall()[0]
-    order = connection.execute(
-        "SELECT f.aggregator, coalesce(e.auc, e.tau) FROM latest_fits f JOIN evaluations e USING (fit_id) "
-        "WHERE f.testset = ?",
+    """Of the fit that people read, which is not always tonight's."""
+    published = workspace.fits.published(name)
+    panel: list[dict[str, Any]] = published[1].inputs["panel"] if published else []
+    rows = connection.execute(
+        "SELECT f.aggregator, coalesce(e.auc, e.tau), (SELECT count(*) FROM aggregates a WHERE a.fit_id = f.fit_id) "
+        "FROM latest_fits f LEFT JOIN evaluations e USING (fit_id) WHERE f.testset = ?",
         [name],
     ).fetchall()
-    scores = dict(order)
+    order = {aggregator: value for aggregator, value, _ in rows if value is not None}
     return {
         "name": name,
         "description": workspace.testset(name).description,
-        "items": counts[0],
-        "judges": counts[1],
-        "excluded": counts[2],
-        "order": {a: scores[a] for a in workspace.fit.aggregators if a in scores},
+        "made": published[1].made_at[:16].replace("T", " ") if published else None,
+        "items": max((count for *_, count in rows), default=0),
+        "judges": sum(bool(row["admitted"]) for row in panel),
+        "excluded": sum(not row["admitted"] for row in panel),
+        "order": {a: order[a] for a in workspace.fit.aggregators if a in order},
     }

@@ -6,7 +6,7 @@ Its freshness policy is what tells a team that nights have stopped.
 import dagster as dg
 
 from assets.metadata import table
-from assets.publication.review import held_back
+from assets.publication.editions import held_back
 from assets.state.reconcile import missing
 from assets.workspace import Workspace
 
@@ -20,7 +20,7 @@ def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare, and say what is held back."""
     lost = missing(workspace) if workspace.warehouse.usable() else {}
     rows = [{"asset": a, "partition": p or ""} for a in lost for p in sorted(lost[a], key=str)]
-    held = [t for t in sorted(workspace.testsets) if held_back(workspace, t)]
+    held = [t for t in sorted(workspace.testsets) if held_back(workspace, t) is not None]
     return dg.MaterializeResult(
         metadata={
             "testsets": len(workspace.testsets),

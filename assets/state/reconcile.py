@@ -11,8 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from assets.fit.stages import fit_code, stage_code
+from assets.judging.failures import unheard
 from assets.partitions import slice_key
 from assets.report.names import page_name
+from assets.report.states import states_differ
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 
@@ -40,6 +42,8 @@ def missing(workspace: Workspace) -> Missing:
         for testset in workspace.testsets:
             for asset, partition in _missing_of(workspace, connection, testset):
                 found.setdefault(asset, set()).add(partition)
+        if states_differ(workspace, connection):
+            found["report_index"] = {None}
     return found
 
 
@@ -57,13 +61,15 @@ def _missing_of(
         ).fetchall()
     }
     found: list[tuple[str, str | None]] = []
+    failed = [entry.judge for entry in unheard(workspace, connection, testset) if entry.to_ask]
+    again = [(a, p) for judge in failed for a, p in _judged(judge, testset)]
     for judge in workspace.judges_of(testset):
         try:
             wanted = workspace.judge_key(judge, testset)
         except CareError:  # `judge_inference` fails and says why; asking for it every night would not mend it
             continue
         if slices.get(judge, ())[:2] != (wanted, known[0]) or not slices[judge][3]:
-            found += [("judge_inference", judge), ("scores", str(slice_key(judge, testset)))]
+            found += _judged(judge, testset)
     roster = set(workspace.judges_of(testset))
     seen = {judge: entry[2] for judge, entry in slices.items() if judge in roster}
     panel, fit = _document(workspace, testset, "panel"), _document(workspace, testset, "fit")
@@ -71,16 +77,21 @@ def _missing_of(
     now = (seen, workspace.panel_version(testset), stage_code("panel"))
     reported = {judge for asset, judge in found if asset == "judge_inference"}
     if len(seen) < 2 or reported & panel.get("slices", {}).keys():
-        return found  # no panel can be made of what is there, or what the fit has seen is about to come back
+        return [*found, *again]  # no panel can be made of what is there, or what the fit has seen is about to come back
     made = (panel.get("slices"), panel.get("settings"), panel.get("code"))
     same_panel = (fit.get("panel"), fit.get("settings"), fit.get("code")) == (panel.get("panel"), settings, fit_code())
     kept = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.get("edition")]).fetchone()
     if made != now or not same_panel or kept is None:
-        return [*found, *((asset, testset) for asset in (*FIT, *RESULTS)), ("report_index", None)]
+        return [*found, *again, *((asset, testset) for asset in (*FIT, *RESULTS)), ("report_index", None)]
     held = fit.get("edition") not in {e.edition for e in _published(workspace, testset)}
     if not held and not (workspace.report_folder / page_name(testset)).exists():
         found += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
-    return found
+    return [*found, *again]
+
+
+def _judged(judge: str, testset: str) -> list[tuple[str, str | None]]:
+    """A judge asked, and its slice loaded."""
+    return [("judge_inference", judge), ("scores", str(slice_key(judge, testset)))]
 
 
 def _published(workspace: Workspace, testset: str) -> list[Edition]:

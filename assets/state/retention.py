@@ -6,6 +6,7 @@ Belongs here: deleting. Does not: the command line.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import FORGOTTEN, Workspace, forgotten_key
 from care_ops.errors import CareError, InputError
+from warehouse.parts import write_bytes, write_table
 from warehouse.testsets import VersionsSource
 from warehouse.versions import ORIGINAL, version_id
 
@@ -72,7 +74,16 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
             for e in every
             if e.edition not in kept
         ]
+        found += _loose(workspace, testset, {f for e in every for f in e.fits.values()}, time.time() - days * _DAY_S)
     return found + list(_old_parts(workspace, time.time() - days * _DAY_S))
+
+
+def _loose(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
+    """Files of fits that no kept edition names: of a fit, or of a deletion, that was killed."""
+    files = sorted(workspace.fits.folder(testset).glob("fit=*"))
+    loose = [p for p in files if p.name[4:].partition(".")[0] not in named and p.stat().st_mtime < before]
+    if loose:
+        yield Removable(f"{len(loose)} files of fits of {testset}", "no kept fit names them", tuple(loose))
 
 
 def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
@@ -103,6 +114,12 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
 
     freed = 0
     gone = {r.edition.edition for r in doomed if r.edition is not None}
+    # The rows first: killed after that, the files are still listed the next time.
+    if gone and workspace.warehouse.path.exists():
+        with workspace.warehouse.writer() as connection:
+            for edition in gone:
+                drop_edition(connection, edition)
+            drop_loose_fits(connection)
     for entry in doomed:
         if entry.edition is not None:
             kept = [e for e in workspace.fits.editions(entry.edition.testset) if e.edition not in gone]
@@ -110,18 +127,14 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
         freed += entry.size
         for path in entry.paths:
             path.unlink()
-    if gone and workspace.warehouse.path.exists():
-        with workspace.warehouse.writer() as connection:
-            for edition in gone:
-                drop_edition(connection, edition)
-            drop_loose_fits(connection)
     return freed
 
 
 def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     """Remove an item from everything that CARE keeps, and never read it again.
 
-    Its key is kept as a hash, so that the source does not bring it back. The user's own files are not
+    Its key is kept as a hash, so that the source does not bring it back, and is written first: killed anywhere after
+    that, the next ``care run`` (``finish_forgetting``) or the same command does the rest. The user's own files are not
     touched.
 
     Returns
@@ -135,49 +148,121 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
         Neither the test set's items nor its scores know the item.
     """
     spec = workspace.testset(testset).name
-    removed = _forgotten_in(workspace, spec, {item_id})
-    if not any(removed.values()):
+    under_way = _promised(workspace)
+    known = any(
+        _rows_of(workspace, name, items, remove=False) for name, items in _versions_too(workspace, spec, item_id)
+    )
+    if not known and under_way != (spec, item_id):
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
-    for name, other in workspace.testsets.items():
-        if isinstance(other.source, VersionsSource) and other.source.of == spec:
-            of_it = {version_id(item_id, change) for change in (ORIGINAL, *other.source.changes)}
-            for kind, rows in _forgotten_in(workspace, name, of_it).items():
-                removed[kind] += rows
-    with (workspace.data / FORGOTTEN).open("a") as file:
-        file.write(json.dumps({"item": forgotten_key(spec, item_id)}) + "\n")
+    if under_way is not None and under_way != (spec, item_id):
+        finish_forgetting(workspace)
+    write_bytes(_promise(workspace), json.dumps({"testset": spec, "item": item_id}).encode())
+    return _keep_promise(workspace, spec, item_id)
+
+
+def finish_forgetting(workspace: Workspace) -> None:
+    """Do what is left of a ``forget`` that was killed; nothing where none was."""
+    under_way = _promised(workspace)
+    if under_way is not None:
+        _keep_promise(workspace, *under_way)
+
+
+def still_held(workspace: Workspace, testset: str) -> list[str]:
+    """Files that are the user's own and may hold an item of the test set: CARE reads them and never changes them."""
+    source = workspace.testset(testset).source
+    named = [getattr(source, "items", None), getattr(getattr(source, "scores", None), "path", None)]
+    return [str(name) for name in named if isinstance(name, str)]
+
+
+def sweep(workspace: Workspace) -> int:
+    """Remove temporary files of processes that are gone; returns how many.
+
+    A temporary file carries the number of the process that writes it (``warehouse.parts.replacing``): perhaps a run
+    of Dagster's daemon that is at work just now.
+    """
+    swept = 0
+    for folder in ("parts", "fits", "report", "experiments", "."):
+        found = (workspace.data / folder).glob("*.tmp" if folder == "." else "**/*.tmp")
+        for path in found:
+            number = path.name.removesuffix(".tmp").rpartition(".")[2]
+            if not (number.isdigit() and int(number) != os.getpid() and _alive(int(number))):
+                path.unlink(missing_ok=True)
+                swept += 1
+    return swept
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
+    list_, key = workspace.data / FORGOTTEN, forgotten_key(testset, item_id)
+    lines = list_.read_text().splitlines() if list_.exists() else []
+    if key not in {json.loads(line)["item"] for line in lines}:
+        write_bytes(list_, "".join(f"{line}\n" for line in (*lines, json.dumps({"item": key}))).encode())
+    removed = {"items": 0, "scores": 0, "fits": 0}
+    for name, items in _versions_too(workspace, testset, item_id):
+        for kind, rows in _rows_of(workspace, name, items, remove=True).items():
+            removed[kind] += rows
     for page in workspace.report_folder.glob("*.html"):
         page.unlink()  # pages quote texts; the next run writes them anew
     rebuild_warehouse(workspace)
+    _promise(workspace).unlink()
     return removed
 
 
-def _forgotten_in(workspace: Workspace, testset: str, items: Collection[str]) -> dict[str, int]:
-    """Remove items from everything that is kept of a test set; rows removed from items, scores, fits."""
-    removed = {"items": _without(workspace.parts.items_file(testset), items), "scores": 0, "fits": 0}
+def _promise(workspace: Workspace) -> Path:
+    """The file that says which item is being forgotten, for as long as that takes."""
+    return workspace.data / "forgetting.json"
+
+
+def _promised(workspace: Workspace) -> tuple[str, str] | None:
+    path = _promise(workspace)
+    if not path.exists():
+        return None
+    document = json.loads(path.read_text())
+    return document["testset"], document["item"]
+
+
+def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[tuple[str, set[str]]]:
+    """The item's ids by test set: also those of its versions."""
+    yield testset, {item_id}
+    for name, other in workspace.testsets.items():
+        if isinstance(other.source, VersionsSource) and other.source.of == testset:
+            yield name, {version_id(item_id, change) for change in (ORIGINAL, *other.source.changes)}
+
+
+def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> dict[str, int]:
+    """Rows of items in everything that is kept of a test set, counted, and removed where asked; empty where none."""
+    counts = {"items": _without(workspace.parts.items_file(testset), items, remove=remove), "scores": 0, "fits": 0}
     for judge in workspace.parts.judges():
         for path in sorted(workspace.parts.scores_folder(judge, testset).glob("*.parquet")):
-            removed["scores"] += _without(path, items)
+            counts["scores"] += _without(path, items, remove=remove)
     for path in sorted(workspace.fits.folder(testset).glob("fit=*.parquet")):
-        removed["fits"] += _without(path, items)
+        counts["fits"] += _without(path, items, remove=remove)
     for panel in workspace.fit_folder(testset).panels():
-        _without(panel, items)
-    return removed
+        _without(panel, items, remove=remove)
+    return counts if any(counts.values()) else {}
 
 
-def _without(path: Path, items: Collection[str]) -> int:
-    """Rewrite a Parquet file without these items' rows; returns how many there were."""
+def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
+    """How many rows of a Parquet file are these items'; rewritten without them where asked."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from warehouse.parts import write_table
 
     if not path.exists():
         return 0
     table = pq.ParquetFile(path).read()
     rest = table.filter(pa.array([item not in items for item in table.column("item_id").to_pylist()], pa.bool_()))
     gone = table.num_rows - rest.num_rows
-    if gone and rest.num_rows:
+    if gone and remove and rest.num_rows:
         write_table(path, rest)
-    elif gone:
+    elif gone and remove:
         path.unlink()
     return gone

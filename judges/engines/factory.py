@@ -42,6 +42,26 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
             return f"{template.revision} {_folder_hash(folder)}" if folder.is_dir() else template.revision
 
 
+def must_exist(spec: JudgeSpec, context: Context) -> None:
+    """That what a specification names is there, as far as it can be seen without running it or the network.
+
+    Raises
+    ------
+    JudgeError, InputError
+        The program, its file or its template is not there, or a repository has no revision.
+    """
+    match spec.engine:
+        case ProgramEngine():
+            revision_of(spec, context)
+        case RecordedEngine():
+            pass
+        case OpenAIEngine() | LocalModel() as engine:
+            if engine.template is not None:
+                context.template(spec)
+            if isinstance(engine, LocalModel):
+                _must_be_pinned(spec, engine)
+
+
 def build_engine(spec: JudgeSpec, context: Context | None = None) -> Engine:
     """The engine of a judge, ready to score.
 
@@ -80,11 +100,7 @@ def build_engine(spec: JudgeSpec, context: Context | None = None) -> Engine:
 
 def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context) -> Engine:
     template = context.template(spec)
-    if not Path(engine.model).is_dir() and engine.revision is None:
-        raise JudgeError(
-            f"judge {spec.name!r}: {engine.model!r} is no folder here, and a repository needs revision: its commit, 40 "
-            "hexadecimal digits, so that scores say what made them"
-        )
+    _must_be_pinned(spec, engine)
     from judges.engines.model import ModelJudgeEngine
 
     if engine.kind == "vllm":
@@ -92,6 +108,14 @@ def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context) -> Engine:
     else:
         from judges.engines.transformers import TransformersBackend as Backend
     return ModelJudgeEngine(spec, engine, template, Backend(engine))
+
+
+def _must_be_pinned(spec: JudgeSpec, engine: LocalModel) -> None:
+    if not Path(engine.model).is_dir() and engine.revision is None:
+        raise JudgeError(
+            f"judge {spec.name!r}: {engine.model!r} is no folder here, and a repository needs revision: its commit, 40 "
+            "hexadecimal digits, so that scores say what made them"
+        )
 
 
 def file_hash(path: Path) -> str:

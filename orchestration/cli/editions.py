@@ -24,7 +24,7 @@ def _load(workspace: Path) -> Workspace:
     return load_workspace(workspace)
 
 
-def _republish(loaded: Workspace, testset: str) -> None:
+def _republish(loaded: Workspace, testset: str, what: str) -> None:
     """Let the review look again, so that the page follows."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
@@ -32,7 +32,7 @@ def _republish(loaded: Workspace, testset: str) -> None:
 
     with workspace_instance(loaded) as instance:
         defs = build_defs(loaded.root, {"workspace": loaded})
-        outcome = run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
+        outcome = run_stale(defs, loaded, instance, testset=testset, again=("review", testset), what=what)
     for (asset, partition), message in outcome.failures.items():
         errors.print(f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, soft_wrap=True)
 
@@ -91,11 +91,13 @@ def accept(
 ) -> None:
     """Publish the latest fit of a test set: although the review held it back, or instead of a pinned one."""
     from assets.publication.editions import promote as publish
+    from orchestration.instance import alone
 
     loaded = _load(workspace)
-    edition = _latest(loaded, testset)
-    publish(loaded, edition, by="accept", why=why, pinned=False)
-    _republish(loaded, testset)
+    with alone(loaded, "care accept"):
+        edition = _latest(loaded, testset)
+        publish(loaded, edition, by="accept", why=why, pinned=False)
+    _republish(loaded, testset, "care accept")
     console.print(f"{testset}: {edition.edition} is published", highlight=False)
 
 
@@ -106,12 +108,14 @@ def promote(
     """Publish a kept fit and pin it: later nights are kept beside it, new items are scored with it."""
     from assets.publication.editions import extend, find
     from assets.publication.editions import promote as publish
+    from orchestration.instance import alone
 
     loaded = _load(workspace)
-    edition = find(loaded, fit)
-    publish(loaded, edition, by="promote", why=why, pinned=True)
-    added = extend(loaded, edition)
-    _republish(loaded, edition.testset)
+    with alone(loaded, "care promote"):
+        edition = find(loaded, fit)
+        publish(loaded, edition, by="promote", why=why, pinned=True)
+        added = extend(loaded, edition)
+    _republish(loaded, edition.testset, "care promote")
     more = f"; {added} newer items were scored with it" if added else ""
     console.print(f"{edition.testset}: {edition.edition} is published and pinned{more}", highlight=False)
 
@@ -122,10 +126,12 @@ def rollback(
 ) -> None:
     """Publish and pin what was published before."""
     from assets.publication.editions import rollback as back
+    from orchestration.instance import alone
 
     loaded = _load(workspace)
-    edition = back(loaded, loaded.testset(testset).name, why)
-    _republish(loaded, testset)
+    with alone(loaded, "care rollback"):
+        edition = back(loaded, loaded.testset(testset).name, why)
+    _republish(loaded, testset, "care rollback")
     console.print(f"{testset}: {edition.edition} is published and pinned again", highlight=False)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from orchestration.cli.output import console, show, speaking_errors
+from orchestration.cli.output import console, errors, show, speaking_errors
 
 if TYPE_CHECKING:
     from judges.spec import JudgeSpec
@@ -78,6 +78,8 @@ def new(
 ) -> None:
     """Write a judge's file, or a panel of them; files that exist stay as they are."""
     from care_ops.errors import InputError
+    from judges.engines.base import Context
+    from judges.engines.factory import must_exist
     from judges.panels import find, judge_files, judge_yaml
     from judges.spec import JudgeSpec, explain
     from orchestration.workspace import judges_folder
@@ -96,9 +98,10 @@ def new(
             content = {"kind": "program", "program": program, "file": file}
         content = {key: value for key, value in content.items() if value is not None}
         try:
-            JudgeSpec.model_validate({"name": name, "engine": content})
+            spec = JudgeSpec.model_validate({"name": name, "engine": content})
         except ValueError as error:
             raise InputError(f"{name}: {explain(error)}") from error  # type: ignore[arg-type]
+        must_exist(spec, Context(workspace.absolute()))
         files = {name: judge_yaml(family=family, engine=content)}
     folder.mkdir(parents=True, exist_ok=True)
     kept = [judge for judge in files if (folder / f"{judge}.yaml").exists()]
@@ -165,5 +168,12 @@ def try_judge(
         show(rows, f"{name} on probes", as_json=False)
         show([asdict(said)], "what they say", as_json=False)
     if all(row["score"] is None for row in rows):
-        console.print("no probe got a score: this judge is of no use as it is", style="red")
+        errors.print("fails: no answer got a score, so this judge is of no use as it is", style="red")
         raise typer.Exit(1)
+    if said.spread is None or said.spread <= 0:
+        told = "could not be compared" if said.spread is None else f"differ by {said.spread:g}"
+        errors.print(
+            f"fails: the good and the bad answer {told}; a judge of quality scores the good one higher", style="red"
+        )
+        raise typer.Exit(1)
+    errors.print(f"passes: it scores the good answer {said.spread:g} above the bad one", style="green")

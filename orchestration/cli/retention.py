@@ -24,7 +24,7 @@ def gc(
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
-    with alone(loaded):
+    with alone(loaded, "care gc"):
         doomed = removable(loaded, editions=editions, months=months, days=days)
         rows = [{"what": r.what, "why": r.why, "bytes": r.size or None} for r in doomed]
         if not doomed:
@@ -45,11 +45,14 @@ def forget(
 ) -> None:
     """Remove an item from items, scores, fits, database and pages, and never read it again."""
     from assets.state.retention import forget as remove_item
+    from assets.state.retention import still_held
     from orchestration.instance import alone
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
-    with alone(loaded):
+    with alone(loaded, "care forget"):
         removed = remove_item(loaded, testset, item)
     rows = ", ".join(f"{count} in {what}" for what, count in removed.items())
-    console.print(f"{item} is forgotten: {rows}. Your own files still hold it; `care run` writes the pages anew")
+    console.print(f"{item} is forgotten: {rows}. `care run` writes the pages anew")
+    held = ", ".join(still_held(loaded, testset)) or "the source of the test set"
+    console.print(f"may still hold it, since CARE does not touch your own files: {held}; backups and copies of data/")

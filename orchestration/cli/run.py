@@ -28,6 +28,7 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Materialise everything that is stale, and nothing else; experiments where they are selected."""
+    from assets.publication.editions import held_back
     from orchestration.alerts import send
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
@@ -84,8 +85,13 @@ def run(
     index = loaded.report_folder / "index.html"
     if index.exists() and not json:
         console.print(f"report: {index}", highlight=False, soft_wrap=True)
-    if outcome.failures:
-        said = "; ".join(f"{asset} {partition or ''}: {why}" for (asset, partition), why in outcome.failures.items())
+    failed = {f"{asset} {partition or ''}".strip(): why for (asset, partition), why in outcome.failures.items()}
+    # Held back on an earlier night is held back tonight, and whoever reads the exit code or the alert must know.
+    failed |= {
+        f"review {t}": held.text(t) for t in sorted(loaded.testsets) if (held := held_back(loaded, t)) is not None
+    }
+    if failed:
+        said = "; ".join(f"{what}: {why}" for what, why in failed.items())
         send(read_settings(loaded.root).alerts, loaded.root, f"CARE: care run on {loaded.root.name} failed. {said}")
         raise typer.Exit(1)
 
@@ -110,15 +116,17 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
 
 def warnings_of(workspace: Workspace, testset: str) -> list[str]:
     """What nobody has checked about the test set, and what its page warns of once there is one."""
+    from assets.report.states import notes
+
     unverified = workspace.testset(testset).unverified()
     folder = workspace.fit_folder(testset)
     page = folder.read_json("warnings")["warnings"] if (folder.path / "warnings.json").exists() else []
     review = folder.read_json("review") if (folder.path / "review.json").exists() else {}
-    held = [f["says"] for f in review.get("findings", []) if not f["passed"] and review["state"] == "held back"]
     found = [*([unverified] if unverified else []), *page]
-    if held:
-        found.append(f"the latest fit is held back, what was published before stays: {' | '.join(held)}")
-    elif review.get("state") == "pinned":
+    if workspace.warehouse.usable():
+        with workspace.warehouse.reader() as connection:
+            found += notes(workspace, connection, testset)
+    if review.get("state") == "pinned":
         found.append("the latest fit is not published: a person pinned another; `care history` lists both")
     return found
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from assets.workspace import Workspace
 
+_LAST_WORDS_S = 2.0
 _DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
 
 
@@ -136,8 +140,32 @@ def ui(
     hold_daemon_lock(loaded)
     errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
     command = [sys.executable, "-m", "dagster", "dev", "-m", _DEFINITIONS, "-h", "127.0.0.1"]
-    done: Any = subprocess.run([*command, "-p", str(port)], env=environment, check=False)
-    raise typer.Exit(0 if done.returncode in (0, 130, -2) else 1)
+    code = _with_children([*command, "-p", str(port)], environment)
+    raise typer.Exit(0 if code in (0, 130, -2) else 1)
+
+
+def _with_children(command: list[str], environment: dict[str, str]) -> int:
+    """Run a command in a process group of its own that ends with this process, however a person or a system ends it.
+
+    Dagster's own command starts a webserver, a daemon and code servers; a signal to this process alone would leave them
+    running, and the next `care ui` would be the second daemon.
+    """
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+
+    def pass_on(_number: int, _frame: object) -> None:
+        os.killpg(process.pid, signal.SIGINT)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+            time.sleep(_LAST_WORDS_S)
+            os.killpg(process.pid, signal.SIGKILL)
+    return code
 
 
 @speaking_errors

@@ -1,5 +1,6 @@
 """What a person sees: the report's pages and Dagster's UI, in a real browser."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -43,6 +44,16 @@ def test_the_report_draws_in_both_schemes_without_the_network(chromium, demo, sc
     page.get_by_text("Inputs, settings and code of this page").click()
     assert '"panel"' in page.locator("details[open] pre").inner_text()
     context.close()
+
+
+def test_a_page_says_what_happened_since_it_was_drawn(chromium, demo, tmp_path):
+    folder = shutil.copytree(demo / "data" / "report", tmp_path / "report")
+    (folder / "state.js").write_text('window.careNotes = {"testset-demo.html": ["It is held back <b>tonight</b>."]};')
+    page = chromium.new_page()
+    page.goto((folder / "testset-demo.html").as_uri())
+    first = page.locator("section.warning").first
+    assert first.inner_text().split("\n")[-1] == "It is held back <b>tonight</b>.", "words, never markup"
+    page.close()
 
 
 @pytest.fixture

@@ -5,14 +5,12 @@ import sys
 
 import pytest
 
-from assets.judging.judge_inference import score_pending
 from care_ops.errors import JudgeError
-from judges.items import Item, Score, Status
+from judges.items import Item, Score
 from judges.pool import Pool, PoolConfig, Progress
 from judges.programs import registry
 from judges.programs.registry import program_judge
 from judges.spec import JudgeSpec, LocalModel, ProgramEngine
-from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, ran, run, score_rows
 
 
@@ -90,38 +88,3 @@ def test_judges_side_by_side_give_what_one_after_the_other_gives(tmp_path):
         assert len(ran(outcome, "judge_inference")) == 5
         rows[name] = sorted(row[1:] for row in score_rows(tmp_path / name))
     assert rows["one"] == rows["many"]
-
-
-def test_what_an_endpoint_failed_to_answer_is_asked_again(tmp_path, monkeypatch):
-    from tests.judges.test_openai import Server, answer
-
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    broken = {"yes": True}
-    server = Server(lambda text, _: (500, "no") if broken["yes"] and "Rome" in text else answer("7"))
-    folder = make(tmp_path / "w")
-    (folder / "judges" / "api.yaml").write_text(
-        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, retries: 0}}\n"
-    )
-    try:
-        assert not run(folder).failures
-        workspace = load_workspace(folder)
-        items = {i.item_id: i for i in map(judge_item_of, workspace.parts.read_items("one"))}
-        failed = {i for i, item in items.items() if "Rome" in (item.response or "")}
-        assert 0 < len(failed) < len(items)
-        table = workspace.parts.read_scores("api", "one", ("item_id", "status")).to_pylist()
-        assert {r["item_id"] for r in table if r["status"] == Status.ENGINE_ERROR} == failed
-        broken["yes"] = False
-        before = len(server.requests)
-        with Pool(workspace.pool) as pool:
-            counts = score_pending(workspace, "api", lambda _: list(items.values()), pool)
-        assert counts[0].scored == len(failed)
-        assert 0 < len(server.requests) - before <= len(failed)
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def judge_item_of(record):
-    from assets.workspace import judge_item
-
-    return judge_item(record)

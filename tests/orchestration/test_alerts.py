@@ -98,7 +98,12 @@ def test_the_schedule_asks_for_what_is_missing_and_only_that(after_a_night):
     assert asked() == {(("night",), None)}
     with loaded.warehouse.writer() as connection:
         connection.execute("DELETE FROM slices WHERE judge = 'length'")
-    assert asked() == {(("night",), None), (("judge_inference",), "length"), (("scores",), "length|one")}
+    assert asked() == {
+        (("night",), None),
+        (("judge_inference",), "length"),
+        (("scores",), "length|one"),
+        (("report_index",), None),  # a reader is told of the judge
+    }
     outcome = run(folder)
     assert {(a, p) for a, p in outcome.materialised if a in ("judge_inference", "scores")} == {
         ("judge_inference", "length"),

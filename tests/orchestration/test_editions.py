@@ -1,6 +1,7 @@
 """What is published, held back, pinned, taken back and forgotten, by the commands that people type."""
 
 import csv
+import html
 import json
 import shutil
 
@@ -52,7 +53,7 @@ def test_held_back_pinned_and_taken_back(nights):
     folder = nights
     rows = json.loads(care(folder, "history", "one", "--json"))
     assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
-        ("", len(JUDGES) + 1, "new judge: readability"),
+        ("held back", len(JUDGES) + 1, "new judge: readability"),
         ("published", len(JUDGES), "the first"),
     ]
     second, first = (row["edition"] for row in rows)
@@ -61,8 +62,9 @@ def test_held_back_pinned_and_taken_back(nights):
     assert "new judge: readability" in trend
     assert published(folder) == [(first, "review", False)]
     old = estimates(folder)
-    warned = care(folder, "run")
-    assert "held back, what was published before stays" in warned
+    warned = care(folder, "run", code=1)
+    assert f"({second}, made" in warned
+    assert "is held back" in warned
     assert "nothing to do" in warned
 
     moved = json.loads(care(folder, "diff", "one", "--json"))[0]
@@ -97,6 +99,31 @@ def test_held_back_pinned_and_taken_back(nights):
     care(folder, "accept", "one")
     assert published(folder) == [(latest, "accept", False)]
     assert "no kept fit has" in care(folder, "promote", "zzz", code=2)
+
+
+@pytest.mark.slow
+def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
+    """Index, page, night by night, history, alert and exit code; and no longer once it is accepted."""
+    folder = nights
+    with (folder / "care.yaml").open("a") as file:
+        file.write("alerts: {file: told.jsonl}\n")
+    second, first = (row["edition"] for row in json.loads(care(folder, "history", "one", "--json")))
+    report = folder / "data" / "report"
+    said = f"The latest fit ({second}, made"
+    care(folder, "run", code=1)  # a quiet night: it was held back the night before
+    index = (report / "index.html").read_text()
+    assert said in html.unescape(index)
+    assert f'<td class="n">{len(JUDGES)}</td>' in index, "the judges of the fit that people read"
+    notes = json.loads((report / "state.js").read_text().removeprefix("window.careNotes = ").rstrip(";\n"))
+    assert said in notes["testset-one.html"][0]
+    assert f"People read fit {first}" in notes["testset-one.html"][0]
+    assert "<td>held back</td>" in (report / "trend.html").read_text()
+    assert said in (folder / "told.jsonl").read_text()
+    care(folder, "accept", "one", "--why", "a better panel")
+    assert "is held back" not in (report / "index.html").read_text()
+    assert (report / "state.js").read_text() == "window.careNotes = {};\n"
+    assert f'<td class="n">{len(JUDGES) + 1}</td>' in (report / "index.html").read_text()
+    assert "is held back" not in care(folder, "run")
 
 
 def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):

@@ -194,3 +194,20 @@ def test_a_fresh_workspace_narrowed_to_one_test_set_goes_all_the_way(tmp_path):
     rest = run(folder)
     assert all("one" in ran(rest, asset) for asset in ("items", *FIT))
     assert len(score_rows(folder)) == 2 * 40 * len(JUDGES)
+
+
+@pytest.mark.slow
+def test_a_test_set_that_nobody_judges_keeps_no_index_from_being_made(tmp_path):
+    folder = make(tmp_path / "ws", testsets="[one]")
+    write_items(folder, 10, name="two")
+    write_testset(folder, "two")
+    index = folder / "data" / "report" / "index.html"
+    assert not run(folder).failures
+    assert "testset-one.html" in index.read_text()
+    assert run(folder).materialised == []
+    write_judge(folder, "readability", testsets="[one]")
+    run(folder)
+    assert f'<td class="n">{len(JUDGES) + 1}</td>' in index.read_text(), "and is made again with the page"
+    index.unlink()
+    assert ran(run(folder), "report_index") == ["None"]
+    assert index.exists()

@@ -16,7 +16,7 @@ from warehouse import catalog
 def care(*arguments, code=0):
     result = CliRunner().invoke(app, [str(a) for a in arguments])
     assert result.exit_code == code, result.output
-    return result.output
+    return result.stdout if "--json" in arguments else result.output
 
 
 @pytest.fixture
@@ -46,7 +46,8 @@ def test_a_new_judge_is_a_file_that_loads(folder):
         url,
     )
     before = (folder / "judges" / "qwen.yaml").read_text()
-    assert "left as they are: qwen" in care("judges", "new", "qwen", "--model", "other", "--workspace", folder)
+    other = ("--model", "other", "--revision", "b" * 40)
+    assert "left as they are: qwen" in care("judges", "new", "qwen", *other, "--workspace", folder)
     assert (folder / "judges" / "qwen.yaml").read_text() == before
 
 
@@ -83,7 +84,7 @@ def test_probes_of_a_program(folder):
     assert said["retest"] == 0
     assert said["length_gain"] > 0  # the dummy pays for padding
     assert {p["probe"] for p in said["probes"]} >= {"good", "bad", "empty", "swapped", "trigger"}
-    assert "good" in care("judges", "test", "length", "--workspace", folder)
+    assert "passes: it scores the good answer" in care("judges", "test", "length", "--workspace", folder)
 
 
 def test_probes_of_a_judge_that_answers_nothing(folder):
@@ -99,7 +100,7 @@ def test_position_bias_of_a_judge_that_likes_what_it_sees_first(folder, monkeypa
     server = Server(lambda *_: answer("0", first_token("0", _0=0.9, _6=0.1)))
     engine = {"kind": "openai", "base_url": server.url, "model": "judge-1", "template": "preference"}
     (folder / "judges" / "first.yaml").write_text(yaml.safe_dump({"engine": engine}))
-    said = json.loads(care("judges", "test", "first", "--workspace", folder, "--json"))[0]
+    said = json.loads(care("judges", "test", "first", "--workspace", folder, "--json", code=1))[0]
     server.shutdown()
     server.server_close()
     assert said["position_bias"] == pytest.approx(-2.4)

@@ -58,10 +58,10 @@ def test_partition_keys_name_judge_and_test_set():
 def test_a_second_run_on_the_same_workspace_is_refused(tmp_path):
     workspace = load_workspace(make(tmp_path / "ws"))
     command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(workspace.root)]
-    with alone(workspace):
+    with alone(workspace, "care gc"):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "another `care run` is at work" in done.stderr
+    assert "`care gc` (process" in done.stderr
     with pytest.raises(WarehouseError), alone(workspace), alone(workspace):
         pass
 

@@ -1,0 +1,103 @@
+"""Judges that fail for a while, in part or altogether: asked again, told of, and stopped early."""
+
+import json
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+from orchestration.workspace import load_workspace
+from tests.support.openai_server import Server, answer
+from tests.support.workspaces import ran, run
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    """A server that fails on some texts while ``broken["yes"]``, and a way to make its judge's file."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    broken = {"yes": lambda text: "Rome" in text}
+    server = Server(lambda text, _: (500, "no") if broken["yes"](text) else answer("7"))
+
+    def judge(folder, **more):
+        lines = [f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, retries: 0}}"]
+        lines += [f"{name}: {value}" for name, value in more.items()]
+        (folder / "judges" / "api.yaml").write_text("\n".join(lines) + "\n")
+
+    yield server, broken, judge
+    server.shutdown()
+    server.server_close()
+
+
+def statuses(folder):
+    workspace = load_workspace(folder)
+    table = workspace.parts.read_scores("api", "one", ("item_id", "status", "created_at")).to_pylist()
+    newest = {row["item_id"]: row["status"] for row in sorted(table, key=lambda row: row["created_at"])}
+    return Counter(newest.values())
+
+
+def test_what_an_endpoint_failed_to_answer_the_next_run_asks_again_and_nothing_else(endpoint, after_a_night):
+    server, broken, judge = endpoint
+    folder = after_a_night
+    judge(folder, most_failing=0.9)
+    assert not run(folder).failures
+    failed = statuses(folder)["engine_error"]
+    assert 0 < failed < 40
+    rows = care_notes(folder)
+    assert f"Judge api failed on {failed} of 40 items" in rows
+
+    broken["yes"] = lambda _: False
+    asked = len(server.requests)
+    outcome = run(folder)
+    assert ran(outcome, "judge_inference") == ["api"]
+    assert ran(outcome, "panel") == ["one"]
+    assert 0 < len(server.requests) - asked <= failed, "items of equal texts are one question"
+    assert statuses(folder) == {"ok": 40}
+    assert care_notes(folder) == ""
+    assert run(folder).materialised == []
+
+
+@pytest.mark.slow
+def test_attempts_are_counted_and_end(endpoint, after_a_night):
+    server, broken, judge = endpoint
+    folder = after_a_night
+    judge(folder, most_failing=0.9, attempts=2)
+    run(folder)
+    assert ran(run(folder), "judge_inference") == ["api"]
+    asked = len(server.requests)
+    failed = statuses(folder)["engine_error"]
+    assert run(folder).materialised == [], "asked twice, as often as `attempts` allow"
+    assert len(server.requests) == asked
+    assert f"Judge api was asked about {failed} of 40 items as often" in care_notes(folder)
+    broken["yes"] = lambda _: False
+    judge(folder, most_failing=0.9, attempts=3)
+    assert ran(run(folder), "judge_inference") == ["api"]
+    assert statuses(folder) == {"ok": 40}
+
+
+def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, after_a_night):
+    """Red in Dagster and in ``care run``, named by status and page; healed, it is asked what it was not asked."""
+    server, broken, judge = endpoint
+    folder = after_a_night
+    broken["yes"] = lambda _: True
+    judge(folder, batch_size=5)
+    outcome = run(folder)
+    assert "items of a batch failed (" in outcome.failures["judge_inference", "api"]
+    assert len(server.requests) <= 10, "a batch of five questions, and once more: not all of them"
+    assert "Judge api has not scored" in care_notes(folder)
+    result = CliRunner().invoke(app, ["status", "--workspace", str(folder), "--json"])
+    states = {row["judge"]: row["state"] for row in json.loads(result.stdout)}
+    assert states["api"] == "failed"
+    assert states["length"] == "40 / 40"
+
+    broken["yes"] = lambda _: False
+    outcome = run(folder)
+    assert not outcome.failures
+    assert statuses(folder) == {"ok": 40}
+    assert care_notes(folder) == ""
+
+
+def care_notes(folder) -> str:
+    """What the pages say beside themselves."""
+    told = json.loads((folder / "data/report/state.js").read_text().removeprefix("window.careNotes = ").rstrip(";\n"))
+    return " | ".join(told.get("testset-one.html", []))

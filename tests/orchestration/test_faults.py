@@ -1,0 +1,232 @@
+"""Commands killed in the middle: the library that kills them, the comparison, and a few kills of ``care forget``.
+
+Belongs here: that a fault happens where it is meant, that the comparison sees what is wrong, and the few points that
+a test can pay for. Does not: many points (``benchmarks.soak_faults``).
+"""
+
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import faults
+from tests.support.faults import Fault, Ran, State, compare, state_of
+from warehouse.parts import PartStore
+
+COUNTING = Fault()
+THREE_WRITES = """
+import os
+file = os.open("kept", os.O_WRONLY | os.O_CREAT)
+for text in (b"aa", b"bb", b"cc"):
+    os.write(file, text)
+"""
+REPLACES = """
+import os, pathlib
+pathlib.Path("new").write_text("whole")
+try: os.replace("new", "kept")
+except OSError as error: print(error.errno)
+"""
+IN_A_CHILD = f"""
+import os, subprocess, sys
+os.mkdir("folder")
+subprocess.run([sys.executable, "-c", {THREE_WRITES!r}])
+os.mkdir("after")
+"""
+WRITERS = {
+    "duckdb": "import duckdb; c = duckdb.connect('kept'); c.execute('CREATE TABLE t AS SELECT 1'); c.close()",
+    "sqlite": "import sqlite3; c = sqlite3.connect('kept'); c.execute('CREATE TABLE t (x)'); c.commit()",
+    "pyarrow": "import pyarrow as pa, pyarrow.parquet as pq; pq.write_table(pa.table({'x': [1]}), 'kept')",
+}
+
+
+@pytest.fixture(scope="session")
+def library(made_once) -> Path:
+    return made_once("faults", faults.build) / "faults.so"
+
+
+@pytest.fixture
+def run_in(library, tmp_path):
+    """``run_in(program, fault)``: a Python program in a folder whose changes count."""
+    folder = tmp_path / "root"
+    folder.mkdir()
+
+    def run(program: str, fault: Fault = COUNTING) -> tuple[Ran, Path]:
+        command = [sys.executable, "-c", f"import os; os.chdir({str(folder)!r})\n{program}"]
+        return faults.run_under(library, command, folder, tmp_path / "notes", fault), folder
+
+    return run
+
+
+def test_each_change_is_one_point_in_order(run_in):
+    ran, _ = run_in(REPLACES + "os.mkdir('d'); os.rmdir('d'); os.unlink('kept'); os.makedirs('.', exist_ok=True)")
+    told = [(p.number, p.call.removesuffix("64"), p.path) for p in ran.points]
+    assert told == [
+        (1, "open", "new"),
+        (2, "write", "new"),
+        (3, "rename", "kept"),
+        (4, "mkdir", "d"),
+        (5, "rmdir", "d"),
+        (6, "unlink", "kept"),
+    ]
+
+
+def test_what_lies_elsewhere_does_not_count(run_in, tmp_path):
+    ran, _ = run_in(f"open({str(tmp_path / 'beside')!r}, 'w').write('x'); open('/dev/null', 'w').write('x')")
+    assert ran.code == 0
+    assert ran.points == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "kept"),
+    [
+        (Fault("kill", at=3), b"aa"),
+        (Fault("kill", at=3, when="after"), b"aabb"),
+        (Fault("kill", at=3, half=True), b"aab"),
+    ],
+)
+def test_a_kill_comes_at_the_nth_write(run_in, fault, kept):
+    ran, folder = run_in(THREE_WRITES, fault)
+    assert ran.code == -signal.SIGKILL
+    assert (folder / "kept").read_bytes() == kept
+    assert ran.points[-1].number == 3
+
+
+def test_a_stop_comes_before_the_nth_write_and_ends_where_it_began(library, tmp_path):
+    root, notes = tmp_path / "root", tmp_path / "notes"
+    root.mkdir()
+    told = {**os.environ, **faults.settings(root, notes, Fault("stop", at=3)), "LD_PRELOAD": str(library)}
+    with subprocess.Popen([sys.executable, "-c", THREE_WRITES], cwd=root, env=told, start_new_session=True) as program:
+        _, status = os.waitpid(program.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        assert (root / "kept").read_bytes() == b"aa"
+        faults.aim(notes, 0)
+        os.kill(program.pid, signal.SIGCONT)
+        assert program.wait() == 0
+    assert (root / "kept").read_bytes() == b"aabbcc"
+
+
+def test_the_count_goes_on_in_a_child_and_the_kill_reaches_its_parent(run_in):
+    ran, folder = run_in(IN_A_CHILD, Fault("kill", at=4))
+    assert ran.code == -signal.SIGKILL
+    assert (folder / "kept").read_bytes() == b"aa"
+    assert not (folder / "after").exists()
+
+
+def test_a_rename_on_a_full_disk_says_so_and_changes_nothing(run_in):
+    ran, folder = run_in(REPLACES, Fault("fail", at=3))
+    assert ran.output == f"{errno.ENOSPC}\n"
+    assert (folder / "new").read_text() == "whole"
+    assert not (folder / "kept").exists()
+
+
+def test_a_write_that_fails_halfway_has_written_half(run_in):
+    ran, folder = run_in(THREE_WRITES, Fault("fail", at=3, errno="EIO", half=True))
+    assert f"[Errno {errno.EIO}]" in ran.output
+    assert (folder / "kept").read_bytes() == b"aab"
+
+
+def test_a_disk_that_stays_full_refuses_everything_after(run_in):
+    ran, folder = run_in(REPLACES + "open('more', 'w')", Fault("fail", at=3, from_then_on=True))
+    assert ran.code == 1
+    assert f"{errno.ENOSPC}\n" in ran.output
+    assert sorted(path.name for path in folder.iterdir()) == ["new"]
+
+
+@pytest.mark.parametrize("writer", sorted(WRITERS))
+def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
+    ran, folder = run_in(WRITERS[writer])
+    assert ran.code == 0
+    assert (folder / "kept").stat().st_size > 0
+    written = {p.call for p in ran.points if p.path.startswith("kept")}
+    assert written & {"write", "pwrite", "pwrite64", "pwritev", "writev"}
+    if writer != "pyarrow":
+        assert written & {"fsync", "fdatasync"}, "a commit waits for the disk"
+    for path in folder.iterdir():
+        path.unlink()
+    ran, folder = run_in(WRITERS[writer], Fault("fail", at=2, from_then_on=True))
+    assert ran.code != 0
+    assert [path.stat().st_size for path in folder.iterdir() if path.name == "kept"] in ([], [0])
+
+
+def _workspace(folder: Path, *rows: tuple[str, float], made_at: str = "today", name: str = "kept") -> Path:
+    """A data folder with one part a row and a document."""
+    for item, score in rows:
+        row = {"item_id": item, "item_key": f"key of {item}", "score": score, "status": "ok", "raw": str(score)}
+        PartStore(folder / "data" / "parts").write_scores("judge", "one", "v1", "none", [row])
+    (folder / "data" / f"{name}.json").write_text(json.dumps({"made_at": made_at, "value": len(rows)}))
+    return folder
+
+
+def test_workspaces_that_differ_in_moments_alone_are_the_same(tmp_path):
+    calm, rough = (
+        state_of(_workspace(tmp_path / day, ("a", 1.0), ("b", 2.0), made_at=day)) for day in ("one", "another")
+    )
+    assert calm.files
+    assert len(calm.rows) == 3  # two scores, and that there is no database
+    assert not compare(calm, rough)
+
+
+def test_what_a_kill_may_do_is_told_apart(tmp_path):
+    calm = state_of(_workspace(tmp_path / "calm", ("a", 1.0), ("b", 2.0)))
+    rough = _workspace(tmp_path / "rough", ("a", 1.0))
+    part = next((rough / "data" / "parts").rglob("*.parquet"))
+    shutil.copy(part, part.with_name("again.parquet"))
+    (part.parent / ".half.parquet.7.tmp").write_bytes(b"PAR1")
+    found = compare(calm, state_of(rough))
+    assert len(found.lost) == 1
+    assert "item_id=b" in found.lost[0]
+    assert found.double == ["judge=judge/testset=one key of a v1"]
+    assert found.left_behind == ["parts/scores/judge=judge/testset=one/.half.parquet.7.tmp"]
+    assert found.different[0] == "kept.json says something else"
+    assert "item_id=a" in found.different[1]
+
+
+FORGET = ("forget", "i3", "--testset", "one")
+
+
+def _care(workspace: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-W", "ignore", "-m", "orchestration.cli", *arguments, "--workspace", str(workspace)]
+
+
+@pytest.fixture(scope="session")
+def forgotten(made_once, one_night, library) -> tuple[State, list[faults.Point]]:
+    """A workspace after ``care forget`` and a night that nothing disturbed, and the changes that forgetting made."""
+
+    def make(folder: Path) -> None:
+        workspace = shutil.copytree(one_night, folder / "ws")
+        for command in (FORGET, ("run",)):
+            ran = faults.run_under(library, _care(workspace, *command), workspace, folder / command[0])
+            assert ran.code == 0, ran.output
+
+    folder = made_once("forgotten", make)
+    return state_of(folder / "ws"), faults.points(folder / "forget")
+
+
+def _point(points: list[faults.Point], where: str) -> int:
+    """A point of ``care forget`` by a name: where it is most in danger, or one drawn."""
+    outside = [p for p in points if not p.path.startswith("data/dagster/")]
+    if where == "drawn":
+        return random.Random(20261122).choice(outside).number
+    call, _, name = where.partition(" ")
+    return next(p.number for p in outside if p.call.startswith(call) and p.path.endswith(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["rename items.parquet", "open forgotten.jsonl", "drawn"])
+def test_forgetting_that_was_killed_is_done_by_forgetting_again(library, forgotten, after_a_night, tmp_path, where):
+    calm, points = forgotten
+    notes, fault = tmp_path / "notes", Fault("kill", at=_point(points, where))
+    ran = faults.run_under(library, _care(after_a_night, *FORGET), after_a_night, notes, fault)
+    assert ran.code == -signal.SIGKILL
+    for command in (FORGET, ("run",)):
+        ran = faults.run_under(library, _care(after_a_night, *command), after_a_night, notes)
+        assert ran.code == 0, ran.output
+    found = compare(calm, state_of(after_a_night))
+    assert not found, f"killed before {points[fault.at - 1]}: {found}"

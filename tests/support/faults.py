@@ -1,0 +1,265 @@
+"""Commands that are killed, stopped or failed at the n-th change of a workspace, and workspaces compared.
+
+Belongs here: the library of ``faults.c`` built and told what to do, what a workspace holds apart from what differs
+between any two runs, what one workspace lacks of another. Does not: which points are tried
+(``benchmarks.soak_faults``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+SOURCE = Path(__file__).with_suffix(".c")
+_MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", "sha256"}
+"""Columns and keys that say when something was done, how long it took, or seal a document that says so."""
+_SPOKEN = re.compile(rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?")
+"""A moment in a page."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is to happen, and at which change; ``faults.c`` says what each field means."""
+
+    mode: Literal["count", "kill", "stop", "fail"] = "count"
+    at: int = 0
+    when: Literal["before", "after"] = "before"
+    errno: Literal["ENOSPC", "EIO"] = "ENOSPC"
+    half: bool = False
+    from_then_on: bool = False
+
+
+@dataclass(frozen=True)
+class Point:
+    """A call through which a file changed; ``path`` is below the root."""
+
+    number: int
+    call: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended and what it changed."""
+
+    code: int
+    output: str
+    points: list[Point]
+
+
+def build(folder: Path) -> Path:
+    """The library, compiled into a folder."""
+    library = folder / "faults.so"
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True, capture_output=True)
+    return library
+
+
+def settings(root: Path, notes: Path, fault: Fault) -> dict[str, str]:
+    """The library's environment; ``notes`` is a folder outside the root for its count and its log."""
+    notes.mkdir(parents=True, exist_ok=True)
+    (notes / "state").write_bytes(struct.pack("=QQ", 0, fault.at))
+    (notes / "log").write_bytes(b"")
+    return {
+        "FAULTS_ROOT": str(root.resolve()),
+        "FAULTS_STATE": str(notes / "state"),
+        "FAULTS_LOG": str(notes / "log"),
+        "FAULTS_MODE": fault.mode,
+        "FAULTS_WHEN": fault.when,
+        "FAULTS_ERRNO": fault.errno,
+        "FAULTS_HALF": str(int(fault.half)),
+        "FAULTS_ON": str(int(fault.from_then_on)),
+    }
+
+
+def aim(notes: Path, at: int) -> None:
+    """Mean another call from now on, of processes that are running too."""
+    with (notes / "state").open("r+b") as file:
+        file.seek(8)
+        file.write(struct.pack("=Q", at))
+
+
+def points(notes: Path) -> list[Point]:
+    """The changes so far, by number: two threads may have written their lines the other way round."""
+    lines = (notes / "log").read_text(errors="surrogateescape").splitlines()
+    found = [Point(int(number), call, path) for number, call, path in (line.split("\t", 2) for line in lines)]
+    return sorted(found, key=lambda point: point.number)
+
+
+def run_under(
+    library: Path,
+    command: Sequence[str],
+    root: Path,
+    notes: Path,
+    fault: Fault = Fault(),
+    more: Mapping[str, str] | None = None,
+) -> Ran:
+    """Run a command in a process group of its own, which is what a kill reaches."""
+    environment = {**os.environ, **(more or {}), **settings(root, notes, fault), "LD_PRELOAD": str(library)}
+    done = subprocess.run(
+        command, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    return Ran(done.returncode, done.stdout.decode(errors="replace"), points(notes))
+
+
+@dataclass(frozen=True)
+class State:
+    """What a workspace holds, apart from moments and from Dagster's own storage.
+
+    Attributes
+    ----------
+    files : dict path -> hash of what it says
+    rows : list of str
+        Of the database's tables and of the score parts; a row that is there twice stands twice.
+    temporary : list of str
+        Files named like something unfinished.
+    double : list of str
+        Judge, item and judge's key that more than one part answers for.
+    """
+
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    rows: list[str] = field(default_factory=list[str])
+    temporary: list[str] = field(default_factory=list[str])
+    double: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a disturbed workspace has otherwise than an undisturbed one."""
+
+    lost: list[str]
+    double: list[str]
+    different: list[str]
+    left_behind: list[str]
+
+    def __bool__(self) -> bool:
+        return any(asdict(self).values())
+
+
+def state_of(workspace: Path) -> State:
+    """Read a workspace's data folder; it must not be at work."""
+    data = workspace / "data"
+    inside = sorted(path for path in data.rglob("*") if path.is_file())
+    temporary = [str(p.relative_to(data)) for p in inside if _unfinished(p.name)]
+    files: dict[str, str] = {}
+    for path in inside:
+        name = str(path.relative_to(data))
+        if not name.startswith(("dagster/", "care.duckdb", "parts/scores/")) and name not in temporary:
+            files[name] = hashlib.sha256(_says(path, workspace)).hexdigest()[:16]
+    scores, double = _scores(data / "parts" / "scores")
+    return State(files, sorted([*scores, *_tables(data / "care.duckdb")]), temporary, double)
+
+
+def compare(calm: State, rough: State) -> Difference:
+    """What became of a workspace that should be as the undisturbed one."""
+    rows, wanted = Counter(rough.rows), Counter(calm.rows)
+    both = calm.files.keys() & rough.files.keys()
+    return Difference(
+        lost=[*sorted(calm.files.keys() - rough.files.keys()), *sorted((wanted - rows).elements())],
+        double=sorted(set(rough.double) - set(calm.double)),
+        different=[
+            *(f"{name} says something else" for name in sorted(both) if calm.files[name] != rough.files[name]),
+            *(f"{name} is there" for name in sorted(rough.files.keys() - calm.files.keys())),
+            *(f"{row} is there" for row in sorted((rows - wanted).elements())),
+        ],
+        left_behind=sorted(set(rough.temporary) - set(calm.temporary)),
+    )
+
+
+def _unfinished(name: str) -> bool:
+    """Whether a file is named like something unfinished; SQLite's logs are not, it reads them when it is opened."""
+    return name.endswith(".tmp") or (name.startswith(".") and not name.endswith(("-wal", "-shm", "-journal")))
+
+
+def _timeless(value: Any) -> Any:
+    """A JSON value without what says when."""
+    if isinstance(value, dict):
+        return {k: _timeless(v) for k, v in sorted(value.items()) if k not in _MOMENTS}
+    return [_timeless(v) for v in value] if isinstance(value, list) else value
+
+
+def _says(path: Path, workspace: Path) -> bytes:
+    """What a file holds, as bytes that are equal where it holds the same."""
+    content = path.read_bytes()
+    if path.suffix == ".parquet":
+        return _parquet(path)
+    if path.suffix == ".npz":
+        return _arrays(content)
+    if path.suffix in (".json", ".jsonl"):
+        documents = [content] if path.suffix == ".json" else content.splitlines()
+        return json.dumps([_timeless(json.loads(document)) for document in documents]).encode()
+    if path.suffix in (".html", ".js"):
+        return _SPOKEN.sub(b"MOMENT", content.replace(str(workspace).encode(), b"WORKSPACE"))
+    return content
+
+
+def _parquet(path: Path) -> bytes:
+    import pyarrow.parquet as pq
+
+    table = pq.ParquetFile(path).read()
+    head = {key.decode(): json.loads(text) for key, text in (table.schema.metadata or {}).items()}
+    rows = table.drop_columns([c for c in table.column_names if c in _MOMENTS]).to_pylist()
+    return json.dumps([_timeless(head), rows], default=str).encode()
+
+
+def _arrays(content: bytes) -> bytes:
+    """Arrays without the moments that a zip keeps of its members."""
+    import numpy as np
+
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return b"".join(name.encode() + repr(file[name].shape).encode() + file[name].tobytes() for name in file.files)
+
+
+def _scores(folder: Path) -> tuple[list[str], list[str]]:
+    """Every row of the score parts, whichever part holds it, and what is answered twice."""
+    import pyarrow.parquet as pq
+
+    rows: list[str] = []
+    answered: Counter[str] = Counter()
+    for path in sorted(folder.rglob("*.parquet")):
+        if path.name.startswith("."):
+            continue
+        where = str(path.parent.relative_to(folder))
+        for row in pq.ParquetFile(path).read().to_pylist():
+            rows.append(f"{where} {_text(row.items())}")
+            if row["status"] == "ok":
+                answered[f"{where} {row['item_key']} {row['judge_key']}"] += 1
+    return rows, sorted(key for key, times in answered.items() if times > 1)
+
+
+def _text(cells: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in cells if name not in _MOMENTS)
+
+
+def _tables(database: Path) -> list[str]:
+    """Every row of every table, named by the item and judge that its ordinals stand for."""
+    import duckdb
+
+    if not database.exists():
+        return ["no database"]
+    with duckdb.connect(str(database), read_only=True) as connection:
+        names = {"item_ix": {}, "judge_ix": {}}
+        for ordinal, testset, item in connection.execute("SELECT item_ix, testset, item_id FROM items").fetchall():
+            names["item_ix"][ordinal] = f"{testset}/{item}"
+        names["judge_ix"].update(connection.execute("SELECT judge_ix, judge FROM judges").fetchall())
+        tables = [t for (t,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        return [row for table in tables for row in _rows(connection, table, names)]
+
+
+def _rows(connection: Any, table: str, names: Mapping[str, Mapping[int, str]]) -> list[str]:
+    found = connection.execute(f"SELECT * FROM {table}")
+    columns = [column[0] for column in found.description]
+    told: list[str] = []
+    for row in found.fetchall():
+        cells = {c: names[c].get(v, v) if c in names else v for c, v in zip(columns, row, strict=True)}
+        told.append(f"{table}: {_text(cells.items())}")
+    return told
