@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test test-slow test-vllm check verify soak soak-year wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
+.PHONY: run test test-slow test-vllm check verify soak soak-year soak-faults wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -50,6 +50,9 @@ verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
 
 soak: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 	$(MODELS)/bin/python -m benchmarks.soak_judging
+
+soak-faults: $(VENV)/.dev ## commands killed at chosen file operations, then run again; goes on where it was stopped
+	$(BIN)/python -m benchmarks.soak_faults --state build/soak-faults.jsonl
 
 soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 	$(BIN)/python -m benchmarks.soak_year

@@ -170,7 +170,10 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
             extend(workspace, latest[1])
         elif state == "published":
             publish(workspace, Publication(testset, edition.edition, "review"))
-    folder.write_json("review", {"state": state, "edition": edition.edition, "findings": [vars(f) for f in found]})
+    folder.write_json(
+        "review",
+        {"state": state, "edition": edition.edition, "findings": [{**vars(f), "blocks": f.blocks} for f in found]},
+    )
     return state, found
 
 

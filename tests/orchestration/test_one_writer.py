@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.state import retention
+from assets.state.rebuild import rebuild_warehouse
 from care_ops.errors import WarehouseError
 from orchestration.cli.app import app
 from orchestration.instance import alone
@@ -70,6 +71,28 @@ def test_forgetting_that_is_killed_is_finished_by_the_next_run(after_a_night, mo
     assert not (folder / "data" / "forgetting.json").exists()
     assert not any('"i3"' in path.read_text() for path in (folder / "data").rglob("*.json*"))
     assert run(folder).materialised == []
+
+
+def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_night, monkeypatch):
+    folder = after_a_night
+    workspace = load_workspace(folder)
+    rows = query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for existed in (True, False):
+        monkeypatch.setattr("warehouse.fits.load_fits", killed)
+        with pytest.raises(KeyboardInterrupt):
+            rebuild_warehouse(workspace)
+        assert workspace.warehouse.usable() == existed
+        monkeypatch.undo()
+        if existed:
+            assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == rows
+            workspace.warehouse.remove()
+    rebuild_warehouse(workspace)
+    assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == rows
+    assert not (folder / "data" / "making").exists()
 
 
 def test_forgetting_says_what_may_still_hold_the_item(after_a_night):
