@@ -1,8 +1,7 @@
 """The DuckDB warehouse: connections, schema, and the writes of each stage.
 
 One process writes or many read; a conflict fails at once, so connections are short and the wait for
-another's lock is ours. Workers never open the database (law 6): it can be rebuilt from the parts. One that is damaged
-is not usable, and a mark beside it (``.damaged``) says so until it was rebuilt: nobody builds upon what is left of it.
+another's lock is ours. Workers never open the database (law 6): it can be rebuilt from the parts.
 
 Belongs here: connections, schema, items, slices and panels. Does not: fits (``fits``), reading the score
 matrix (``matrix``).
@@ -11,11 +10,10 @@ matrix (``matrix``).
 from __future__ import annotations
 
 import json
-import logging
 import random
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -26,21 +24,10 @@ import pyarrow as pa
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
-from warehouse.parts import DamagedError, content_hash, move_folder_away
+from warehouse.parts import content_hash
 
 _LOCK_MESSAGE = "Could not set lock"
 _LOCK_WAIT_S = 60.0
-_OF_THE_SYSTEM = (
-    "Permission denied",
-    "No space left",
-    "Too many open files",
-    "Read-only file system",
-    "Input/output error",
-    "Cannot allocate",
-    "out of memory",
-)
-"""What DuckDB says where the machine is at fault and not the file."""
-_OF_THE_FILE = (duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
 
 
 @dataclass(frozen=True)
@@ -79,23 +66,21 @@ class Warehouse:
         Raises
         ------
         WarehouseError
-            Another process held the file for a minute, the schema is of another version, or the file is damaged.
+            Another process held the file for a minute, or the schema is of another version.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._speaking():
-            connection = self._connect(read_only=False)
+        connection = self._connect(read_only=False)
+        try:
+            migrate(connection)
+            connection.begin()
             try:
-                migrate(connection)
-                connection.begin()
-                try:
-                    yield connection
-                except BaseException:
-                    with suppress(duckdb.Error):  # of a damaged file; what went wrong first is what is told
-                        connection.rollback()
-                    raise
-                connection.commit()
-            finally:
-                connection.close()
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+        finally:
+            connection.close()
 
     @contextmanager
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
@@ -104,80 +89,31 @@ class Warehouse:
         Raises
         ------
         WarehouseError
-            There is no database yet, another process held it for a minute, or it is damaged.
+            There is no database yet, or another process held it for a minute.
         """
         if not self.path.exists():
             raise WarehouseError(f"{self.path}: there is no warehouse yet; run `care run` first")
-        with self._speaking():
-            connection = self._connect(read_only=True)
-            try:
-                yield connection
-            finally:
-                connection.close()
+        connection = self._connect(read_only=True)
+        try:
+            yield connection
+        finally:
+            connection.close()
 
     def usable(self) -> bool:
-        """Whether there is a database of the current schema, and it can be read so far.
-
-        Raises
-        ------
-        WarehouseError
-            Another process held it for a minute, or the system does not let it be read.
-        """
+        """Whether there is a database of the current schema."""
         if not self.path.exists():
             return False
-        try:
-            with self.reader() as connection:
-                tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'")
-                if tables.fetchall() == [(0,)]:
-                    return False
-                found = connection.execute("SELECT max(version) FROM schema_version").fetchall()
-        except DamagedError as error:
-            logging.getLogger(__name__).warning("%s", error)
-            return False
+        with self.reader() as connection:
+            tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'")
+            if tables.fetchall() == [(0,)]:
+                return False
+            found = connection.execute("SELECT max(version) FROM schema_version").fetchall()
         return found == [(schema_files()[-1][0],)]
 
-    def read_all(self) -> None:
-        """Read every row of every table once; ``DamagedError`` where that cannot be done."""
-        with self.reader() as connection:
-            for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
-                connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
-
     def remove(self) -> None:
-        """Delete the database; the parts are the record. A folder in its place gets another name."""
-        for path in (self.path, self._beside(".wal"), self._mark):
-            if path.is_dir():
-                move_folder_away(path)
-            path.unlink(missing_ok=True)
-
-    def _beside(self, ending: str) -> Path:
-        return self.path.with_name(self.path.name + ending)
-
-    @property
-    def _mark(self) -> Path:
-        return self._beside(".damaged")
-
-    @contextmanager
-    def _speaking(self) -> Generator[None]:
-        """Say in a sentence that the database is damaged, and mark it; other errors of DuckDB pass."""
-        if self._mark.exists() and self.path.exists():
-            raise DamagedError(f"{self.path}: the database is damaged; the next `care run` rebuilds it from the parts")
-        try:
-            yield
-        except duckdb.Error as error:
-            says = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-            if any(words in str(error) for words in _OF_THE_SYSTEM):
-                raise WarehouseError(
-                    f"{self.path}: the system does not let the database be read or written ({says}); mend that and run "
-                    "again"
-                ) from None
-            broken = isinstance(error, _OF_THE_FILE) or "corrupt" in str(error).lower()
-            if not broken and not isinstance(error, duckdb.IOException):
-                raise
-            with suppress(OSError):  # where nothing can be written, the next one finds out for itself
-                self._mark.write_text(f"{says}\n")
-            raise DamagedError(
-                f"{self.path}: the database is damaged ({says}); the next `care run` rebuilds it from the parts"
-            ) from None
+        """Delete the database; the parts are the record."""
+        self.path.unlink(missing_ok=True)
+        self.path.with_name(self.path.name + ".wal").unlink(missing_ok=True)
 
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         deadline = time.monotonic() + _LOCK_WAIT_S
@@ -191,7 +127,7 @@ class Warehouse:
                     raise WarehouseError(
                         f"{self.path}: another process has held the warehouse for {_LOCK_WAIT_S:.0f} s; "
                         "close whatever has it open"
-                    ) from None
+                    ) from error
                 time.sleep(random.uniform(0.02, 0.2))
 
 

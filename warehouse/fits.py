@@ -1,7 +1,7 @@
 """Fits, editions and what is published: files that are the record, and their rows in the database.
 
 An *edition* is what the aggregators made of one test set at once. Every edition is kept with what it was
-made of; one of them is published. A file that cannot be read is set aside (``warehouse.parts``), and the rest is used.
+made of; one of them is published.
 
 Belongs here: storing and reading these. Does not: whether an edition deserves to be published.
 """
@@ -9,8 +9,7 @@ Belongs here: storing and reading these. Does not: whether an edition deserves t
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,22 +18,11 @@ from urllib.parse import quote, unquote
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from care_ops.errors import WarehouseError
 from warehouse.database import null_if_nan
-from warehouse.parts import (
-    DAMAGED,
-    WHY,
-    DamagedError,
-    notes_below,
-    read_table,
-    reading,
-    sealed,
-    set_aside,
-    unsealed,
-    write_bytes,
-    write_table,
-)
+from warehouse.parts import write_bytes, write_table
 
 METRICS = (
     "tau",
@@ -179,88 +167,45 @@ class FitStore:
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str) -> FitRecord:
-        """A fit by its id; ``WarehouseError`` if it is gone, or could not be read and was set aside."""
+        """A fit by its id; ``WarehouseError`` if it is gone."""
         path = self.fit_file(testset, fit_id)
-        try:
-            return fit_of(path)
-        except FileNotFoundError:
-            raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept") from None
-        except DamagedError as error:
-            aside = self._set_aside(path, error)
-            raise DamagedError(
-                f"{error}. It was set aside as {aside}; put it back from a backup, or `care promote` another edition "
-                f"of `care history {testset}`; of the latest edition, `care run` makes it again"
-            ) from None
-
-    def _set_aside(self, path: Path, error: DamagedError) -> Path:
-        return set_aside(path, self.root.parent, str(error))
+        if not path.exists():
+            raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept")
+        table = pq.ParquetFile(path).read()
+        head = json.loads((table.schema.metadata or {})[b"fit"])
+        values = {k: table.column(k).combine_chunks() for k in ("estimate", "sd", "p_quality")}
+        return FitRecord(**head, **values, item_ids=table.column("item_id").to_pylist())
 
     def annotate(self, testset: str, fit_id: str, kind: str, value: Mapping[str, Any]) -> None:
         """Keep what was found out about a fit later: its ``evaluation``, its ``intervals``."""
         path = self.folder(testset) / f"fit={fit_id}.{kind}.json"
-        write_bytes(path, json.dumps(sealed(value), sort_keys=True).encode())
+        write_bytes(path, json.dumps(value, sort_keys=True).encode())
 
     def annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
-        """What ``annotate`` kept, or None; also where it could not be read and was set aside."""
+        """What ``annotate`` kept, or None."""
         path = self.folder(testset) / f"fit={fit_id}.{kind}.json"
-        try:
-            return document_of(path)
-        except FileNotFoundError:
-            return None
-        except DamagedError as error:
-            self._set_aside(path, error)
-            return None
-
-    def lacks(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
-        """Whether an edition, one of its fits, or what was found out about it is gone or was set aside."""
-        folder = self.folder(testset)
-        wanted = [folder / f"edition={edition}.json", *(self.fit_file(testset, fit_id) for fit_id in fit_ids)]
-        aside = self.root.parent / DAMAGED / folder.relative_to(self.root.parent)
-        names = [note.name.removesuffix(WHY).rpartition(".")[0] for note in notes_below(aside)]
-        wanted += [folder / name for name in names if name.startswith(tuple(f"fit={fit_id}." for fit_id in fit_ids))]
-        return not all(path.is_file() for path in wanted)
+        return json.loads(path.read_text()) if path.exists() else None
 
     def write_edition(self, edition: Edition) -> None:
         """Keep an edition; the same again becomes the latest."""
         path = self.folder(edition.testset) / f"edition={edition.edition}.json"
-        write_bytes(path, json.dumps(sealed(asdict(edition))).encode())  # aggregators stay in their configured order
+        write_bytes(path, json.dumps(asdict(edition)).encode())  # aggregators stay in their configured order
 
     def editions(self, testset: str) -> list[Edition]:
-        """All kept editions that can be read, oldest first."""
-        found = [self._edition(path) for path in self.folder(testset).glob("edition=*.json")]
-        return sorted((e for e in found if e is not None), key=lambda e: (e.made_at, e.edition))
-
-    def _edition(self, path: Path) -> Edition | None:
-        try:
-            return edition_of(path)
-        except FileNotFoundError:
-            return None
-        except DamagedError as error:
-            self._set_aside(path, error)
-            return None
+        """All kept editions, oldest first."""
+        found = [Edition(**json.loads(p.read_text())) for p in self.folder(testset).glob("edition=*.json")]
+        return sorted(found, key=lambda e: (e.made_at, e.edition))
 
     def publish(self, publication: Publication) -> None:
         """Append to the log of a test set's publications."""
         log = [*self.publications(publication.testset), publication]
-        self._write_log(publication.testset, log)
-
-    def _write_log(self, testset: str, log: Sequence[Publication]) -> None:
-        lines = "".join(json.dumps(sealed(asdict(p))) + "\n" for p in log)
-        write_bytes(self.folder(testset) / "publications.jsonl", lines.encode())
+        lines = "".join(json.dumps(asdict(p)) + "\n" for p in log)
+        write_bytes(self.folder(publication.testset) / "publications.jsonl", lines.encode())
 
     def publications(self, testset: str) -> list[Publication]:
-        """The log, oldest first; of one that is damaged the lines that can be read, which then are the log."""
+        """The log, oldest first."""
         path = self.folder(testset) / "publications.jsonl"
-        try:
-            return log_of(path)
-        except FileNotFoundError:
-            return []
-        except DamagedError as error:
-            rest = _rest_of_log(path)
-            self._set_aside(path, error)
-            if rest:
-                self._write_log(testset, rest)
-            return rest
+        return [Publication(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
     def published(self, testset: str) -> tuple[Publication, Edition] | None:
         """What is published now, or None."""
@@ -268,8 +213,7 @@ class FitStore:
         if not log:
             return None
         path = self.folder(testset) / f"edition={log[-1].edition}.json"
-        edition = self._edition(path)
-        return None if edition is None else (log[-1], edition)
+        return (log[-1], Edition(**json.loads(path.read_text()))) if path.exists() else None
 
     def remove_edition(self, edition: Edition, kept: Sequence[Edition]) -> int:
         """Delete an edition and those of its fits that no kept edition has; returns bytes freed."""
@@ -284,68 +228,17 @@ class FitStore:
         return freed
 
 
-def fit_of(path: Path) -> FitRecord:
-    """The fit that ``write_fit`` wrote; ``DamagedError`` where it cannot be read."""
-    table = read_table(path)
-    with reading(path):
-        head = json.loads((table.schema.metadata or {})[b"fit"])
-        values = {k: table.column(k).combine_chunks() for k in ("estimate", "sd", "p_quality")}
-        return FitRecord(**head, **values, item_ids=table.column("item_id").to_pylist())
-
-
-def document_of(path: Path) -> dict[str, Any]:
-    """What ``annotate`` wrote; ``DamagedError`` where it cannot be read."""
-    with reading(path):
-        return unsealed(path.read_text(encoding="utf-8"))
-
-
-def edition_of(path: Path) -> Edition:
-    """The edition that ``write_edition`` wrote; ``DamagedError`` where it cannot be read."""
-    with reading(path):
-        return Edition(**unsealed(path.read_text(encoding="utf-8")))
-
-
-def log_of(path: Path) -> list[Publication]:
-    """The log that ``publish`` wrote; ``DamagedError`` where it cannot be read."""
-    with reading(path):
-        found = [Publication(**unsealed(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-        if not found:
-            raise ValueError("it is empty")
-        return found
-
-
-def _rest_of_log(path: Path) -> list[Publication]:
-    """The lines of a damaged log that can be read."""
-    found = list[Publication]()
-    if path.is_file():
-        for line in path.read_bytes().splitlines():
-            try:
-                found.append(Publication(**unsealed(line.decode())))
-            except (ValueError, TypeError):
-                continue
-    return found
-
-
 def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
-    """Rebuild a test set's rows of fits, evaluations, intervals, editions and publications from the files.
-
-    Fits that cannot be read are left out. So is the latest edition if it lacks one: `care run` makes it again.
-    """
+    """Rebuild a test set's rows of fits, evaluations, intervals, editions and publications from the files."""
     editions = store.editions(testset)
     for fit_id in sorted({fit_id for e in editions for fit_id in e.fits.values()}):
-        try:
-            store_fit(connection, store.read_fit(testset, fit_id))
-        except WarehouseError as error:
-            logging.getLogger(__name__).warning("%s", error)
-            continue
+        store_fit(connection, store.read_fit(testset, fit_id))
         evaluation = store.annotation(testset, fit_id, "evaluation")
         if evaluation is not None:
             store_evaluation(connection, fit_id, evaluation)
         intervals = store.annotation(testset, fit_id, "intervals")
         if intervals is not None:
             store_intervals(connection, fit_id, Intervals(**intervals))
-    if editions and store.lacks(testset, editions[-1].edition, list(editions[-1].fits.values())):
-        editions.pop()
     for edition in editions:
         store_edition(connection, edition)
     for publication in store.publications(testset):

@@ -1,16 +1,15 @@
-"""The warehouse rebuilt from the parts: after it was deleted or damaged, or when its schema is of another version.
+"""The warehouse rebuilt from the parts: after it was deleted, or when its schema is of another version.
 
 Belongs here: loading every item, slice, fit and publication that the parts hold and the workspace names.
 Does not: what is to be made anew (``assets.reconcile``).
 """
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
 from assets.workspace import Workspace
-from care_ops.errors import CareError, WarehouseError
-from warehouse.items import ItemRecord
+from care_ops.errors import CareError
 
 
 def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
@@ -21,38 +20,32 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     dict judge -> message
         Judges that cannot be built, hence have no key to find their rows by; their parts stay.
     """
-    from warehouse.database import replace_panel
+    from warehouse.database import Warehouse, replace_panel
     from warehouse.fits import load_fits
 
-    workspace.warehouse.remove()
-    with workspace.warehouse.writer():
+    # Beside the old one, which readers have until then: a rebuild that is killed leaves no database that looks whole.
+    making = Warehouse(workspace.data / "making" / workspace.warehouse.path.name)
+    making.remove()
+    beside = replace(workspace)
+    beside.__dict__["warehouse"] = making  # the cached property of a copy
+    with making.writer():
         pass  # the schema, also where there is nothing to load
     written = set(workspace.parts.testsets())
     rebuilt = [name for name in sorted(workspace.testsets) if name in written]
     broken: dict[str, str] = {}
     for testset in rebuilt:
-        try:
-            load_items(workspace, testset, _items(workspace, testset))
-        except CareError:  # neither part nor source can be read: `items` is asked for, fails and says why
-            continue
-        with workspace.warehouse.writer() as connection:
+        load_items(beside, testset, workspace.parts.read_items(testset))
+        with making.writer() as connection:
             for judge in workspace.judges_of(testset):
                 try:
-                    load_slice(workspace, connection, judge, testset)
+                    load_slice(beside, connection, judge, testset)
                 except CareError as error:
                     broken[judge] = str(error)
             load_fits(connection, workspace.fits, testset)
             editions = workspace.fits.editions(testset)
             if editions:
                 replace_panel(connection, testset, editions[-1].inputs["panel"])
+    workspace.warehouse.remove()
+    making.path.replace(workspace.warehouse.path)
+    making.path.parent.rmdir()
     return broken
-
-
-def _items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
-    """A test set's items by its part, or by its source where the part is gone or cannot be read."""
-    try:
-        return workspace.parts.read_items(testset)
-    except WarehouseError:
-        records = workspace.read_source(testset)
-        workspace.parts.write_items(testset, records)
-        return records
