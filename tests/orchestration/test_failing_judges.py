@@ -75,6 +75,7 @@ def test_attempts_are_counted_and_end(endpoint, after_a_night):
     assert statuses(folder) == {"ok": 40}
 
 
+@pytest.mark.slow
 def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, after_a_night):
     """Red in Dagster and in ``care run``, named by status and page; healed, it is asked what it was not asked."""
     server, broken, judge = endpoint
