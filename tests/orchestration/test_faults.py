@@ -219,7 +219,7 @@ def _point(points: list[faults.Point], where: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["rename items.parquet", "open forgotten.jsonl", "drawn"])
+@pytest.mark.parametrize("where", ["rename items.parquet", "rename forgotten.jsonl", "drawn"])
 def test_forgetting_that_was_killed_is_done_by_forgetting_again(library, forgotten, after_a_night, tmp_path, where):
     calm, points = forgotten
     notes, fault = tmp_path / "notes", Fault("kill", at=_point(points, where))
