@@ -241,8 +241,7 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
             store_intervals(connection, fit_id, Intervals(**intervals))
     for edition in editions:
         store_edition(connection, edition)
-    for publication in store.publications(testset):
-        store_publication(connection, publication)
+    load_publications(connection, store, testset)
 
 
 def store_edition(connection: duckdb.DuckDBPyConnection, edition: Edition) -> None:
@@ -281,6 +280,13 @@ def store_publication(connection: duckdb.DuckDBPyConnection, publication: Public
             publication.pinned,
         ],
     )
+
+
+def load_publications(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
+    """Make a test set's rows of publications those of the log, which is the record."""
+    connection.execute("DELETE FROM publications WHERE testset = ?", [testset])
+    for publication in store.publications(testset):
+        store_publication(connection, publication)
 
 
 def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:

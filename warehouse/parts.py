@@ -159,10 +159,10 @@ class PartStore:
 
     def sweep(self, judge: str) -> int:
         """Remove temporary files that a killed run of this judge left behind; returns how many."""
-        leftovers = list((self.root / "scores" / f"judge={quote(judge, safe='')}").rglob(f"*{_TEMPORARY}"))
-        for path in leftovers:
+        found = [path for path, _ in leftovers(self.root / "scores" / f"judge={quote(judge, safe='')}")]
+        for path in found:
             path.unlink(missing_ok=True)
-        return len(leftovers)
+        return len(found)
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -195,6 +195,14 @@ class replacing:
         with self._temporary.open("rb") as file:
             os.fsync(file.fileno())
         self._temporary.replace(self._path)
+
+
+def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
+    """Temporary files in a folder, and below it where ``deep``, each with the number of the process that writes it."""
+    pattern = f".*{_TEMPORARY}"
+    found = folder.rglob(pattern) if deep else folder.glob(pattern)
+    numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in found]
+    return [(path, int(number)) for path, number in numbers if number.isdigit()]
 
 
 def _digest(value: object) -> str:

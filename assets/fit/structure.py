@@ -1,7 +1,5 @@
 """``structure``: the panel's precision split into sparse minus low-rank, with its certificate."""
 
-from typing import TYPE_CHECKING
-
 import dagster as dg
 
 from assets.fit.kept import read_moments, write_structure
@@ -9,9 +7,6 @@ from assets.fit.stages import stage_code
 from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
-
-if TYPE_CHECKING:
-    pass
 
 
 @dg.asset(

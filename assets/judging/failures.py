@@ -27,6 +27,8 @@ class Unheard:
     judge : str
     items : int
         Of the test set.
+    loaded : bool
+        Whether its slice in the warehouse is of the current items and of the judge as it is specified now.
     unscored : int
         Items without any row under the judge's current specification.
     to_ask : int
@@ -39,10 +41,16 @@ class Unheard:
 
     judge: str
     items: int
+    loaded: bool
     unscored: int
-    to_ask: int
-    given_up: int
+    to_ask: int = 0
+    given_up: int = 0
     why: str = ""
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether asking the judge and loading its slice would bring what is lacking."""
+        return not self.why and (not self.loaded or self.unscored > 0)
 
 
 def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:
@@ -57,27 +65,32 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
             "SELECT judge, judge_key, items_hash, n_scored FROM slices WHERE testset = ?", [testset]
         ).fetchall()
     }
-    failed: dict[str, set[str]] = {}
-    for judge, item_key in connection.execute(
-        "SELECT judge, item_key FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
-        f"WHERE testset = ? AND status IN ({', '.join('?' * len(MAY_PASS))})",
-        [testset, *map(str, MAY_PASS)],
-    ).fetchall():
-        failed.setdefault(judge, set()).add(item_key)
+    asking = [j for j in workspace.judges_of(testset) if workspace.judge(j).engine.needs.template]
+    failed: dict[str, set[str]] = {judge: set() for judge in asking}
+    for judge, item_key in (
+        connection.execute(
+            "SELECT judge, item_key FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
+            "WHERE testset = ? AND list_contains(?, judge) AND list_contains(?, status)",
+            [testset, asking, list(map(str, MAY_PASS))],
+        ).fetchall()
+        if asking
+        else ()
+    ):
+        failed[judge].add(item_key)
     found: list[Unheard] = []
     for judge in workspace.judges_of(testset):
-        spec = workspace.judge(judge)
         try:
             key = workspace.judge_key(judge, testset)
         except CareError as error:
-            found.append(Unheard(judge, rows[0], rows[0], 0, 0, str(error)))
+            found.append(Unheard(judge, rows[0], False, rows[0], why=str(error)))
             continue
         of = slices.get(judge)
         if of is None or of[:2] != (key, known[0]):
-            found.append(Unheard(judge, rows[0], rows[0], 0, 0))
+            found.append(Unheard(judge, rows[0], False, rows[0]))
             continue
-        lost = failed.get(judge, set()) if spec.engine.needs.template else set[str]()
-        spent = workspace.attempts(judge, testset, key).spent(spec.attempts) & lost if lost else set[str]()
-        if lost or of[2] < rows[0]:
-            found.append(Unheard(judge, rows[0], rows[0] - of[2], len(lost - spent), len(spent)))
+        lost, unscored = failed.get(judge, set()), rows[0] - of[2]
+        if not lost and not unscored:
+            continue
+        spent = lost & workspace.attempts(judge, testset, key).spent(workspace.judge(judge).attempts)
+        found.append(Unheard(judge, rows[0], True, unscored, len(lost - spent), len(spent)))
     return found

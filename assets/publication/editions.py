@@ -72,11 +72,11 @@ class HeldBack:
     def text(self, testset: str) -> str:
         """The same in whole sentences, for a page, the index and the terminal alike."""
         reading = (
-            f"People read fit {self.published}, made {_day(self.published_made_at)}."
+            f"People read fit {self.published}, made {minute_of(self.published_made_at)}."
             if self.published
             else "Nothing is published yet."
         )
-        latest = f"The latest fit ({self.edition}, made {_day(self.made_at)})"
+        latest = f"The latest fit ({self.edition}, made {minute_of(self.made_at)})"
         return (
             f"{latest} is held back: {' | '.join(self.says)}. {reading} "
             f"`care history {testset}` lists both, `care accept {testset}` publishes the latest."
@@ -104,7 +104,8 @@ def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     )
 
 
-def _day(moment: str | None) -> str:
+def minute_of(moment: str | None) -> str:
+    """An ISO moment to the minute, as people read it."""
     return (moment or "")[:16].replace("T", " ")
 
 
@@ -238,12 +239,10 @@ def store_log(workspace: Workspace, testset: str) -> None:
 
     Also where the log was written by a run that was killed before it came to the database.
     """
-    from warehouse.fits import store_publication
+    from warehouse.fits import load_publications
 
     with workspace.warehouse.writer() as connection:
-        connection.execute("DELETE FROM publications WHERE testset = ?", [testset])
-        for publication in workspace.fits.publications(testset):
-            store_publication(connection, publication)
+        load_publications(connection, workspace.fits, testset)
 
 
 def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned: bool) -> None:

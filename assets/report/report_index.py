@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.report.names import page_name
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -23,26 +22,26 @@ _NIGHTS_SHOWN = 60
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """List the test sets that have a page."""
+    from assets.judging.failures import unheard
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
-    from assets.report.states import FILE, notes, script
+    from assets.report.states import FILE, drawn, notes, script
     from warehouse.parts import write_bytes
 
-    folder = workspace.report_folder
-    written = [name for name in sorted(workspace.testsets) if (folder / page_name(name)).exists()]
+    folder, written = workspace.report_folder, drawn(workspace)
     with workspace.warehouse.reader() as connection:
-        rows = [
-            {**_index_row(connection, workspace, name), "notes": notes(workspace, connection, name)} for name in written
-        ]
-        told = script(workspace, connection)
+        told = {name: notes(workspace, name, unheard(workspace, connection, name)) for name in written}
+        rows = [{**_index_row(connection, workspace, name), "notes": told[name]} for name in written]
     path = write_index(folder, rows)
     write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in written})
-    write_bytes(folder / FILE, told.encode())
+    write_bytes(folder / FILE, script(told).encode())
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(str(path)), "testsets": len(rows)})
 
 
 def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:
     """Of the fit that people read, which is not always tonight's."""
+    from assets.publication.editions import minute_of
+
     published = workspace.fits.published(name)
     panel: list[dict[str, Any]] = published[1].inputs["panel"] if published else []
     rows = connection.execute(
@@ -54,7 +53,7 @@ def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, na
     return {
         "name": name,
         "description": workspace.testset(name).description,
-        "made": published[1].made_at[:16].replace("T", " ") if published else None,
+        "made": minute_of(published[1].made_at) if published else None,
         "items": max((count for *_, count in rows), default=0),
         "judges": sum(bool(row["admitted"]) for row in panel),
         "excluded": sum(not row["admitted"] for row in panel),

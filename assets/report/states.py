@@ -10,25 +10,32 @@ Belongs here: those sentences, and whether they are on disk. Does not: the findi
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from assets.judging.failures import Unheard, unheard
+from assets.judging.failures import Unheard
 from assets.publication.editions import held_back
 from assets.report.names import page_name
 
 if TYPE_CHECKING:
-    import duckdb
-
     from assets.workspace import Workspace
 
 FILE = "state.js"
 
 
-def notes(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[str]:
+Owing = Mapping[str, Sequence[Unheard]]
+"""What ``assets.judging.failures.unheard`` finds, by test set."""
+
+
+def drawn(workspace: Workspace) -> list[str]:
+    """Test sets that have a page, sorted."""
+    return [name for name in sorted(workspace.testsets) if (workspace.report_folder / page_name(name)).exists()]
+
+
+def notes(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> list[str]:
     """Sentences for whoever reads a test set's page: a fit that is held back, judges that owe scores."""
     held = held_back(workspace, testset)
-    owing = [sentence for entry in unheard(workspace, connection, testset) for sentence in _of_judge(entry)]
-    return [*([held.text(testset)] if held else []), *owing]
+    return [*([held.text(testset)] if held else []), *(said for entry in owing for said in _of_judge(entry))]
 
 
 def _of_judge(entry: Unheard) -> list[str]:
@@ -54,21 +61,18 @@ def _of_judge(entry: Unheard) -> list[str]:
     return said
 
 
-def script(workspace: Workspace, connection: duckdb.DuckDBPyConnection) -> str:
-    """The script beside the pages: notes by page, of test sets that have one."""
-    found = {page_name(name): notes(workspace, connection, name) for name in _drawn(workspace)}
-    return f"window.careNotes = {json.dumps({page: said for page, said in found.items() if said}, indent=1)};\n"
+def script(told: Mapping[str, Sequence[str]]) -> str:
+    """The script beside the pages: notes by page, from those by test set."""
+    found = {page_name(name): said for name, said in told.items() if said}
+    return f"window.careNotes = {json.dumps(found, indent=1)};\n"
 
 
-def states_differ(workspace: Workspace, connection: duckdb.DuckDBPyConnection) -> bool:
+def states_differ(workspace: Workspace, owing: Owing) -> bool:
     """Whether there are pages, and the index or the notes beside them are not there or say something else."""
-    if not _drawn(workspace):
+    names = drawn(workspace)
+    if not names:
         return False
     path = workspace.report_folder / FILE
     if not path.is_file() or not (workspace.report_folder / "index.html").is_file():
         return True
-    return path.read_text(encoding="utf-8") != script(workspace, connection)
-
-
-def _drawn(workspace: Workspace) -> list[str]:
-    return [name for name in sorted(workspace.testsets) if (workspace.report_folder / page_name(name)).exists()]
+    return path.read_text(encoding="utf-8") != script({name: notes(workspace, name, owing[name]) for name in names})

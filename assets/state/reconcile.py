@@ -8,15 +8,15 @@ Belongs here: the comparison. Does not: starting anything (``orchestration``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from assets.fit.stages import fit_code, stage_code
-from assets.judging.failures import unheard
+from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
 from assets.report.names import page_name
 from assets.report.states import states_differ
 from assets.workspace import Workspace
-from care_ops.errors import CareError
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,44 +39,33 @@ def missing(workspace: Workspace) -> Missing:
     """
     found: Missing = {}
     with workspace.warehouse.reader() as connection:
+        owing = {testset: unheard(workspace, connection, testset) for testset in workspace.testsets}
         for testset in workspace.testsets:
-            for asset, partition in _missing_of(workspace, connection, testset):
+            for asset, partition in _missing_of(workspace, connection, testset, owing[testset]):
                 found.setdefault(asset, set()).add(partition)
-        if states_differ(workspace, connection):
-            found["report_index"] = {None}
+    if states_differ(workspace, owing):
+        found["report_index"] = {None}
     return found
 
 
 def _missing_of(
-    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, owing: Sequence[Unheard]
 ) -> list[tuple[str, str | None]]:
-    known = connection.execute("SELECT items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
+    from warehouse.database import slice_versions
+
+    known = connection.execute("SELECT 1 FROM testsets WHERE testset = ?", [testset]).fetchone()
     if known is None or not workspace.parts.items_file(testset).exists():
         return [("items", testset), ("gold", testset)]
-    slices = {
-        judge: (key, items, content, scored == n_items)
-        for judge, key, items, content, scored, n_items in connection.execute(
-            "SELECT judge, judge_key, items_hash, content_hash, n_scored, n_items FROM slices WHERE testset = ?",
-            [testset],
-        ).fetchall()
-    }
-    found: list[tuple[str, str | None]] = []
-    failed = [entry.judge for entry in unheard(workspace, connection, testset) if entry.to_ask]
-    again = [(a, p) for judge in failed for a, p in _judged(judge, testset)]
-    for judge in workspace.judges_of(testset):
-        try:
-            wanted = workspace.judge_key(judge, testset)
-        except CareError:  # `judge_inference` fails and says why; asking for it every night would not mend it
-            continue
-        if slices.get(judge, ())[:2] != (wanted, known[0]) or not slices[judge][3]:
-            found += _judged(judge, testset)
+    # A judge that cannot be built is left out: `judge_inference` fails and says why, asking every night mends nothing.
+    incomplete = {entry.judge for entry in owing if entry.incomplete}
+    found = [pair for judge in sorted(incomplete) for pair in _judged(judge, testset)]
+    again = [pair for entry in owing if entry.to_ask for pair in _judged(entry.judge, testset)]
     roster = set(workspace.judges_of(testset))
-    seen = {judge: entry[2] for judge, entry in slices.items() if judge in roster}
+    seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in roster}
     panel, fit = _document(workspace, testset, "panel"), _document(workspace, testset, "fit")
     settings = workspace.settings_version(testset)
     now = (seen, workspace.panel_version(testset), stage_code("panel"))
-    reported = {judge for asset, judge in found if asset == "judge_inference"}
-    if len(seen) < 2 or reported & panel.get("slices", {}).keys():
+    if len(seen) < 2 or incomplete & panel.get("slices", {}).keys():
         return [*found, *again]  # no panel can be made of what is there, or what the fit has seen is about to come back
     made = (panel.get("slices"), panel.get("settings"), panel.get("code"))
     same_panel = (fit.get("panel"), fit.get("settings"), fit.get("code")) == (panel.get("panel"), settings, fit_code())

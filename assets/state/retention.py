@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import FORGOTTEN, Workspace, forgotten_key
 from care_ops.errors import CareError, InputError
-from warehouse.parts import write_bytes, write_table
+from warehouse.parts import leftovers, write_bytes, write_table
 from warehouse.testsets import VersionsSource
 from warehouse.versions import ORIGINAL, version_id
 
@@ -180,15 +180,13 @@ def sweep(workspace: Workspace) -> int:
     A temporary file carries the number of the process that writes it (``warehouse.parts.replacing``): perhaps a run
     of Dagster's daemon that is at work just now.
     """
-    swept = 0
-    for folder in ("parts", "fits", "report", "experiments", "."):
-        found = (workspace.data / folder).glob("*.tmp" if folder == "." else "**/*.tmp")
-        for path in found:
-            number = path.name.removesuffix(".tmp").rpartition(".")[2]
-            if not (number.isdigit() and int(number) != os.getpid() and _alive(int(number))):
-                path.unlink(missing_ok=True)
-                swept += 1
-    return swept
+    found = leftovers(workspace.data, deep=False)
+    for folder in ("parts", "fits", "report", "experiments"):
+        found += leftovers(workspace.data / folder)
+    gone = [path for path, process in found if process == os.getpid() or not _alive(process)]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return len(gone)
 
 
 def _alive(process: int) -> bool:

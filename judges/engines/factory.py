@@ -55,11 +55,16 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
             revision_of(spec, context)
         case RecordedEngine():
             pass
-        case OpenAIEngine() | LocalModel() as engine:
-            if engine.template is not None:
-                context.template(spec)
-            if isinstance(engine, LocalModel):
-                _must_be_pinned(spec, engine)
+        case OpenAIEngine():
+            _own_template_is_there(spec, context)
+        case LocalModel() as engine:
+            _own_template_is_there(spec, context)
+            _must_be_pinned(spec, engine)
+
+
+def _own_template_is_there(spec: JudgeSpec, context: Context) -> None:
+    if spec.engine.template_name is not None:
+        context.template(spec)
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from orchestration.cli.output import console, errors, show, speaking_errors
 
 if TYPE_CHECKING:
+    from assets.judging.failures import Unheard
     from assets.workspace import Workspace
 
 _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
@@ -64,10 +66,11 @@ def run(
         show(rows, "", as_json=True)
     elif rows:
         show(rows, "Aggregates against gold", as_json=False)
+    owing = _owing(loaded)
     for testset in sorted(loaded.testsets):
         if not loaded.judges_of(testset):
             errors.print(f"note: {testset}: no judge scores it, so it has no panel", markup=False, soft_wrap=True)
-        for warning in warnings_of(loaded, testset):
+        for warning in warnings_of(loaded, testset, owing.get(testset, [])):
             errors.print(f"warning: {testset}: {warning}", style="yellow", markup=False, soft_wrap=True)
     for (asset, partition), message in outcome.failures.items():
         errors.print(
@@ -114,7 +117,17 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k not in empty} for row in rows]
 
 
-def warnings_of(workspace: Workspace, testset: str) -> list[str]:
+def _owing(workspace: Workspace) -> dict[str, list[Unheard]]:
+    """What judges owe, by test set; nothing is known of it without a database."""
+    from assets.judging.failures import unheard
+
+    if not workspace.warehouse.usable():
+        return {}
+    with workspace.warehouse.reader() as connection:
+        return {testset: unheard(workspace, connection, testset) for testset in workspace.testsets}
+
+
+def warnings_of(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> list[str]:
     """What nobody has checked about the test set, and what its page warns of once there is one."""
     from assets.report.states import notes
 
@@ -122,10 +135,7 @@ def warnings_of(workspace: Workspace, testset: str) -> list[str]:
     folder = workspace.fit_folder(testset)
     page = folder.read_json("warnings")["warnings"] if (folder.path / "warnings.json").exists() else []
     review = folder.read_json("review") if (folder.path / "review.json").exists() else {}
-    found = [*([unverified] if unverified else []), *page]
-    if workspace.warehouse.usable():
-        with workspace.warehouse.reader() as connection:
-            found += notes(workspace, connection, testset)
+    found = [*([unverified] if unverified else []), *page, *notes(workspace, testset, owing)]
     if review.get("state") == "pinned":
         found.append("the latest fit is not published: a person pinned another; `care history` lists both")
     return found

@@ -6,21 +6,13 @@ import json
 import shutil
 
 import pytest
-from typer.testing import CliRunner
 
-from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import JUDGES, make, query, run, score_rows, write_items, write_judge
+from tests.support.workspaces import JUDGES, care, make, query, run, score_rows, write_items, write_judge
 
 STRICT = (
     "fit: {resamples: 0, aggregators: [care, avg, care_svd, mv]}\nreview: {max_psi: 0.0, min_rank_correlation: 1.0}\n"
 )
-
-
-def care(folder, *words, code=0):
-    result = CliRunner().invoke(app, [*words, "--workspace", str(folder)])
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 def published(folder):

@@ -19,13 +19,12 @@ from care_ops.errors import WarehouseError
 from orchestration.cli.app import app
 from orchestration.instance import alone
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import JUDGES, make, query, run, score_rows, write_items
+from tests.support.workspaces import JUDGES, care, make, query, run, score_rows, write_items
 
 
-def care(folder, *words, code=0):
-    result = CliRunner().invoke(app, [*words, "--workspace", str(folder)])
-    assert result.exit_code == code, result.output
-    return result.output.replace("\n", " ")
+def said_by(folder, *words, code=0):
+    """On one line, wherever the terminal wrapped it."""
+    return care(folder, *words, code=code).replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ def care(folder, *words, code=0):
 def test_whoever_holds_the_workspace_is_named(tmp_path, words):
     folder = make(tmp_path / "ws")
     with alone(load_workspace(folder), "care something"):
-        said = care(folder, *words, code=1)
+        said = said_by(folder, *words, code=1)
     assert f"`care something` (process {os.getpid()}, since 20" in said
     assert "is at work on" in said
 
@@ -96,7 +95,7 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_ni
 
 
 def test_forgetting_says_what_may_still_hold_the_item(after_a_night):
-    said = care(after_a_night, "forget", "i3", "--testset", "one")
+    said = said_by(after_a_night, "forget", "i3", "--testset", "one")
     assert "may still hold it" in said
     assert "one.csv" in said
 

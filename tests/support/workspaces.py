@@ -6,7 +6,9 @@ import zlib
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from typer.testing import CliRunner
 
+from orchestration.cli.app import app
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.runner import Outcome, run_stale
@@ -62,6 +64,13 @@ def run(folder: Path, **narrow: str) -> Outcome:
     workspace = load_workspace(folder)
     with workspace_instance(workspace) as instance:
         return run_stale(build_defs(folder, {"workspace": workspace}), workspace, instance, **narrow)  # type: ignore[arg-type]
+
+
+def care(folder: Path, *words: str, code: int = 0) -> str:
+    """A command as a person types it; its exit code must be ``code``. Returns what it printed."""
+    result = CliRunner().invoke(app, [*words, "--workspace", str(folder)])
+    assert result.exit_code == code, result.output
+    return result.output
 
 
 def ran(outcome: Outcome, asset: str) -> list[str | None]:
