@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import yaml
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -54,7 +55,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
     home = dagster_home(workspace)
     os.environ["DAGSTER_HOME"] = str(home)
     try:
-        with dg.DagsterInstance.get() as instance:
+        with _opened(home) as instance:
             yield instance
     except DatabaseError as error:
         reason = str(error.orig or error).splitlines()[0]
@@ -69,6 +70,17 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
             os.environ.pop("DAGSTER_HOME", None)
         else:
             os.environ["DAGSTER_HOME"] = previous
+
+
+def _opened(home: Path) -> dg.DagsterInstance:
+    try:
+        return dg.DagsterInstance.get()
+    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise WarehouseError(
+            f"{home / 'dagster.yaml'}: Dagster's settings cannot be read ({reason}); put the file back, or let "
+            "`care doctor --repair` set it aside and `care run` write a new one"
+        ) from None
 
 
 @contextmanager
