@@ -169,9 +169,10 @@ class FitStore:
     def read_fit(self, testset: str, fit_id: str) -> FitRecord:
         """A fit by its id; ``WarehouseError`` if it is gone."""
         path = self.fit_file(testset, fit_id)
-        if not path.exists():
-            raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept")
-        table = pq.ParquetFile(path).read()
+        try:
+            table = pq.ParquetFile(path).read()
+        except FileNotFoundError as error:
+            raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept") from error
         head = json.loads((table.schema.metadata or {})[b"fit"])
         values = {k: table.column(k).combine_chunks() for k in ("estimate", "sd", "p_quality")}
         return FitRecord(**head, **values, item_ids=table.column("item_id").to_pylist())
@@ -183,8 +184,8 @@ class FitStore:
 
     def annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
         """What ``annotate`` kept, or None."""
-        path = self.folder(testset) / f"fit={fit_id}.{kind}.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        text = _text(self.folder(testset) / f"fit={fit_id}.{kind}.json")
+        return None if text is None else json.loads(text)
 
     def write_edition(self, edition: Edition) -> None:
         """Keep an edition; the same again becomes the latest."""
@@ -193,7 +194,8 @@ class FitStore:
 
     def editions(self, testset: str) -> list[Edition]:
         """All kept editions, oldest first."""
-        found = [Edition(**json.loads(p.read_text())) for p in self.folder(testset).glob("edition=*.json")]
+        texts = [_text(path) for path in self.folder(testset).glob("edition=*.json")]
+        found = [Edition(**json.loads(text)) for text in texts if text is not None]
         return sorted(found, key=lambda e: (e.made_at, e.edition))
 
     def publish(self, publication: Publication) -> None:
@@ -212,8 +214,8 @@ class FitStore:
         log = self.publications(testset)
         if not log:
             return None
-        path = self.folder(testset) / f"edition={log[-1].edition}.json"
-        return (log[-1], Edition(**json.loads(path.read_text()))) if path.exists() else None
+        text = _text(self.folder(testset) / f"edition={log[-1].edition}.json")
+        return None if text is None else (log[-1], Edition(**json.loads(text)))
 
     def remove_edition(self, edition: Edition, kept: Sequence[Edition]) -> int:
         """Delete an edition and those of its fits that no kept edition has; returns bytes freed."""
@@ -226,6 +228,14 @@ class FitStore:
         for path in doomed:
             path.unlink()
         return freed
+
+
+def _text(path: Path) -> str | None:
+    """What a file says; None where there is none, or `care gc` has just deleted it."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
 
 
 def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
