@@ -91,7 +91,7 @@ class Warehouse:
         WarehouseError
             There is no database yet, or another process held it for a minute.
         """
-        if not self.path.exists():
+        if not self._begun():
             raise WarehouseError(f"{self.path}: there is no warehouse yet; run `care run` first")
         connection = self._connect(read_only=True)
         try:
@@ -101,7 +101,7 @@ class Warehouse:
 
     def usable(self) -> bool:
         """Whether there is a database of the current schema."""
-        if not self.path.exists():
+        if not self._begun():
             return False
         with self.reader() as connection:
             tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'")
@@ -113,7 +113,28 @@ class Warehouse:
     def remove(self) -> None:
         """Delete the database; the parts are the record."""
         self.path.unlink(missing_ok=True)
-        self.path.with_name(self.path.name + ".wal").unlink(missing_ok=True)
+        self._log.unlink(missing_ok=True)
+
+    def replace_by(self, other: Warehouse) -> None:
+        """Put another database in the place of this one: a reader finds one or the other.
+
+        Only where a killed writer left a log is there none for an instant: the new database must not read that log.
+        """
+        if self._log.exists():
+            self.remove()
+        other.path.replace(self.path)
+
+    @property
+    def _log(self) -> Path:
+        """What a writer that was killed had not yet brought into the file."""
+        return self.path.with_name(self.path.name + ".wal")
+
+    def _begun(self) -> bool:
+        """Whether there is a database; the very first writer makes an empty file, and then locks it."""
+        try:
+            return self.path.stat().st_size > 0
+        except FileNotFoundError:
+            return False
 
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         deadline = time.monotonic() + _LOCK_WAIT_S
