@@ -109,7 +109,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:
     """The latest evaluation of every test set, empty where there is none."""
-    if not workspace.warehouse.path.exists():
+    if not workspace.warehouse.usable():
         return []
     with workspace.warehouse.reader() as connection:
         found = connection.execute(

@@ -75,7 +75,7 @@ def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tup
 
 
 def _slice_counts(workspace: Workspace) -> dict[tuple[str, str], tuple[int, int]]:
-    if not workspace.warehouse.path.exists():
+    if not workspace.warehouse.usable():
         return {}
     with workspace.warehouse.reader() as connection:
         rows = connection.execute("SELECT judge, testset, n_ok, n_items FROM slices").fetchall()
