@@ -29,7 +29,8 @@ _EMPTY = {
         SELECT testset, aggregator, item_id FROM latest_aggregates GROUP BY ALL HAVING count(*) > 1""",
     "an item has estimates by some aggregators and not by others": """
         WITH counted AS (SELECT testset, item_id, count(*) AS estimates FROM latest_aggregates GROUP BY ALL)
-        SELECT * FROM counted WHERE estimates <> (SELECT max(estimates) FROM counted c WHERE c.testset = counted.testset)
+        SELECT * FROM counted
+        WHERE estimates <> (SELECT max(estimates) FROM counted other WHERE other.testset = counted.testset)
         """,
     "a judge has two scores of one item": """
         SELECT judge_ix, item_ix FROM scores GROUP BY ALL HAVING count(*) > 1""",
