@@ -154,12 +154,12 @@ def _runs(soak: Soak) -> None:
 
 
 def _states(soak: Soak) -> None:
-    for _ in _again(soak, 0.1):
+    for _ in _again(soak, 2):
         soak.care("status")
 
 
 def _looks(soak: Soak) -> None:
-    for number in _again(soak, 0.1):
+    for number in _again(soak, 2):
         soak.care(*(("report",), ("history", "one"), ("diff", "one"))[number % 3])
 
 
@@ -186,7 +186,7 @@ def _accepts(soak: Soak) -> None:
 def _daemons(soak: Soak) -> None:
     chosen = (("items,gold", "one"), ("judge_inference", "length"), ("scores", "length|one"), (_CHAIN, "one"))
     for number in _again(soak, 1):
-        if (soak.folder / "data" / "report" / "one.html").exists():  # there are partitions by then
+        if (soak.folder / "data" / "fits" / "testset=one" / "fit.json").exists():  # there are partitions by then
             soak.dagster(*chosen[number % len(chosen)])
 
 
