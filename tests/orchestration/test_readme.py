@@ -153,7 +153,8 @@ def test_every_command_of_readme_does_what_a_newcomer_expects(tmp_path, monkeypa
 def test_readme_is_read_as_a_newcomer_reads_it():
     found = commands()
     assert "care init mine" in found
-    assert f"care judges new qwen --model Qwen/Qwen3-4B --revision {'0' * 40} --workspace mine" in found
+    qwen = "care judges new qwen --model Qwen/Qwen3-4B --revision 0000000000000000000000000000000000000000"
+    assert f"{qwen} --template answer_rating --workspace mine" in found
     assert "care history own --workspace mine" in found
     assert not any("#" in line for line in found)
     assert all(any(line.startswith(left) for line in found) for left in (*LEFT_OUT, *BEFORE, *AFTER)), "none is stale"
