@@ -110,8 +110,9 @@ def _slopes(nights: list[Measured]) -> list[str]:
     wrong: list[str] = []
     width = float(t.ppf(0.975, len(nights) - 2))
     for name in nights[0]:
-        fit = linregress(np.arange(len(nights)), [night[name] for night in nights])
-        half = width * fit.stderr
+        values = [night[name] for night in nights]
+        fit = linregress(np.arange(len(nights)), values)
+        half = width * fit.stderr if len(set(values)) > 1 else 0.0
         grows = fit.slope - half > 0
         if grows and name in _FLAT:
             wrong.append(name)
