@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from assets.report.names import page_name
 from orchestration.instance import daemon_is_alive, workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import write_items
@@ -146,7 +147,7 @@ def test_every_command_of_readme_does_what_a_newcomer_expects(tmp_path, monkeypa
         ran.append(line)
     assert len(ran) >= 13
     assert (tmp_path / "out" / "report.html").is_file()
-    assert (tmp_path / "mine" / "data" / "report" / "own.html").is_file()
+    assert (tmp_path / "mine" / "data" / "report" / page_name("own")).is_file()
     assert (tmp_path / "mine" / "data" / "report" / "experiments.html").is_file()
 
 
