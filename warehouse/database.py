@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
 from warehouse.parts import content_hash
 from warehouse.storage import DamagedError, set_aside
+
+SCHEMA_VERSION = 6
+"""Of ``schema.sql``; a database of another version is rebuilt from the parts (older) or refused (newer)."""
 
 _LOCK_MESSAGE = "Could not set lock"
 _LOCK_WAIT_S = 60.0
@@ -92,7 +95,7 @@ class Warehouse:
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._damage_told(), self._connect(read_only=False) as connection:
-            migrate(connection)
+            prepare(connection)
             connection.begin()
             try:
                 yield connection
@@ -117,19 +120,21 @@ class Warehouse:
             yield connection
 
     def usable(self) -> bool:
-        """Whether there is a database of the current schema that is not known to be damaged."""
+        """Whether there is a database of the current schema that is not known to be damaged.
+
+        Raises
+        ------
+        WarehouseError
+            A later release of CARE made it, or another process held it for a minute.
+        """
         if not self._begun():
             return False
         try:
             with self.reader() as connection:
-                tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'")
-                if tables.fetchall() == [(0,)]:
-                    return False
-                versions = connection.execute("SELECT max(version) FROM schema_version").fetchall()
+                return version_of(connection) == SCHEMA_VERSION
         except DamagedError as error:
             logging.getLogger(__name__).warning("%s", error)
             return False
-        return versions == [(schema_files()[-1][0],)]
 
     def check(self) -> None:
         """Read every row of every table once; ``DamagedError`` where that cannot be done."""
@@ -206,38 +211,58 @@ class Warehouse:
                 time.sleep(random.uniform(0.02, 0.2))
 
 
-def schema_files() -> list[tuple[int, str]]:
-    """Ordered migrations as (version, SQL)."""
-    folder = resources.files(__name__.rpartition(".")[0]) / "schema"
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    return [(int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in files]
-
-
-def migrate(connection: duckdb.DuckDBPyConnection) -> None:
-    """Bring an empty database to the current schema.
+def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables of a database that has none.
 
     Raises
     ------
     WarehouseError
-        The database has another version: it is rebuilt from the parts, not altered.
+        The database has another version: an older one is rebuilt from the parts, not altered.
     """
-    migrations = schema_files()
-    wanted = migrations[-1][0]
-    connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER)")
-    row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
-    found = row[0] if row else None
-    if found == wanted:
+    version = version_of(connection)
+    if version == SCHEMA_VERSION:
         return
-    if found is not None:
+    if version is not None:
         raise WarehouseError(
-            f"the warehouse has schema {found}, this version of CARE has {wanted}; `care run` rebuilds it "
+            f"the warehouse has schema {version}, this release of CARE has {SCHEMA_VERSION}; `care run` rebuilds it "
             "from the parts"
         )
     connection.begin()
-    for version, sql in migrations:
-        connection.execute(sql)
-        connection.execute("INSERT INTO schema_version VALUES (?)", [version])
+    connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))
+    connection.execute("INSERT INTO schema_version VALUES (?, ?)", [SCHEMA_VERSION, _release()])
     connection.commit()
+
+
+def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
+    """Version of a database's schema; None where it has no tables yet.
+
+    Raises
+    ------
+    WarehouseError
+        A later release of CARE made it, which may know of more than this one could rebuild.
+    """
+    tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchall()
+    if tables == [(0,)]:
+        return None
+    connection.execute("SELECT * FROM schema_version ORDER BY version DESC LIMIT 1")
+    row = connection.fetchone()
+    if row is None:
+        return None
+    if row[0] > SCHEMA_VERSION:
+        raise WarehouseError(
+            f"the warehouse was made by CARE {row[1]} (schema {row[0]}); this is CARE {_release()} (schema "
+            f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database, and `care run` of this "
+            "one rebuilds from the parts what it knows of"
+        )
+    return int(row[0])
+
+
+def _release() -> str:
+    """The release of CARE that is installed, under either of its names."""
+    for distribution in ("care-eval", "care-eval-namespaced"):
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(distribution)
+    return "of a source folder"
 
 
 def replace_testset(

@@ -63,7 +63,7 @@ def python(site: Path, cwd: Path, *words: str, code: int = 0) -> str:
 
 def test_the_wheel_holds_the_five_packages_and_what_they_read(plain):
     assert {p.name for p in plain.iterdir() if p.name != "bin" and not p.name.endswith(".dist-info")} == PACKAGES
-    for needed in ("warehouse/schema/001_tables.sql", "assets/report/templates/page.html"):
+    for needed in ("warehouse/schema.sql", "assets/report/templates/page.html"):
         assert (plain / needed).is_file()
 
 

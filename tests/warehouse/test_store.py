@@ -10,7 +10,6 @@ from warehouse.artifacts import FitFolder
 from warehouse.database import (
     Warehouse,
     drop_slice,
-    migrate,
     replace_slice,
     replace_testset,
 )
@@ -258,12 +257,23 @@ def test_a_failed_transaction_changes_nothing(store):
         assert connection.execute("SELECT count(*) FROM items").fetchone() == (5,)
 
 
-def test_a_database_of_another_version_is_refused_with_a_way_out(store):
+def test_a_database_of_an_older_release_is_to_be_rebuilt(store):
     _, warehouse = store
     with warehouse.writer() as connection:
         connection.execute("UPDATE schema_version SET version = 0")
+    assert not warehouse.usable()
     with pytest.raises(WarehouseError, match="rebuilds it from the parts"), warehouse.writer():
         pass
+
+
+def test_a_database_of_a_later_release_is_refused_by_its_name(store):
+    _, warehouse = store
+    with warehouse.writer() as connection:
+        connection.execute("UPDATE schema_version SET version = 99, written_by = '7.5'")
+    for use in (warehouse.usable, lambda: warehouse.writer().__enter__()):
+        with pytest.raises(WarehouseError, match=r"was made by CARE 7\.5 \(schema 99\); this is CARE \d"):
+            use()
+    assert warehouse.path.exists()
 
 
 def test_what_is_not_there_is_told(store, tmp_path):
@@ -301,7 +311,6 @@ def test_views_answer_in_words(store):
     parts.write_scores("a/b", "set one", "K", "e", rows())
     load(warehouse, parts)
     with warehouse.writer() as connection:
-        migrate(connection)
         for view in ("latest_aggregates", "judge_card", "disagreements", "history"):
             connection.execute(f"SELECT * FROM {view}").fetchall()
         assert connection.execute("SELECT judges, lowest FROM disagreements WHERE item_id = 'i3'").fetchone() == (1, 3)

@@ -1,0 +1,174 @@
+-- The warehouse over the parts. Integer ordinals keep it small and fast; names live in items and judges.
+--
+-- A database is never altered: one of another version is rebuilt from the parts (older) or refused (newer). Whoever
+-- changes a line here raises SCHEMA_VERSION in database.py.
+
+CREATE TABLE schema_version (
+    version INTEGER NOT NULL,
+    written_by VARCHAR NOT NULL       -- the version of CARE
+);
+
+-- What is scored, and by whom.
+CREATE TABLE testsets (
+    testset VARCHAR NOT NULL,
+    description VARCHAR,
+    scale_low DOUBLE,
+    scale_high DOUBLE,
+    cut DOUBLE,                       -- gold above it is Q = 1
+    items_hash VARCHAR                -- of all item keys
+);
+CREATE TABLE items (
+    item_ix INTEGER NOT NULL,
+    testset VARCHAR NOT NULL,
+    item_id VARCHAR NOT NULL,
+    row_ix INTEGER NOT NULL,          -- place in the source
+    item_key VARCHAR NOT NULL,        -- hash of what judges see of the item
+    prompt VARCHAR,
+    response VARCHAR,
+    response_2 VARCHAR,               -- of a pair
+    reference VARCHAR,
+    gold DOUBLE,
+    split_unit VARCHAR,               -- items that share one are never split between fit and evaluation
+    metadata VARCHAR,                 -- JSON
+    aspect VARCHAR                    -- what a judge is to look at, where it differs by item
+);
+CREATE TABLE judges (
+    judge_ix INTEGER NOT NULL,
+    judge VARCHAR NOT NULL,
+    family VARCHAR,
+    spec_json VARCHAR NOT NULL
+);
+CREATE TABLE scores (
+    item_ix INTEGER NOT NULL,
+    judge_ix INTEGER NOT NULL,
+    value DOUBLE,
+    status VARCHAR NOT NULL,          -- ok, or why there is no value
+    text_mismatch BOOLEAN NOT NULL    -- a recorded score of another text than the item's
+);
+CREATE TABLE slices (                 -- one judge on one test set, as it was loaded last
+    testset VARCHAR NOT NULL,
+    judge VARCHAR NOT NULL,
+    judge_key VARCHAR NOT NULL,
+    content_hash VARCHAR NOT NULL,
+    n_items INTEGER NOT NULL,
+    n_ok INTEGER NOT NULL,
+    n_scored INTEGER,                 -- items that have a row, ok or not
+    items_hash VARCHAR                -- of the items that it was loaded for
+);
+CREATE TABLE panels (                 -- what admission found about the judges of a test set
+    testset VARCHAR NOT NULL,
+    judge VARCHAR NOT NULL,
+    admitted BOOLEAN NOT NULL,
+    reason VARCHAR,
+    notes VARCHAR,
+    missing_rate DOUBLE,
+    mode_share DOUBLE,
+    entropy DOUBLE,                   -- bits
+    agreement DOUBLE,
+    out_of_range INTEGER
+);
+
+-- What was made of it. Every fit is kept.
+CREATE TABLE fits (
+    fit_id VARCHAR NOT NULL,
+    testset VARCHAR NOT NULL,
+    aggregator VARCHAR NOT NULL,
+    inputs_fingerprint VARCHAR NOT NULL,
+    labels_used INTEGER NOT NULL,
+    threshold DOUBLE,
+    certificate VARCHAR,
+    details VARCHAR NOT NULL,         -- JSON
+    code_version VARCHAR NOT NULL,
+    fitted_at TIMESTAMPTZ NOT NULL
+);
+CREATE TABLE weights (                -- lo and hi: how far they would move with other items
+    fit_id VARCHAR NOT NULL,
+    judge VARCHAR NOT NULL,
+    weight DOUBLE,
+    lo DOUBLE,
+    hi DOUBLE,
+    loadings DOUBLE[],
+    loadings_lo DOUBLE[],
+    loadings_hi DOUBLE[]
+);
+CREATE TABLE aggregates (
+    fit_id VARCHAR NOT NULL,
+    item_ix INTEGER NOT NULL,
+    estimate DOUBLE,
+    sd DOUBLE,
+    p_quality DOUBLE                  -- probability of Q = 1
+);
+CREATE TABLE evaluations (            -- against gold
+    fit_id VARCHAR NOT NULL,
+    n INTEGER NOT NULL,
+    labels_used INTEGER NOT NULL,
+    tau DOUBLE,
+    auc DOUBLE,
+    mae DOUBLE,
+    mae_filled DOUBLE,
+    accuracy DOUBLE,
+    balanced_accuracy DOUBLE,
+    risk_coverage DOUBLE,
+    calibration_error DOUBLE
+);
+
+-- Which fits belong together, and which of them people read.
+CREATE TABLE editions (
+    edition VARCHAR NOT NULL,
+    testset VARCHAR NOT NULL,
+    made_at TIMESTAMPTZ NOT NULL,
+    inputs VARCHAR NOT NULL           -- JSON
+);
+CREATE TABLE edition_fits (
+    edition VARCHAR NOT NULL,
+    aggregator VARCHAR NOT NULL,
+    fit_id VARCHAR NOT NULL
+);
+CREATE TABLE publications (
+    testset VARCHAR NOT NULL,
+    edition VARCHAR NOT NULL,
+    published_at TIMESTAMPTZ NOT NULL,
+    published_by VARCHAR NOT NULL,    -- review, accept, promote or rollback
+    why VARCHAR NOT NULL,
+    pinned BOOLEAN NOT NULL
+);
+
+-- Views in words that people would type.
+CREATE VIEW published AS
+    SELECT * FROM publications
+    QUALIFY row_number() OVER (PARTITION BY testset ORDER BY published_at DESC) = 1;
+
+CREATE VIEW latest_fits AS
+    SELECT f.*, p.edition, p.published_at
+    FROM published p
+    JOIN edition_fits e USING (edition)
+    JOIN fits f USING (fit_id);
+
+CREATE VIEW latest_aggregates AS
+    SELECT f.testset, i.item_id, f.aggregator, a.estimate, a.sd, a.p_quality, f.fit_id
+    FROM latest_fits f
+    JOIN aggregates a USING (fit_id)
+    JOIN items i USING (item_ix);
+
+CREATE VIEW judge_card AS
+    SELECT p.testset, p.judge, j.family, p.admitted, p.reason, p.notes, p.missing_rate, p.mode_share,
+           p.entropy, p.agreement, f.aggregator, w.weight, w.lo, w.hi
+    FROM panels p
+    LEFT JOIN judges j USING (judge)
+    LEFT JOIN latest_fits f ON f.testset = p.testset
+    LEFT JOIN weights w ON w.fit_id = f.fit_id AND w.judge = p.judge;
+
+CREATE VIEW disagreements AS
+    SELECT i.testset, i.item_id, count(s.value) AS judges, min(s.value) AS lowest, max(s.value) AS highest,
+           stddev_pop(s.value) AS spread
+    FROM scores s JOIN items i USING (item_ix)
+    WHERE s.status = 'ok'
+    GROUP BY ALL;
+
+CREATE VIEW history AS
+    SELECT e.testset, e.edition, e.made_at, f.aggregator, f.fit_id, f.labels_used, f.code_version,
+           (SELECT max(p.published_at) FROM publications p WHERE p.edition = e.edition) AS published_at
+    FROM editions e
+    JOIN edition_fits x USING (edition)
+    JOIN fits f USING (fit_id)
+    ORDER BY e.testset, e.made_at, f.aggregator;
