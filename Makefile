@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test test-slow test-vllm check verify soak soak-year soak-faults soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
+.PHONY: run test test-slow test-vllm check verify soak soak-year soak-faults soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -56,6 +56,9 @@ soak-faults: $(VENV)/.dev ## commands killed at chosen file operations, then run
 
 soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 	$(BIN)/python -m benchmarks.soak_year
+
+soak-damage: $(VENV)/.dev ## every kind of file damaged in six ways, and the nights after; an hour
+	$(BIN)/python -W ignore -m benchmarks.soak_damage
 
 soak-together: $(VENV)/.dev ## eight processes at once on one workspace; ten minutes and what follows
 	$(BIN)/python -W ignore -m benchmarks.soak_together

@@ -10,7 +10,7 @@ instance (``instance``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,10 @@ from orchestration.launches import ORDER, Launch, plan, split_partition
 from orchestration.observe import observe, report
 from warehouse.storage import DamagedError, read_document, write_document
 
-_MOST_TICKS = 40
+_MOST_STEPS = 40
+Requests = dict[str, set[str | None]]
+"""Partitions that are asked for, by asset."""
+
 _INDEX = ("report_index",)
 
 
@@ -91,98 +94,140 @@ def run_stale(
         end_abandoned_runs(workspace, instance)
         sweep(workspace)
         finish_forgetting(workspace)
-        outcome = _run_stale(defs, workspace, instance, selection, testset, judge, progress, again)
+        run = _Run(defs, workspace, instance, _wanted(defs, selection, testset, judge))
+        report(observe(workspace, instance), instance)
+        run.requested = _failed(workspace, instance)
+        if again is not None:
+            run.requested.setdefault(again[0], set()).add(again[1])
+        outcome = Outcome()
+        if not (run.is_first and not workspace.parts.testsets()) and not workspace.warehouse.usable():
+            broken = rebuild_warehouse(workspace)
+            outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
+        for _ in range(_MOST_STEPS):
+            launches = run.next()
+            for number, launch in enumerate(launches):
+                if progress is not None:
+                    progress(launch, number, len(launches))
+                _execute(defs, instance, launch, outcome)
+            run.done(launches)
+            if not launches:
+                break
         outcome.left_to_daemon = under_way(instance)
         return outcome
 
 
-def _run_stale(
-    defs: dg.Definitions,
-    workspace: Workspace,
-    instance: dg.DagsterInstance,
-    selection: str | None,
-    testset: str | None,
-    judge: str | None,
-    progress: Progress | None,
-    again: tuple[str, str | None] | None,
-) -> Outcome:
-    cursor = Cursor(workspace)
-    state = cursor.load()
-    first = state is None
-    if first:
-        # The baseline: a first night that is killed must not take what changes meanwhile for the start.
-        state = dg.evaluate_automation_conditions(defs, instance).cursor
-        cursor.save(state)
-    report(observe(workspace, instance), instance)
-    chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
-    wanted = Wanted({key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}, testset, judge)
-    narrowed = selection is not None or testset is not None or judge is not None
-    outcome, tried = Outcome(), set[tuple[str, str | None]]()
-    requested = _failed(instance)
-    requested["report"] -= {t for t in workspace.testsets if held_back(workspace, t) is not None}
-    if again is not None:
-        requested.setdefault(again[0], set()).add(again[1])
-    if (not first or workspace.parts.testsets()) and not workspace.warehouse.usable():
-        broken = rebuild_warehouse(workspace)
-        outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
-    asked = experimented = False
-    for _ in range(_MOST_TICKS):
-        with partitions_read_once(instance):
-            result = dg.evaluate_automation_conditions(defs, instance, cursor=state)
-        for asset in ORDER:
-            requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
-        # A narrowed run leaves the cursor alone: what it does not materialise stays requested.
-        fresh = {
-            a: {p for p in ps if wanted.has(a, p) and not (narrowed and (a, p) in tried)} for a, ps in requested.items()
-        }
-        launches = plan(fresh, instance)
-        if not launches and testset is not None and not asked:
-            # Judges wait for the items of every test set; a run narrowed to one does not make the others'.
-            asked = True
-            requested = {"judge_inference": _unscored(workspace, instance, testset)}
-            fresh = {a: {p for p in ps if wanted.has(a, p) and (a, p) not in tried} for a, ps in requested.items()}
-            launches = plan(fresh, instance)
-        if not launches and workspace.warehouse.usable():
-            # Conditions act on changes; what got lost on the way is seen from the state alone, and so is what the pages
-            # must say once everything else has run.
-            lost = {a: {p for p in ps if wanted.has(a, p)} for a, ps in missing(workspace).items()}
-            launches = plan({a: {p for p in ps if (a, p) not in tried} for a, ps in lost.items()}, instance)
-        if not launches and selection is not None and not experimented and wanted.assets & set(EXPERIMENTS):
-            # Minutes of work that no night needs: only where they are asked for by name.
-            experimented = True
-            launches = plan({key: {None} for key in outdated(workspace, wanted.assets)}, instance)
-        if not launches:
-            if not narrowed:
-                cursor.save(result.cursor)
-            break
-        for number, launch in enumerate(launches):
-            if progress is not None:
-                progress(launch, number, len(launches))
-            _execute(defs, instance, launch, outcome)
+class _Run:
+    """One ``care run``: what is to be done next, asked of one source of work after the other.
+
+    The conditions act on changes. What got lost on the way is seen from the state alone, once the conditions ask for
+    nothing; and so is what the pages must say once everything else has run.
+    """
+
+    def __init__(
+        self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, wanted: Wanted
+    ) -> None:
+        self._defs, self._workspace, self._instance, self._wanted = defs, workspace, instance, wanted
+        self._cursor = Cursor(workspace)
+        self._state = self._cursor.load()
+        self.is_first = self._state is None
+        if self.is_first:
+            # The baseline: a first night that is killed must not take what changes meanwhile for the start.
+            self._advance(dg.evaluate_automation_conditions(defs, instance).cursor)
+        self._reported: Any = None
+        self._tried: set[tuple[str, str | None]] = set()
+        self._asked_once: set[str] = set()
+        self.requested: Requests = {}
+
+    def next(self) -> list[Launch]:
+        """The runs of the next step; none where nothing is left to do."""
+        for source in (self._stale, self._unscored, self._missing, self._experiments):
+            launches = plan(self._chosen(source), self._instance)
+            if launches:
+                return launches
+        return []
+
+    def done(self, launches: Sequence[Launch]) -> None:
+        """What was launched has ended, well or not.
+
+        Only now is the cursor moved: a run that is killed before sees the same changes again. A narrowed run leaves
+        the cursor alone, since what it does not materialise stays requested.
+        """
+        for launch in launches:
             if launch.assets != _INDEX:
-                tried.discard((*_INDEX, None))
-            tried.update((asset, p) for asset in launch.assets for p in launch.partitions)
-        if not narrowed:
-            # Only now: a run killed before this line sees the same changes again.
-            state = result.cursor
-            cursor.save(state)
-        requested = {}
-    return outcome
+                self._tried.discard((*_INDEX, None))
+            self._tried.update((asset, partition) for asset in launch.assets for partition in launch.partitions)
+        self.requested = {}
+        if not self._wanted.narrowed:
+            self._advance(self._reported)
 
+    def _advance(self, cursor: Any) -> None:
+        self._state = cursor
+        self._cursor.save(cursor)
 
-def _unscored(workspace: Workspace, instance: dg.DagsterInstance, testset: str) -> set[str | None]:
-    """Judges of a test set that have no slice on it yet."""
-    made = partition_statuses(instance, "scores", SLICES)
-    return {j for j in workspace.judges_of(testset) if made.get(str(slice_key(j, testset))) != "MATERIALIZED"}
+    def _chosen(self, source: Callable[[], Requests]) -> Requests:
+        """What a source asks for, of what is wanted. Only the conditions may ask again for what was tried."""
+        again = source == self._stale and not self._wanted.narrowed
+        return {
+            asset: {p for p in partitions if self._wanted.has(asset, p) and (again or (asset, p) not in self._tried)}
+            for asset, partitions in source().items()
+        }
+
+    def _stale(self) -> Requests:
+        """What the conditions ask for; at first also what failed last time or was asked for by name."""
+        with partitions_read_once(self._instance):
+            result = dg.evaluate_automation_conditions(self._defs, self._instance, cursor=self._state)
+        self._reported = result.cursor
+        for asset in ORDER:
+            self.requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
+        return self.requested
+
+    def _unscored(self) -> Requests:
+        """Judges of the one wanted test set without a slice: they wait for the items of every test set otherwise."""
+        testset = self._wanted.testset
+        if testset is None or not self._once("unscored"):
+            return {}
+        made = partition_statuses(self._instance, "scores", SLICES)
+        judges = self._workspace.judges_of(testset)
+        return {"judge_inference": {j for j in judges if made.get(str(slice_key(j, testset))) != "MATERIALIZED"}}
+
+    def _missing(self) -> Requests:
+        """What the workspace lacks, whatever happened before."""
+        return missing(self._workspace) if self._workspace.warehouse.usable() else {}
+
+    def _experiments(self) -> Requests:
+        """Minutes of work that no night needs: only where they are asked for by name."""
+        names = self._wanted.assets & set(EXPERIMENTS) if self._wanted.by_name else set[str]()
+        if not names or not self._once("experiments"):
+            return {}
+        return {key: {None} for key in outdated(self._workspace, names)}
+
+    def _once(self, source: str) -> bool:
+        first = source not in self._asked_once
+        self._asked_once.add(source)
+        return first
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a ``care run`` was narrowed to."""
+    """What a ``care run`` was narrowed to.
+
+    Attributes
+    ----------
+    assets : set of str
+    testset, judge : str, optional
+    by_name : bool
+        Whether a person selected the assets.
+    """
 
     assets: set[str]
     testset: str | None
     judge: str | None
+    by_name: bool
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether anything is left out."""
+        return self.by_name or self.testset is not None or self.judge is not None
 
     def has(self, asset: str, partition: str | None) -> bool:
         """Whether this partition of this asset is to be run."""
@@ -193,6 +238,12 @@ class Wanted:
         judge, testset = split_partition(asset, partition)
         judge_fits = self.judge is None or judge is None or judge == self.judge
         return judge_fits and (self.testset is None or testset is None or testset == self.testset)
+
+
+def _wanted(defs: dg.Definitions, selection: str | None, testset: str | None, judge: str | None) -> Wanted:
+    chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
+    assets = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
+    return Wanted(assets, testset, judge, selection is not None)
 
 
 class Cursor:
@@ -257,9 +308,9 @@ def _held_back(result: dg.ExecuteInProcessResult, asset: str) -> str:
     return "held back, what was published before stays. " + " | ".join(says) if says else ""
 
 
-def _failed(instance: dg.DagsterInstance) -> dict[str, set[str | None]]:
-    """Partitions whose last run failed: a person who runs again wants them tried again."""
-    failed: dict[str, set[str | None]] = {}
+def _failed(workspace: Workspace, instance: dg.DagsterInstance) -> Requests:
+    """Partitions whose last run failed: a person who runs again wants them tried again, but for what is held back."""
+    failed: Requests = {}
     for asset, definition in (
         ("judge_inference", JUDGES),
         ("scores", SLICES),
@@ -267,4 +318,5 @@ def _failed(instance: dg.DagsterInstance) -> dict[str, set[str | None]]:
     ):
         statuses = partition_statuses(instance, asset, definition)
         failed[asset] = {p for p, status in statuses.items() if status == "FAILED"}
+    failed["report"] -= {testset for testset in workspace.testsets if held_back(workspace, testset) is not None}
     return failed

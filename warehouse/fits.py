@@ -212,6 +212,10 @@ class FitStore:
             set_aside(path, str(error))
             raise
 
+    def has_annotation(self, testset: str, fit_id: str, kind: str) -> bool:
+        """Whether ``annotate`` kept something that is still there."""
+        return self._annotation_file(testset, fit_id, kind).is_file()
+
     def _annotation_file(self, testset: str, fit_id: str, kind: str) -> Path:
         return self.folder(testset) / f"fit={fit_id}.{kind}.json"
 

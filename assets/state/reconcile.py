@@ -74,6 +74,8 @@ def _missing_of(
     whole = folder.has_fit() and workspace.fits.has_edition(testset, fit["edition"], _fit_ids(fit)) if fit else False
     if made != now or not same_panel or kept is None or not whole:
         return [*found, *again, *((asset, testset) for asset in (*FIT, *RESULTS)), ("report_index", None)]
+    if _lost_findings(workspace, connection, testset, _fit_ids(fit)):
+        found += [(asset, testset) for asset in RESULTS]
     review = folder.find_json("review")
     if not review or (review["state"] == "published" and not workspace.fits.publications(testset)):
         found.append(("review", testset))  # what it said is gone
@@ -91,6 +93,18 @@ def _judged(judge: str, testset: str) -> list[tuple[str, str | None]]:
 def _published(workspace: Workspace, testset: str) -> list[Edition]:
     published = workspace.fits.published(testset)
     return [published[1]] if published else []
+
+
+def _lost_findings(
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit_ids: Sequence[str]
+) -> bool:
+    """Whether the database knows an evaluation or intervals of these fits whose file, the record, is gone."""
+    known = connection.execute(
+        "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
+        "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",
+        {"ids": list(fit_ids)},
+    ).fetchall()
+    return not all(workspace.fits.has_annotation(testset, fit_id, kind) for fit_id, kind in known)
 
 
 def _fit_ids(fit: Mapping[str, Any]) -> list[str]:
