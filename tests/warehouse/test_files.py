@@ -36,17 +36,17 @@ def test_layouts_and_formats_agree(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (long_csv(header="id,judge,score"), "no id column 'item_id'; the columns are id, judge, score"),
-        (long_csv([*LONG, (None, "a", 1)]), "item_id is empty in row 5"),
-        (long_csv([*LONG, ("y", None, 1)]), "judge is empty in row 5"),
-        (long_csv([*LONG, ("y", "a", "good")]), "column 'score' holds 'good' in row 5"),
-        (long_csv([*LONG, ("x", "a", 9)]), "two rows for item 'x' and judge 'a', again in row 5"),
-        (long_csv([*LONG, ("y", "a", "inf")]), "column 'score' is infinite in row 5"),
+        (long_csv(header="thing,judge,score"), "no column is called item_id, nor item, id"),
+        (long_csv([*LONG, (None, "a", 1)]), "item_id is empty in line 6"),
+        (long_csv([*LONG, ("y", None, 1)]), "judge is empty in line 6"),
+        (long_csv([*LONG, ("y", "a", "good")]), "column 'score' holds 'good' (line 6)"),
+        (long_csv([*LONG, ("x", "a", 9)]), "several rows for item 'x' and judge 'a' (line 4, line 6)"),
+        (long_csv([*LONG, ("y", "a", "inf")]), "column 'score' holds inf (line 6)"),
         (long_csv([("x", "a", None), ("x", "b", None)]), "every score is missing"),
-        ("item_id,a\nx,1\nx,2\n", "item 'x' occurs twice, again in row 2"),
+        ("item_id,a\nx,1\nx,2\n", "item_id has several rows for 'x' (line 2, line 3)"),
         ("item_id\nx\n", "no judge"),
         ("item_id,judge,score\n", "the table is empty"),
-        ("", "cannot be read as csv"),
+        ("", "the file is empty"),
     ],
 )
 def test_bad_scores_say_what_and_where(tmp_path, text, words):
@@ -60,10 +60,10 @@ def test_bad_scores_say_what_and_where(tmp_path, text, words):
 
 def test_files_that_are_not_what_they_say(tmp_path):
     (tmp_path / "scores.parquet").write_text("hello")
-    (tmp_path / "scores.xls").write_text("hello")
+    (tmp_path / "scores.doc").write_text("hello")
     for name, words in (
         ("scores.parquet", "cannot be read as parquet"),
-        ("scores.xls", "unknown kind of file '.xls'"),
+        ("scores.doc", "unknown kind of file '.doc'"),
         ("nowhere.csv", "no such file"),
     ):
         with pytest.raises(InputError, match=words):
@@ -96,7 +96,7 @@ def test_labels_and_families(tmp_path):
     (tmp_path / "l.csv").write_text("item_id,label\n01,1\n2,\n")
     assert read_labels(tmp_path / "l.csv") == {"01": 1.0}
     (tmp_path / "twice.csv").write_text("item_id,label\n1,1\n1,0\n")
-    with pytest.raises(InputError, match="labelled twice"):
+    with pytest.raises(InputError, match="several rows for '1'"):
         read_labels(tmp_path / "twice.csv")
     (tmp_path / "f.csv").write_text("judge,family\na,gpt\nb,\n")
     assert read_families(tmp_path / "f.csv") == {"a": "gpt"}
