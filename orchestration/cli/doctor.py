@@ -88,6 +88,7 @@ def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
         loaded.read_source(name)
     except CareError as error:
         rows.append(_row(f"test set {name}", "fails", str(error)))
+    rows += [_row(f"test set {name}", "ok", "; ".join(r.sentences())) for r in loaded.readings(name).values()]
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
 

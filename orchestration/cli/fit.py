@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestration.cli import tables
 from orchestration.cli.output import console, errors, show, speaking_errors, system_table
 
 if TYPE_CHECKING:
@@ -20,13 +21,33 @@ if TYPE_CHECKING:
     from care_ops.results.uncertainty import Interval
     from care_ops.scores import ScoreMatrix
     from warehouse.items import ItemRecord
+    from warehouse.sources.reading import Reading
+    from warehouse.testsets import ReadingOptions, ScoreColumns
 
-_ITEM_FIELDS = ("prompt", "response", "response_2", "reference", "aspect", "gold", "split_unit")
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What the files hold.
+
+    Attributes
+    ----------
+    matrix : ScoreMatrix
+        With the families that were declared.
+    records : mapping item -> ItemRecord
+    labels : Anchors
+    readings : list of Reading
+        How each file was read.
+    """
+
+    matrix: ScoreMatrix
+    records: dict[str, ItemRecord]
+    labels: Anchors
+    readings: list[Reading]
 
 
 @speaking_errors
 def fit(
-    scores: Annotated[Path, typer.Argument(help="Long (item_id, judge, score) or wide; .csv, .parquet, .jsonl.")],
+    scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
     out: Annotated[Path, typer.Option(help="Folder to write to.")],
     items: Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")] = None,
     judges: Annotated[Path | None, typer.Option(help="judge, family.")] = None,
@@ -50,26 +71,31 @@ def fit(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of random starts.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    item: tables.Item = None,
+    judge: tables.Judge = None,
+    score: tables.Score = None,
+    drop: tables.Drop = None,
+    separator: tables.Separator = None,
+    encoding: tables.Encoding = None,
+    decimal: tables.Decimal = None,
+    sheet: tables.Sheet = None,
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
     from care_ops.admission import check_panel
-    from care_ops.anchors import NO_ANCHORS, Anchors
     from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
     from care_ops.errors import FitError, InputError
     from care_ops.fit import fit_panel
     from care_ops.results.uncertainty import weight_intervals
-    from warehouse.sources.files import read_labels, read_scores
 
     if admit not in ("rule", "all"):
         raise InputError(f"--admit is {admit!r}; use 'rule' or 'all'")
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a folder to write to")
-    matrix, out_of_range = _within(_with_families(read_scores(scores).scores, judges), scale)
-    if matrix.shape[1] < 2:
-        raise InputError(f"{scores}: there is one judge, {matrix.judges[0]!r}; a panel needs at least two")
-    records = _read_items(items, matrix) if items else {}
-    seen = Anchors(read_labels(anchors)) if anchors else NO_ANCHORS
-    seen.rows(matrix.item_ids)
+    columns = tables.score_columns(item, judge, score, drop)
+    options = tables.reading_options(separator, encoding, decimal, sheet)
+    inputs = _read(scores, items, judges, anchors, columns, options)
+    records, seen = inputs.records, inputs.labels
+    matrix, out_of_range = _within(inputs.matrix, scale)
     config = FitConfig(
         aggregators=tuple(aggregator) if aggregator else DEFAULT_AGGREGATORS,
         cut=cut,
@@ -89,19 +115,48 @@ def fit(
     if intervals:
         bounds = weight_intervals(found.scores, config, seen, units, whole=found.aggregates, resamples=intervals)
     compared = _compare(found, named, units, seen, scale) if systems else {}
-    data = _report_data(scores, found, checks, records, seen, config, scale, bounds, compared)
+    data = _report_data(scores, found, checks, inputs, config, scale, bounds, compared)
     _write(out, found, data)
     _print(data, out, as_json=json)
 
 
-def _with_families(matrix: ScoreMatrix, judges: Path | None) -> ScoreMatrix:
+def _read(
+    scores: Path,
+    items: Path | None,
+    judges: Path | None,
+    anchors: Path | None,
+    columns: ScoreColumns,
+    options: ReadingOptions,
+) -> _Inputs:
+    """Read every file, and tell what each was taken to be before anything is fitted."""
+    from care_ops.anchors import NO_ANCHORS, Anchors
+    from care_ops.errors import InputError
+    from warehouse.sources.files import read_labels, read_scores
+
+    readings: list[Reading] = []
+
+    def tell(reading: Reading) -> None:
+        readings.append(reading)
+        tables.tell(reading)
+
+    matrix = _with_families(read_scores(scores, columns, options=options, tell=tell).scores, judges, tell)
+    if matrix.shape[1] < 2:
+        raise InputError(f"{scores}: there is one judge, {matrix.judges[0]!r}; a panel needs at least two")
+    item = columns.item_id
+    records = _read_items(items, matrix, item, options, tell) if items else {}
+    labels = Anchors(read_labels(anchors, item, options, tell)) if anchors else NO_ANCHORS
+    labels.rows(matrix.item_ids)
+    return _Inputs(matrix, records, labels, readings)
+
+
+def _with_families(matrix: ScoreMatrix, judges: Path | None, tell: Callable[[Reading], object]) -> ScoreMatrix:
     from care_ops.errors import InputError
     from care_ops.scores import ScoreMatrix
     from warehouse.sources.files import read_families
 
     if judges is None:
         return matrix
-    families = read_families(judges)
+    families = read_families(judges, tell=tell)
     unknown = [judge for judge in families if judge not in matrix.judges]
     if unknown:
         raise InputError(f"{judges}: judge {unknown[0]!r} has no scores; there are {', '.join(matrix.judges)}")
@@ -125,14 +180,13 @@ def _within(matrix: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[Sco
     return ScoreMatrix(values, matrix.item_ids, matrix.judges, matrix.families), counts
 
 
-def _read_items(path: Path, matrix: ScoreMatrix) -> dict[str, ItemRecord]:
+def _read_items(
+    path: Path, matrix: ScoreMatrix, item: str, options: ReadingOptions, tell: Callable[[Reading], object]
+) -> dict[str, ItemRecord]:
     from care_ops.errors import InputError
-    from warehouse.sources.files import read_items, read_table
-    from warehouse.testsets import ItemColumns
+    from warehouse.sources.files import read_items
 
-    present = set(read_table(path, ("item_id",)).column_names)
-    named = {field: field for field in _ITEM_FIELDS if field in present}
-    records = {r.item_id: r for r in read_items(path, ItemColumns(**named))}
+    records = {r.item_id: r for r in read_items(path, options=options, item=item, tell=tell)}
     missing = [item_id for item_id in matrix.item_ids if item_id not in records]
     if missing:
         raise InputError(
@@ -179,8 +233,7 @@ def _report_data(
     path: Path,
     found: Fit,
     checks: list[JudgeCheck],
-    records: dict[str, ItemRecord],
-    seen: Anchors,
+    inputs: _Inputs,
     config: FitConfig,
     scale: tuple[float, float] | None,
     bounds: dict[str, Interval],
@@ -195,7 +248,7 @@ def _report_data(
     from assets.results.gold import held_out_gold
     from care_ops.metrics import evaluate
 
-    ids = found.scores.item_ids
+    ids, records, seen = found.scores.item_ids, inputs.records, inputs.labels
     labels = [records[i].gold if i in records else None for i in ids]
     gold = np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
     units = [records[i].split_unit if i in records else None for i in ids]
@@ -233,6 +286,7 @@ def _report_data(
             "structure": found.structure_details,
             "scale_for_mae_filled": range_,
             "code": {"fit": fit_code()},
+            "readings": [reading.as_dict() for reading in inputs.readings],
         },
     )
 

@@ -147,12 +147,12 @@ def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     with duckdb.connect() as connection:
         connection.execute("SET file_search_path = ?", [str(path.parent)])
         try:
-            relation: Any = connection.sql(path.read_text(encoding="utf-8"))  # None after what is no SELECT
+            relation: Any = connection.sql(path.read_text(encoding="utf-8"))  # None where there is no statement
             table = None if relation is None else relation.to_arrow_table()
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}: the query fails: {' '.join(str(error).split())}") from error
     if table is None:
-        raise InputError(f"{path}: the last statement gives no table; let it be a SELECT")
+        raise InputError(f"{path}: there is no statement that gives a table; write a SELECT")
     return InputTable(str(path), table, f"DuckDB {duckdb.__version__} as a query")
 
 

@@ -198,8 +198,14 @@ def _trimmed(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Without a dictionary, and in the one type of text that every function of Arrow takes."""
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.cast(pa.large_string()) if is_text(column.type) else column
+        kind = _one_text(column.type.value_type)
+        parts = [part.dictionary.cast(kind).take(part.indices) for part in column.chunks]
+        column = pa.chunked_array(parts, kind)
+    return column.cast(_one_text(column.type))
+
+
+def _one_text(kind: pa.DataType) -> pa.DataType:
+    return pa.large_string() if is_text(kind) else kind
 
 
 def _name(value: Any) -> str:
