@@ -275,7 +275,7 @@ def _separated() -> list[WildFile]:
             "uneven.csv",
             "rows of other lengths",
             b"item_id,a,b\ni1,4,5\ni2,2,5,9\ni3,1\n",
-            refused="line 3 has 4, line 4 has 2",
+            refused="4 values in line 3, 2 values in line 4",
         ),
         WildFile("spaces.csv", "spaces after commas", LONG.replace(",", ", ").encode(), told=("judge is ' judge'",)),
         WildFile(
@@ -287,7 +287,12 @@ def _separated() -> list[WildFile]:
         WildFile("empty.csv", "no bytes", b"", refused="the file is empty"),
         WildFile("only_names.csv", "no rows", b"item_id,a,b\n", refused="the table is empty"),
         WildFile("no_names.csv", "no line of names", b"i1,a,4\ni1,b,5\n", refused="no column is called item_id"),
-        WildFile("title.csv", "a title above the names", ("Scores of May\n" + WIDE).encode(), refused="line 2 has 3"),
+        WildFile(
+            "title.csv",
+            "a title above the names",
+            ("Scores of May\n" + WIDE).encode(),
+            refused="let the names",
+        ),
         WildFile("notes.docx", "another kind of file", b"hello", refused="unknown kind of file '.docx'"),
         WildFile(
             "parquet.csv", "Parquet called CSV", _parquet({"item_id": ["x"]}), refused="a Parquet file by its first"
@@ -333,6 +338,12 @@ def _columns() -> list[WildFile]:
             "dates",
             _with("asked", "2026-05-01", "2026-05-02", ""),
             told=("'asked' (holds dates or times)",),
+        ),
+        WildFile(
+            "dates_in_words.csv",
+            "dates as another country writes them",
+            _with("asked", "1.5.2026", "31.12.2026", ""),
+            told=("'asked' (holds text)",),
         ),
         WildFile(
             "other_id.csv",
@@ -424,6 +435,12 @@ def _values() -> list[WildFile]:
         ),
         WildFile(
             "percent.csv", "per cent", b"item_id,a,b\ni1,40%,5\ni2,3,1\n", refused="column 'a' holds '40%' (line 2)"
+        ),
+        WildFile(
+            "german.csv",
+            "points before thousands, commas before decimals",
+            b"item_id;a;b\ni1;1.250,5;5\ni2;2.000,1;2\n",
+            refused="column 'a' holds '1.250,5' (line 2), '2.000,1' (line 3)",
         ),
         WildFile(
             "infinite.csv", "an infinite score", b"item_id,a,b\ni1,inf,5\ni2,3,-inf\n", refused="holds -inf (line 3)"

@@ -32,7 +32,7 @@ JUDGE = (
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
 LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
-    *("true_label", "y", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
+    *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
 )
 """What people call a column, the usual name first."""
 
@@ -218,10 +218,12 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
     """Why a column of a wide table is no judge; None where it is one."""
     if name in drop:
         return "as you asked"
+    kind = column.type
+    if is_index(name) and pa.types.is_null(kind):
+        return "empty and without a name"
     by_name = _why_by_name(name)
     if by_name is not None:
         return by_name
-    kind = column.type
     if pa.types.is_nested(kind):
         return f"nested, {kind}; make it a column a field"
     if pa.types.is_temporal(kind):

@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from care_ops.errors import InputError
-from warehouse.sources.input_table import InputTable, Plan, name_columns, open_stream, refuse_repeated
+from warehouse.sources.input_table import InputTable, Plan, name_columns, open_stream, open_text, refuse_repeated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
@@ -58,7 +58,7 @@ class _Dialect:
 
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Each record, the one of names first, with its first line."""
-        with _long_fields(), io.TextIOWrapper(open_stream(self.path), self.encoding, newline="") as text:
+        with _long_fields(), open_text(self.path, self.encoding, newline="") as text:
             for _ in range(self.skipped):
                 text.readline()
             reader = csv.reader(text, delimiter=self.separator, strict=strict)
@@ -106,7 +106,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
                 },
             ),
         )
-    except (UnicodeDecodeError, pa.ArrowInvalid):
+    except (UnicodeError, pa.ArrowInvalid):
         _refuse_undecodable(path, dialect.encoding)
         _refuse_uneven(dialect, len(names))
         raise
@@ -125,13 +125,11 @@ def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
         raise InputError(f"{path}: the file is empty; it needs a line of names and at least one row")
     whole = len(start) < _SAMPLE_BYTES
     encoding = options.encoding or next((e for mark, e in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8")
-    try:
-        encoding = codecs.lookup(encoding).name
-    except LookupError as error:
-        raise InputError(f"{path}: there is no encoding {encoding!r}; cp1252 and utf-16 are examples") from error
+    with open_text(path, encoding) as text:
+        encoding = codecs.lookup(text.encoding).name
     try:
         sample = codecs.getincrementaldecoder(encoding)().decode(start, final=whole)
-    except UnicodeDecodeError:
+    except UnicodeError:
         _refuse_undecodable(path, encoding)
         raise
     if "\0" in sample:
@@ -174,11 +172,13 @@ def _refuse_undecodable(path: Path, encoding: str) -> None:
             block = bytes(stream.read(_BLOCK_BYTES))
             try:
                 lines += decoder.decode(block, final=not block).count("\n")
-            except UnicodeDecodeError as error:
-                lines += error.object[: error.start].decode(encoding, "replace").count("\n")
-                byte = error.object[error.start]
+            except UnicodeError as error:
+                where = "it"
+                if isinstance(error, UnicodeDecodeError):
+                    lines += error.object[: error.start].decode(encoding, "replace").count("\n")
+                    where = f"line {lines}, with the byte 0x{error.object[error.start]:02x},"
                 raise InputError(
-                    f"{path}: line {lines}, with the byte 0x{byte:02x}, is not {encoding.upper()}; "
+                    f"{path}: {where} is not {encoding.upper()}; "
                     "save the file as UTF-8, or name its encoding with --encoding (reading.encoding in a workspace), "
                     "such as cp1252"
                 ) from error
@@ -186,18 +186,17 @@ def _refuse_undecodable(path: Path, encoding: str) -> None:
 
 def _refuse_uneven(dialect: _Dialect, width: int) -> None:
     """``InputError`` naming the records that have more or fewer values than there are names."""
-    uneven = [(line, len(record)) for line, record in dialect.records(strict=True) if len(record) != width]
+    widths = [(line, len(record)) for line, record in dialect.records(strict=True)]
+    uneven = [(line, count) for line, count in widths if count != width]
     if not uneven:
         return
-    places = [f"line {line} has {count}" for line, count in uneven]
     hint = "quote values that hold the separator, or name it with --separator (reading.separator in a workspace)"
-    if all(count == width + 1 for _, count in uneven):
-        hint = "name the first column too, if it is that one which has no name; or " + hint
-    if width == 1:
+    if all(count == width + 1 for _, count in widths[1:]):
+        hint = "name the first column too, if it is that one which has no name"
+    elif width == 1:
         hint = f"let the names of the columns be the first line; or {hint}"
-    raise InputError(
-        f"{dialect.path}: the names of the columns are {width}, but of the values {listed(places, 10)}; {hint}"
-    )
+    places = listed([f"{count} values in line {line}" for line, count in uneven], 10)
+    raise InputError(f"{dialect.path}: the line of names has {width}, but there are {places}; {hint}")
 
 
 def _has_quotes(path: Path) -> bool:

@@ -38,7 +38,7 @@ from warehouse.sources.columns import (
 from warehouse.sources.input_table import InputTable, Wanted
 from warehouse.sources.reading import LeftOut, Reading, listed
 from warehouse.sources.tables import TableSource, read_table
-from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated
+from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
 
 _TEXT_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
@@ -313,7 +313,7 @@ def _long(
                 responses.setdefault(name, {})[item_id] = str(text)
     unused = [name for name in (*read.names, *read.unread) if name not in taken.values()]
     left_out = [LeftOut(name, "not needed") for name in unused]
-    found = f"{len(items.names):,} items, {len(judges.names):,} judges: {listed([repr(j) for j in judges.names])}"
+    found = f"items: {len(items.names):,}, judges: {len(judges.names):,} ({listed([repr(j) for j in judges.names])})"
 
     def reading(missing: str) -> Reading:
         return _reading(read, taken, "long", tuple(judges.names), left_out, [*notes, found, missing])
@@ -343,7 +343,8 @@ def _wide(
     judges, left_out = judge_columns(read, item, columns)
     items = identifiers(read, item)
     refuse_repeated(read, item, items, remedy=_remedy_of_repeated(read))
-    values, notes = numbers(read, judges, options.decimal)
+    refuse_spaces(read, "the name of a judge", judges)
+    values, notes = numbers(read, judges, options.decimal, "; leave a column that is no judge out with --drop")
 
     def reading(missing: str) -> Reading:
         return _reading(read, {"item": item}, "wide", tuple(judges), left_out, [*notes, missing])

@@ -5,6 +5,7 @@ Belongs here: what parsers are told and what they return. Does not: parsing (``t
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,20 @@ class InputTable:
         shown = [f"{value!r} ({place})" for value, place in zip(values, places, strict=False)]
         more = len(rows) - len(shown)
         return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def open_text(path: Path, encoding: str, newline: str | None = None) -> io.TextIOWrapper:
+    """A file's text.
+
+    Raises
+    ------
+    InputError
+        There is no such encoding.
+    """
+    try:
+        return io.TextIOWrapper(open_stream(path), encoding, newline=newline)
+    except LookupError as error:
+        raise InputError(f"{path}: there is no encoding {encoding!r}; cp1252 and utf-16 are examples") from error
 
 
 def open_stream(path: Path) -> pa.NativeFile:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import importlib
 import importlib.metadata
-import io
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -20,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from care_ops.errors import InputError
-from warehouse.sources.input_table import InputTable, Plan, name_columns, open_stream, refuse_repeated
+from warehouse.sources.input_table import InputTable, Plan, name_columns, open_text, refuse_repeated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
@@ -123,14 +122,19 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
 
 def _first_lines(path: Path, options: ReadingOptions) -> tuple[str, str]:
     """The first two lines that are not empty."""
-    with io.TextIOWrapper(open_stream(path), options.encoding or "utf-8-sig") as text:
+    with open_text(path, options.encoding or "utf-8-sig") as text:
         try:
             lines = (line.strip() for line in text if line.strip())
             return next(lines, ""), next(lines, "")
-        except (UnicodeDecodeError, LookupError) as error:
-            raise InputError(
-                f"{path}: is not text in {options.encoding or 'UTF-8'} ({error}); save it as UTF-8"
-            ) from error
+        except UnicodeError as error:
+            raise _no_text(path, options, error) from error
+
+
+def _no_text(path: Path, options: ReadingOptions, error: UnicodeError) -> InputError:
+    return InputError(
+        f"{path}: is not text in {options.encoding or 'UTF-8'} ({error}); save it as UTF-8, or name its encoding with "
+        "--encoding (reading.encoding in a workspace)"
+    )
 
 
 def _is_whole_object(line: str) -> bool:
@@ -152,7 +156,7 @@ def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
     """Each object with the number of its line; all lines that are none in one error."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique_keys)
     refused: list[str] = []
-    with io.TextIOWrapper(open_stream(path), options.encoding or "utf-8-sig") as text:
+    with open_text(path, options.encoding or "utf-8-sig") as text:
         try:
             for number, line in enumerate(text, start=1):
                 if not line.strip():
@@ -166,10 +170,8 @@ def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
                     refused.append(f"line {number} ({type(record).__name__}, no object)")
                     continue
                 yield number, record
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{path}: is not text in {options.encoding or 'UTF-8'} ({error}); save it as UTF-8"
-            ) from error
+        except UnicodeError as error:
+            raise _no_text(path, options, error) from error
     if refused:
         raise InputError(
             f"{path}: each line is to be one JSON object, but not {listed(refused, 5)}; correct or remove them"
@@ -178,7 +180,7 @@ def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
 
 def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
     """The records of a document, and where in it they are."""
-    with io.TextIOWrapper(open_stream(path), options.encoding or "utf-8-sig") as text:
+    with open_text(path, options.encoding or "utf-8-sig") as text:
         try:
             document = json.load(text, object_pairs_hook=_unique_keys)
         except ValueError as error:

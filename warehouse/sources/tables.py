@@ -38,7 +38,7 @@ _FIRST_BYTES = {
 class ArrowStream(Protocol):
     """A frame that hands out its columns by Arrow's PyCapsule interface: pandas, polars, pyarrow, DuckDB."""
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_stream__(self, _requested_schema: object | None = None, /) -> object: ...
 
 
 TableSource = str | Path | ArrowStream
@@ -119,7 +119,7 @@ def _refuse_another_kind(path: Path, suffix: str) -> None:
         start = file.read(8)
     for first, (what, suffixes) in _FIRST_BYTES.items():
         if start.startswith(first) and suffix not in suffixes:
-            raise InputError(f"{path}: is {what} by its first bytes, not {suffix}; rename it to {suffixes[0]}")
+            raise InputError(f"{path}: is {what} by its first bytes, not {suffix}; let its name end in {suffixes[0]}")
 
 
 def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:

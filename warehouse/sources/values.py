@@ -23,6 +23,8 @@ Decimal = Literal[".", ","] | None
 
 _POINT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?([iI]nf(inity)?|INF)$"
 _COMMA = r"^[+-]?\d+,\d+$"
+_NO_LETTER = r"^\PL*\d\PL*$"
+_DATE_OR_TIME = r"^\d{1,4}([-/.])\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
 _THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
 
 
@@ -64,7 +66,7 @@ def identifiers(read: InputTable, column: str) -> Identifiers:
         raise InputError(f"{read.name}: {column} is empty in {places}; every row needs one")
     first: dict[str, int] = {}
     merged = np.array([first.setdefault(name, len(first)) for name in names], dtype=np.intp)
-    _refuse_spaces(read, column, list(first))
+    refuse_spaces(read, column, list(first))
     return Identifiers(list(first), merged[codes])
 
 
@@ -90,9 +92,13 @@ def refuse_repeated(
 
 
 def holds_numbers(values: pa.ChunkedArray) -> bool:
-    """Whether any value of a column of text is a number."""
+    """Whether any value of a column of text is a number, or has digits and no letter, as ``40%`` and ``1.250,5`` have.
+
+    Dates and times are no numbers.
+    """
     text = _trimmed(values)
-    return bool(pc.any(pc.or_(pc.match_substring_regex(text, _POINT), pc.match_substring_regex(text, _COMMA))).as_py())
+    bare = pc.and_(pc.match_substring_regex(text, _NO_LETTER), pc.invert(pc.match_substring_regex(text, _DATE_OR_TIME)))
+    return bool(pc.any(pc.or_(pc.match_substring_regex(text, _POINT), bare)).as_py())
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -120,7 +126,9 @@ class Numbers(NamedTuple):
     note: str | None = None
 
 
-def numbers(read: InputTable, columns: Sequence[str], decimal: Decimal = None) -> tuple[NDArray[np.float64], list[str]]:
+def numbers(
+    read: InputTable, columns: Sequence[str], decimal: Decimal = None, remedy: str = ""
+) -> tuple[NDArray[np.float64], list[str]]:
     """Columns as one (rows, columns) array with NaN for what is missing, and what was decided.
 
     Raises
@@ -143,7 +151,7 @@ def numbers(read: InputTable, columns: Sequence[str], decimal: Decimal = None) -
     if refused:
         raise InputError(
             f"{read.name}: {'; '.join(refused)}, where a finite number is needed; correct that, or leave it empty if "
-            "it is missing"
+            f"it is missing{remedy}"
         )
     return matrix, notes
 
@@ -212,7 +220,8 @@ def _name(value: Any) -> str:
     return "" if value is None or value != value else str(value)
 
 
-def _refuse_spaces(read: InputTable, column: str, names: Sequence[str]) -> None:
+def refuse_spaces(read: InputTable, column: str, names: Sequence[str]) -> None:
+    """``InputError`` where two names differ in nothing but spaces around them."""
     plain: dict[str, str] = {}
     for name in names:
         other = plain.setdefault(name.strip(), name)
