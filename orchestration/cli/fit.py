@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orchestration.cli import tables
+from orchestration.cli.inputs import Inputs, read_inputs
 from orchestration.cli.output import console, errors, show, speaking_errors, system_table
 
 if TYPE_CHECKING:
@@ -21,28 +22,6 @@ if TYPE_CHECKING:
     from care_ops.results.uncertainty import Interval
     from care_ops.scores import ScoreMatrix
     from warehouse.items import ItemRecord
-    from warehouse.sources.reading import Reading
-    from warehouse.testsets import ReadingOptions, ScoreColumns
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """What the files hold.
-
-    Attributes
-    ----------
-    matrix : ScoreMatrix
-        With the families that were declared.
-    records : mapping item -> ItemRecord
-    labels : Anchors
-    readings : list of Reading
-        How each file was read.
-    """
-
-    matrix: ScoreMatrix
-    records: dict[str, ItemRecord]
-    labels: Anchors
-    readings: list[Reading]
 
 
 @speaking_errors
@@ -83,7 +62,7 @@ def fit(
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
     from care_ops.admission import check_panel
     from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
-    from care_ops.errors import FitError, InputError
+    from care_ops.errors import InputError
     from care_ops.fit import fit_panel
     from care_ops.results.uncertainty import weight_intervals
 
@@ -93,7 +72,7 @@ def fit(
         raise InputError(f"{out}: is a file; give a folder to write to")
     columns = tables.score_columns(item, judge, score, drop)
     options = tables.reading_options(separator, encoding, decimal, sheet)
-    inputs = _read(scores, items, judges, anchors, columns, options)
+    inputs = read_inputs(scores, items, judges, anchors, columns, options)
     records, seen = inputs.records, inputs.labels
     matrix, out_of_range = _within(inputs.matrix, scale)
     config = FitConfig(
@@ -104,10 +83,7 @@ def fit(
         seed=seed,
     )
     checks = check_panel(matrix, AdmissionRule(admit="all" if admit == "all" else "rule"), out_of_range=out_of_range)
-    admitted = [check.judge for check in checks if check.admitted]
-    if len(admitted) < 2:
-        refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
-        raise FitError(f"{scores}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); see --admit all")
+    admitted = _admitted(checks, scores)
     named, units = _named(matrix.item_ids, records, tuple(systems or ())), _units(matrix.item_ids, records)
     pairs = {i: (*n, u) for i, n, u in zip(matrix.item_ids, named, units, strict=True) if n and len(n) == 2}
     found = fit_panel(matrix.select_judges(admitted), config, seen, pairs=pairs)
@@ -120,47 +96,15 @@ def fit(
     _print(data, out, as_json=json)
 
 
-def _read(
-    scores: Path,
-    items: Path | None,
-    judges: Path | None,
-    anchors: Path | None,
-    columns: ScoreColumns,
-    options: ReadingOptions,
-) -> _Inputs:
-    """Read every file, and tell what each was taken to be before anything is fitted."""
-    from care_ops.anchors import NO_ANCHORS, Anchors
-    from care_ops.errors import InputError
-    from warehouse.sources.files import read_labels, read_scores
+def _admitted(checks: list[JudgeCheck], scores: Path) -> list[str]:
+    """Judges that may sit on the panel; ``FitError`` where they make none."""
+    from care_ops.errors import FitError
 
-    readings: list[Reading] = []
-
-    def tell(reading: Reading) -> None:
-        readings.append(reading)
-        tables.tell(reading)
-
-    matrix = _with_families(read_scores(scores, columns, options=options, tell=tell).scores, judges, tell)
-    if matrix.shape[1] < 2:
-        raise InputError(f"{scores}: there is one judge, {matrix.judges[0]!r}; a panel needs at least two")
-    item = columns.item_id
-    records = _read_items(items, matrix, item, options, tell) if items else {}
-    labels = Anchors(read_labels(anchors, item, options, tell)) if anchors else NO_ANCHORS
-    labels.rows(matrix.item_ids)
-    return _Inputs(matrix, records, labels, readings)
-
-
-def _with_families(matrix: ScoreMatrix, judges: Path | None, tell: Callable[[Reading], object]) -> ScoreMatrix:
-    from care_ops.errors import InputError
-    from care_ops.scores import ScoreMatrix
-    from warehouse.sources.files import read_families
-
-    if judges is None:
-        return matrix
-    families = read_families(judges, tell=tell)
-    unknown = [judge for judge in families if judge not in matrix.judges]
-    if unknown:
-        raise InputError(f"{judges}: judge {unknown[0]!r} has no scores; there are {', '.join(matrix.judges)}")
-    return ScoreMatrix(matrix.values, matrix.item_ids, matrix.judges, families)
+    admitted = [check.judge for check in checks if check.admitted]
+    if len(admitted) < 2:
+        refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
+        raise FitError(f"{scores}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); see --admit all")
+    return admitted
 
 
 def _within(matrix: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
@@ -178,22 +122,6 @@ def _within(matrix: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[Sco
     counts = {judge: int(c) for judge, c in zip(matrix.judges, outside.sum(axis=0), strict=True) if c}
     values = np.where(outside, np.nan, matrix.values)
     return ScoreMatrix(values, matrix.item_ids, matrix.judges, matrix.families), counts
-
-
-def _read_items(
-    path: Path, matrix: ScoreMatrix, item: str, options: ReadingOptions, tell: Callable[[Reading], object]
-) -> dict[str, ItemRecord]:
-    from care_ops.errors import InputError
-    from warehouse.sources.files import read_items
-
-    records = {r.item_id: r for r in read_items(path, options=options, item=item, tell=tell)}
-    missing = [item_id for item_id in matrix.item_ids if item_id not in records]
-    if missing:
-        raise InputError(
-            f"{path}: {len(missing)} scored item(s) are not in it, the first is {missing[0]!r}; add them, or "
-            "correct the item ids"
-        )
-    return records
 
 
 def _named(
@@ -233,7 +161,7 @@ def _report_data(
     path: Path,
     found: Fit,
     checks: list[JudgeCheck],
-    inputs: _Inputs,
+    inputs: Inputs,
     config: FitConfig,
     scale: tuple[float, float] | None,
     bounds: dict[str, Interval],

@@ -232,6 +232,13 @@ def _separated() -> list[WildFile]:
             refused="where the comma may stand before decimals or thousands",
         ),
         WildFile(
+            "points_named.csv",
+            "points where commas stand before decimals",
+            b"item_id;a;b\ni1;1.250;5\ni2;2.500;\n",
+            refused="column 'a' holds '1.250' (line 2), '2.500' (line 3), where a finite number is needed",
+            options=ReadingOptions(decimal=","),
+        ),
+        WildFile(
             "thousands_named.csv",
             "the same, its decimals named",
             b"item_id;a;b\ni1;1,250;5\ni2;2,500;\n",

@@ -248,3 +248,30 @@ def test_a_test_set_of_before_has_the_version_that_it_had(tmp_path):
     named = spec.model_copy(update={"source": FilesSource(items="items.csv", reading=ReadingOptions(separator=";"))})
     assert spec.fingerprint(tmp_path) == "f16043eb81259fe903e8d47477bfae50"
     assert named.fingerprint(tmp_path) != spec.fingerprint(tmp_path)
+
+
+def test_text_that_a_writer_calls_bytes_is_text(tmp_path):
+    path = tmp_path / "scores.parquet"
+    pq.write_table(pa.table({"item_id": [b"x", b"y"], "a": [1, 2], "b": [2, 1], "image": [b"\xff", b"\xfe"]}), path)
+    readings = []
+    assert read_scores(path, tell=readings.append).scores.item_ids == ("x", "y")
+    assert [(one.column, one.why) for one in readings[0].left_out] == [("image", "holds bytes")]
+    pq.write_table(pa.table({"item_id": [{"k": 1}], "a": [1], "b": [2]}), path)
+    with pytest.raises(InputError, match="item_id holds struct<k: int64>, where names are needed"):
+        read_scores(path)
+
+
+def test_columns_to_drop_must_be_there(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("item_id,a,b,annotator\nx,1,2,Kim\ny,2,1,Lee\n")
+    assert read_scores(path, ScoreColumns(drop=("annotator",))).scores.judges == ("a", "b")
+    for drop, words in (("nobody", "no column 'nobody'"), ("a", "'annotator' names the judge of each row")):
+        with pytest.raises(InputError, match=words):
+            read_scores(path, ScoreColumns(drop=(drop,)))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n", "\n".encode("utf-16")])
+def test_files_of_nothing_are_empty(tmp_path, content):
+    (tmp_path / "scores.csv").write_bytes(content)
+    with pytest.raises(InputError, match="the file is empty"):
+        read_scores(tmp_path / "scores.csv")

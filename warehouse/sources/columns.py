@@ -24,6 +24,7 @@ from warehouse.testsets import ScoreColumns
 
 Layout = Literal["auto", "long", "wide"]
 
+# What people call a column, the usual name first.
 ITEM = ("item_id", "item", "id", "example_id", "sample_id", "instance_id", "document_id", "doc_id", "uid", "uuid")
 JUDGE = (
     *("judge", "judge_id", "judge_name", "judge_model", "rater", "rater_id", "annotator", "annotator_id"),
@@ -34,8 +35,8 @@ LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
 )
-"""What people call a column, the usual name first."""
 
+# Names of columns that are no judges.
 _INDEX = ("index", "row", "row_number", "row_id", "row_nr", "nr", "number", "#", "")
 _SIZES = (
     *("length", "len", "response_length", "answer_length", "prompt_length", "text_length", "size"),
@@ -47,16 +48,8 @@ _DATES = ("date", "datetime", "time", "timestamp", "created_at", "updated_at", "
 _BOOKKEEPING = ("fold", "split", "seed", "epoch", "run", "batch", "version")
 _AGGREGATES = ("mean", "avg", "average", "median", "sum", "total", "mean_score", "avg_score", "average_score", "std")
 _TEXTS = (
-    "prompt",
-    "question",
-    "instruction",
-    "input",
-    "response",
-    "answer",
-    "output",
-    "completion",
-    "text",
-    "reference",
+    *("prompt", "question", "instruction", "input", "text", "reference"),
+    *("response", "answer", "output", "completion"),
 )
 _PANDAS_INDEX = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__|level_\d+)$")
 _COUNTED_ROWS = 10
@@ -70,11 +63,6 @@ class ScoreLayout:
     item: str | None
     judge: str | None = None
     score: str | None = None
-
-    @property
-    def kind(self) -> Literal["long", "wide"]:
-        """Long where each row is one judge's score."""
-        return "long" if self.judge is not None else "wide"
 
 
 def plain(name: str) -> str:
@@ -197,8 +185,11 @@ def judge_columns(read: InputTable, item: str, columns: ScoreColumns) -> tuple[l
     if columns.judge_columns:
         judges = [named(read.name, others, name) for name in columns.judge_columns]
         return judges, [LeftOut(name, "not among the judges named") for name in others if name not in judges]
-    long_by = [n for n in others if is_called(n, JUDGE) and is_text(read.table.column(n).type)]
-    if long_by and not columns.drop:
+    for name in columns.drop:
+        named(read.name, others, name)
+    kept = [name for name in others if name not in columns.drop]
+    long_by = [name for name in kept if is_called(name, JUDGE) and is_text(read.table.column(name).type)]
+    if long_by:
         raise InputError(
             f"{read.name}: {_long_without(read.names, long_by[0])}; the columns are {listed(read.names, 40)}"
         )

@@ -12,8 +12,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,16 +48,19 @@ class _Dialect:
     path: Path
     encoding: str
     separator: str
+    decimal: str
     skipped: int  # lines before the names of the columns
 
     def described(self) -> str:
         separator = _SEPARATORS.get(self.separator, repr(self.separator))
         encoding = "UTF-8 with a byte order mark" if self.encoding == "utf-8-sig" else self.encoding.upper()
-        return f"pyarrow {pa.__version__} as text separated by {separator}, in {encoding}"
+        comma = " with a decimal comma" if self.decimal == "," else ""
+        return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Each record, the one of names first, with its first line."""
-        with _long_fields(), open_text(self.path, self.encoding, newline="") as text:
+        _allow_long_fields()
+        with open_text(self.path, self.encoding, newline="") as text:
             for _ in range(self.skipped):
                 text.readline()
             reader = csv.reader(text, delimiter=self.separator, strict=strict)
@@ -101,6 +103,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
             parse_options=pc.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
             convert_options=pc.ConvertOptions(
                 null_values=MISSING,
+                decimal_point=dialect.decimal,
                 column_types={
                     inside: pa.string() for inside, name in zip(written, names, strict=True) if name in as_text
                 },
@@ -121,8 +124,6 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
 def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
     with open_stream(path) as stream:
         start = bytes(stream.read(_SAMPLE_BYTES))
-    if not start.strip():
-        raise InputError(f"{path}: the file is empty; it needs a line of names and at least one row")
     whole = len(start) < _SAMPLE_BYTES
     encoding = options.encoding or next((e for mark, e in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8")
     with open_text(path, encoding) as text:
@@ -132,16 +133,18 @@ def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
     except UnicodeError:
         _refuse_undecodable(path, encoding)
         raise
+    sample = sample.removeprefix("\ufeff")
+    if not sample.strip():
+        raise InputError(f"{path}: the file is empty; it needs a line of names and at least one row")
     if "\0" in sample:
         raise InputError(
             f"{path}: holds NUL characters, as UTF-16 does where it is read as {encoding.upper()}; "
             "save it as UTF-8, or name its encoding with --encoding (reading.encoding in a workspace)"
         )
-    first = sample.lstrip("\ufeff").splitlines()[0] if sample.strip() else ""
-    if first.lower().startswith("sep=") and len(first) == len("sep=") + 1:
-        return _Dialect(path, encoding, options.separator or first[-1], skipped=1)
-    separator = options.separator or _separator(sample, whole=whole, kind=kind)
-    return _Dialect(path, encoding, separator, skipped=0)
+    first = sample.splitlines()[0]
+    skipped = int(first.lower().startswith("sep=") and len(first) == len("sep=") + 1)
+    separator = options.separator or (first[-1] if skipped else _separator(sample, whole=whole, kind=kind))
+    return _Dialect(path, encoding, separator, options.decimal or ".", skipped)
 
 
 def _separator(sample: str, *, whole: bool, kind: str) -> str:
@@ -149,16 +152,14 @@ def _separator(sample: str, *, whole: bool, kind: str) -> str:
     usual = "\t" if kind in (".tsv", ".tab") else ","
     even: dict[str, int] = {}
     names: dict[str, int] = {}
-    with _long_fields():
-        for separator in sorted(_SEPARATORS, key=lambda other: other != usual):
-            widths = [
-                len(record) for record in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if record
-            ]
-            names[separator] = widths[0]
-            if not whole:
-                widths.pop()  # cut off by the end of the sample
-            if len(set(widths)) == 1:
-                even[separator] = widths[0]
+    _allow_long_fields()
+    for separator in sorted(_SEPARATORS, key=lambda other: other != usual):
+        widths = [len(record) for record in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if record]
+        names[separator] = widths[0]
+        if not whole:
+            widths.pop()  # cut off by the end of the sample
+        if len(set(widths)) == 1:
+            even[separator] = widths[0]
     best = max(even, key=even.__getitem__, default=usual)
     return best if even.get(best, 1) > 1 else max(names, key=names.__getitem__)
 
@@ -228,11 +229,6 @@ def _lines(dialect: _Dialect, rows: Sequence[int]) -> list[str]:
     return [f"line {lines[row]}" for row in rows]
 
 
-@contextmanager
-def _long_fields() -> Generator[None]:
-    """Python's ``csv`` refuses values beyond 128 KiB unless it is told otherwise."""
-    before = csv.field_size_limit(_BLOCK_BYTES)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+def _allow_long_fields() -> None:
+    """Python's ``csv`` refuses values beyond 128 KiB unless it is told otherwise, once for the whole process."""
+    csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))

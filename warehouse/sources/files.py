@@ -94,15 +94,12 @@ def read_scores(
     """
     columns, options = columns or ScoreColumns(), options or ReadingOptions()
     read, chosen = _open_scores(source, columns, layout, options)
+    item = item_or_index(read, chosen.item)
     if chosen.judge is not None and chosen.score is not None:
-        recorded, reading = _long(read, chosen.judge, chosen.score, chosen.item, columns, options)
+        recorded, reading = _long(read, item, chosen.judge, chosen.score, columns, options)
     else:
-        recorded, reading = _wide(read, chosen.item, columns, options)
-    values = recorded.scores.values
-    missing = int(np.isnan(values).sum())
-    if missing == values.size:
-        raise InputError(f"{read.name}: every score is missing; nothing can be aggregated")
-    tell(reading(f"missing scores: {missing:,} of {values.size:,}"))
+        recorded, reading = _wide(read, item, columns, options)
+    tell(reading)
     return recorded
 
 
@@ -170,10 +167,11 @@ def read_items(
     if not chosen:
         raise InputError(f"{read.name}: no row where {dict(where or {})}; correct `where`")
     refuse_repeated(read, item, ids, np.array(chosen, dtype=np.intp))
+    dropped = [LeftOut(c, "as you asked") for c in drop if c in read.names]
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     if metadata:
         notes = [*notes, f"kept beside them: {listed([repr(c) for c in metadata], 40)}"]
-    tell(_reading(read, {"item": item, **fields}, left_out=[LeftOut(c, "dropped") for c in drop], notes=notes))
+    tell(_reading(read, {"item": item, **fields}, left_out=dropped, notes=notes))
     return [
         ItemRecord(
             ids.names[ids.codes[k]],
@@ -288,14 +286,9 @@ def _open_scores(
     return read, score_layout(read.name, read.names, columns, layout)
 
 
-Telling = Callable[[str], Reading]
-"""A reading that lacks what is said of missing scores."""
-
-
 def _long(
-    read: InputTable, judge: str, score: str, item: str | None, columns: ScoreColumns, options: ReadingOptions
-) -> tuple[RecordedTable, Telling]:
-    item = item_or_index(read, item)
+    read: InputTable, item: str, judge: str, score: str, columns: ScoreColumns, options: ReadingOptions
+) -> tuple[RecordedTable, Reading]:
     items, judges = identifiers(read, item), identifiers(read, judge)
     values, notes = numbers(read, [score], options.decimal)
     cells = items.codes * len(judges.names) + judges.codes
@@ -313,12 +306,18 @@ def _long(
                 responses.setdefault(name, {})[item_id] = str(text)
     unused = [name for name in (*read.names, *read.unread) if name not in taken.values()]
     left_out = [LeftOut(name, "not needed") for name in unused]
-    found = f"items: {len(items.names):,}, judges: {len(judges.names):,} ({listed([repr(j) for j in judges.names])})"
-
-    def reading(missing: str) -> Reading:
-        return _reading(read, taken, "long", tuple(judges.names), left_out, [*notes, found, missing])
-
+    size = f"items: {len(items.names):,}, judges: {len(judges.names):,} ({listed([repr(j) for j in judges.names])})"
+    notes = [*notes, size, _missing_scores(read, matrix)]
+    reading = _reading(read, taken, "long", tuple(judges.names), left_out, notes)
     return RecordedTable(scores, responses), reading
+
+
+def _missing_scores(read: InputTable, values: NDArray[np.float64]) -> str:
+    """How many scores are missing, in words; ``InputError`` where all are."""
+    missing = int(np.isnan(values).sum())
+    if missing == values.size:
+        raise InputError(f"{read.name}: every score is missing; nothing can be aggregated")
+    return f"missing scores: {missing:,} of {values.size:,}"
 
 
 def _refuse_repeated_cells(read: InputTable, items: Identifiers, judges: Identifiers, cells: NDArray[np.intp]) -> None:
@@ -336,19 +335,14 @@ def _refuse_repeated_cells(read: InputTable, items: Identifiers, judges: Identif
     raise InputError(f"{read.name}: several rows for {', '.join(examples)}{more}; keep one of each, or their mean")
 
 
-def _wide(
-    read: InputTable, item: str | None, columns: ScoreColumns, options: ReadingOptions
-) -> tuple[RecordedTable, Telling]:
-    item = item_or_index(read, item)
+def _wide(read: InputTable, item: str, columns: ScoreColumns, options: ReadingOptions) -> tuple[RecordedTable, Reading]:
     judges, left_out = judge_columns(read, item, columns)
     items = identifiers(read, item)
     refuse_repeated(read, item, items, remedy=_remedy_of_repeated(read))
     refuse_spaces(read, "the name of a judge", judges)
     values, notes = numbers(read, judges, options.decimal, "; leave a column that is no judge out with --drop")
-
-    def reading(missing: str) -> Reading:
-        return _reading(read, {"item": item}, "wide", tuple(judges), left_out, [*notes, missing])
-
+    notes = [*notes, _missing_scores(read, values)]
+    reading = _reading(read, {"item": item}, "wide", tuple(judges), left_out, notes)
     return RecordedTable(ScoreMatrix(values, tuple(items.names), tuple(judges))), reading
 
 

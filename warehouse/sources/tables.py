@@ -71,9 +71,20 @@ def read_table(source: TableSource, plan: Plan | None = None, options: ReadingOp
 
 
 def _with_names(where: str, table: pa.Table) -> pa.Table:
+    """Unique names, and text where a writer said bytes of what is text."""
     names = name_columns(table.column_names)
     refuse_repeated(where, names)
-    return table.rename_columns(names)
+    columns = [_as_text_if_it_is(column) for column in table.columns]
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _as_text_if_it_is(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+        return column
+    try:
+        return column.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return column
 
 
 def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:

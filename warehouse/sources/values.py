@@ -24,7 +24,7 @@ Decimal = Literal[".", ","] | None
 _POINT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?([iI]nf(inity)?|INF)$"
 _COMMA = r"^[+-]?\d+,\d+$"
 _NO_LETTER = r"^\PL*\d\PL*$"
-_DATE_OR_TIME = r"^\d{1,4}([-/.])\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
+_DATE_OR_TIME = r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
 _THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
 
 
@@ -51,9 +51,10 @@ def identifiers(read: InputTable, column: str) -> Identifiers:
     InputError
         A row has none, or two names differ in nothing but spaces around them.
     """
+    kind = read.table.column(column).type
+    if pa.types.is_nested(kind):
+        raise InputError(f"{read.name}: {column} holds {kind}, where names are needed; make it a column of text")
     encoded = _plain(read.table.column(column)).dictionary_encode().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
     values = encoded.dictionary.to_pylist()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
     names = [_name(value) for value in values]
@@ -177,8 +178,11 @@ def _parsed(read: InputTable, name: str, column: pa.ChunkedArray, decimal: Decim
     text, note = _trimmed(column), None
     missing = pc.fill_null(pc.is_in(text, pa.array(MISSING)), True)
     comma = pc.fill_null(pc.match_substring_regex(text, _COMMA), False)
+    point = pc.and_(pc.match_substring_regex(text, r"[.]"), pc.match_substring_regex(text, _POINT))
+    good = pc.match_substring_regex(text, _POINT)
+    if decimal == ",":
+        good = pc.and_(good, pc.invert(point))  # a point stands before thousands here, if it is a number at all
     if decimal != "." and pc.any(comma).as_py():
-        point = pc.and_(pc.match_substring_regex(text, r"[.]"), pc.match_substring_regex(text, _POINT))
         thousands = pc.match_substring_regex(text, _THOUSANDS)
         if decimal is None and (pc.any(point).as_py() or pc.all(pc.or_(thousands, pc.invert(comma))).as_py()):
             rows = np.flatnonzero(comma.to_numpy()).tolist()
@@ -187,9 +191,9 @@ def _parsed(read: InputTable, name: str, column: pa.ChunkedArray, decimal: Decim
                 f"{read.name}: column {name!r} holds {cells}, where the comma may stand before decimals or thousands; "
                 "say which with --decimal (reading.decimal in a workspace)"
             )
-        text = pc.if_else(comma, pc.replace_substring(text, ",", "."), text)
+        text, good = pc.if_else(comma, pc.replace_substring(text, ",", "."), text), pc.or_(good, comma)
         note = f"{name!r} is read with a decimal comma"
-    good = pc.fill_null(pc.match_substring_regex(text, _POINT), False)
+    good = pc.fill_null(good, False)
     values = _floats(pc.cast(pc.if_else(good, text, None), pa.float64()))
     refused = pc.invert(pc.or_(good, missing)).to_numpy() | np.isinf(values)
     return Numbers(values, refused, note)
