@@ -50,5 +50,5 @@ def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
                 dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[partition]), limit=1
             ).records
             kept[asset] = str(records[0].asset_materialization.metadata["as_read"].value)
-    assert "items: 'label' is read with a decimal comma" in kept["items"]
+    assert "separated by a semicolon with a decimal comma" in kept["items"]
     assert "left out: 'unnamed column 1' (an index by its name), 'gold' (a label" in kept["judge_inference"]
