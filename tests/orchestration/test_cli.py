@@ -190,7 +190,7 @@ def test_what_is_no_judge_is_told_before_the_fit_and_moves_nothing(tmp_path, rng
     assert json.loads(fits[0].stdout) == json.loads(fits[1].stdout)
     told = fits[0].stderr
     assert "wide: item is 'thing'; the judges are 'a', 'b', 'c'" in told
-    for words in ("'unnamed column 1' (an index by", "'gold' (a label by its name", "'length' (a size"):
+    for words in ("'unnamed column 1' (has no name", "'gold' (a label by its name", "'length' (a size"):
         assert words in told
     (kept,) = json.loads((tmp_path / "wide" / "fit.json").read_text())["provenance"]["readings"]
     assert [one["column"] for one in kept["left_out"]] == ["unnamed column 1", "gold", "length"]

@@ -39,7 +39,7 @@ def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
     assert sorted(workspace.judges) == ["a", "b", "c"]
     assert workspace.read_source("one")[3].gold == 3.5
     told = care(folder, "doctor", "--json")
-    for words in ("text separated by a semicolon", "'unnamed column 1' (an index", "'gold' (a label by its name"):
+    for words in ("text separated by a semicolon", "'unnamed column 1' (has no name", "'gold' (a label by its name"):
         assert words in told
     with workspace_instance(workspace) as instance:
         defs = build_defs(folder, {"workspace": workspace})
@@ -51,4 +51,4 @@ def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
             ).records
             kept[asset] = str(records[0].asset_materialization.metadata["as_read"].value)
     assert "separated by a semicolon with a decimal comma" in kept["items"]
-    assert "left out: 'unnamed column 1' (an index by its name), 'gold' (a label" in kept["judge_inference"]
+    assert "left out: 'unnamed column 1' (has no name, as an index has none), 'gold' (a" in kept["judge_inference"]

@@ -310,9 +310,12 @@ def _separated() -> list[WildFile]:
 def _columns() -> list[WildFile]:
     counted = "item_id,a,b,number of row\n" + "".join(f"i{k},{k % 5},{k % 3},{k + 7}\n" for k in range(30))
     return [
-        WildFile("index.csv", "pandas' index", _before("", "0", "1", "2"), told=("'unnamed column 1' (an index",)),
+        WildFile("index.csv", "pandas' index", _before("", "0", "1", "2"), told=("'unnamed column 1' (has no name",)),
         WildFile(
-            "unnamed.csv", "pandas' index, twice", _before("Unnamed: 0", "0", "1", "2"), told=("'Unnamed: 0' (an",)
+            "unnamed.csv",
+            "pandas' index, twice",
+            _before("Unnamed: 0", "0", "1", "2"),
+            told=("'Unnamed: 0' (has no name",),
         ),
         WildFile(
             "ids_as_index.csv",
@@ -517,7 +520,7 @@ def _documents() -> list[WildFile]:
             "index.parquet",
             "pandas' index",
             _parquet({**flat, "__index_level_0__": [0, 2, 5]}),
-            told=("'__index_level_0__' (an",),
+            told=("'__index_level_0__' (has no name",),
         ),
         WildFile("sheet.xlsx", "a workbook", workbook({"scores": sheet, "empty": []}), told=("sheet 'scores'",)),
         WildFile(
@@ -537,6 +540,18 @@ def _documents() -> list[WildFile]:
             "a word among scores",
             workbook({"scores": [*numbered, [9, "a", "good"]]}),
             refused="column 'score' holds 'good' (row 6 of the sheet)",
+        ),
+        WildFile(
+            "title.xlsx",
+            "a title above the names",
+            workbook({"scores": [["Scores of May", None, None], *sheet]}),
+            refused="no column is called item_id",
+        ),
+        WildFile(
+            "true_among_numbers.jsonl",
+            "true among numbers",
+            _jsonl([{"item_id": "i1", "a": 4, "b": 5}, {"item_id": "i2", "a": True, "b": 1}]),
+            refused="column 'a' holds 'true' (line 2)",
         ),
         WildFile(
             "query.sql",

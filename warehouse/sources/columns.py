@@ -51,7 +51,7 @@ _TEXTS = (
     *("prompt", "question", "instruction", "input", "text", "reference"),
     *("response", "answer", "output", "completion"),
 )
-_PANDAS_INDEX = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__|level_\d+)$")
+_UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """A column of whole numbers, each one above the last, counts the rows where there are more of them than this."""
 
@@ -155,7 +155,7 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
 
 
 def item_or_index(read: InputTable, item: str | None) -> str:
-    """The item column; where no name says which it is, an index that is no mere count of the rows.
+    """The item column; where no name says which it is, the only index that is no mere count of the rows.
 
     Raises
     ------
@@ -164,9 +164,9 @@ def item_or_index(read: InputTable, item: str | None) -> str:
     """
     if item is not None:
         return item
-    for name in read.names:
-        if is_index(name) and not _counts_rows(read.table.column(name), least=0):
-            return name
+    candidates = [n for n in read.names if is_index(n) and not _counts_rows(read.table.column(n), least=0)]
+    if len(candidates) == 1:
+        return candidates[0]
     raise InputError(
         f"{read.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; name the item's with --item "
         f"(columns.item_id in a workspace); the columns are {listed([repr(name) for name in read.names], 40)}"
@@ -210,8 +210,6 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
     if name in drop:
         return "as you asked"
     kind = column.type
-    if is_index(name) and pa.types.is_null(kind):
-        return "empty and without a name"
     by_name = _why_by_name(name)
     if by_name is not None:
         return by_name
@@ -229,6 +227,8 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
 
 
 def _why_by_name(name: str) -> str | None:
+    if _UNNAMED.match(name):
+        return "has no name, as an index has none"
     if is_index(name):
         return "an index by its name"
     for what, names in (
@@ -253,7 +253,7 @@ def is_called(name: str, synonyms: Sequence[str]) -> bool:
 
 def is_index(name: str) -> bool:
     """Whether a column is an index by its name."""
-    return _PANDAS_INDEX.match(name) is not None or is_called(name, _INDEX)
+    return _UNNAMED.match(name) is not None or is_called(name, _INDEX)
 
 
 def _counts_rows(column: pa.ChunkedArray, least: int) -> bool:

@@ -248,11 +248,14 @@ def _table_of(records: Iterator[Record] | Sequence[Record]) -> pa.Table:
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
-    """Values as an array of their type; as text where they have several."""
+    """Values as an array of their type; as text where they have several, so that true among numbers is no 1."""
+    kinds = set(map(type, values)) - {type(None)}
     try:
-        return pa.array(values)
+        if bool not in kinds or kinds == {bool}:
+            return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([_as_text(value) for value in values], pa.string())
+        pass
+    return pa.array([_as_text(value) for value in values], pa.string())
 
 
 def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
