@@ -275,3 +275,15 @@ def test_files_of_nothing_are_empty(tmp_path, content):
     (tmp_path / "scores.csv").write_bytes(content)
     with pytest.raises(InputError, match="the file is empty"):
         read_scores(tmp_path / "scores.csv")
+
+
+def test_json_lines_of_several_batches_keep_one_type_a_column(tmp_path, monkeypatch):
+    monkeypatch.setattr("warehouse.sources.records._RECORDS_AT_ONCE", 2)
+    rows = [{"item_id": k, "a": k, "b": 1} for k in range(3)] + [{"item_id": "x", "a": 2.5}, {"item_id": "y", "c": 1}]
+    path = tmp_path / "scores.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
+    scores = read_scores(path).scores
+    assert (scores.item_ids, scores.judges) == (("0", "1", "2", "x", "y"), ("a", "b", "c"))
+    nan = np.nan
+    expected = [[0, 1, nan], [1, 1, nan], [2, 1, nan], [2.5, nan, nan], [nan, nan, 1]]
+    np.testing.assert_array_equal(scores.values, expected)

@@ -37,7 +37,7 @@ LABEL = (
 )
 
 # Names of columns that are no judges.
-_INDEX = ("index", "row", "row_number", "row_id", "row_nr", "nr", "number", "#", "")
+_INDEX = ("index", "level_0", "row", "row_number", "row_id", "row_nr", "nr", "number", "#", "")
 _SIZES = (
     *("length", "len", "response_length", "answer_length", "prompt_length", "text_length", "size"),
     *("chars", "n_chars", "num_chars", "char_count", "characters", "words", "n_words", "num_words", "word_count"),

@@ -250,19 +250,23 @@ def _table_of(records: Iterator[Record] | Sequence[Record]) -> pa.Table:
 def _column(values: Sequence[Any]) -> pa.Array:
     """Values as an array of their type; as text where they have several, so that true among numbers is no 1."""
     kinds = set(map(type, values)) - {type(None)}
+    if bool in kinds and len(kinds) > 1:
+        return _texts(values)
     try:
-        if bool not in kinds or kinds == {bool}:
-            return pa.array(values)
+        return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        pass
-    return pa.array([_as_text(value) for value in values], pa.string())
+        return _texts(values)
 
 
 def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
     try:
         return pa.concat_tables([pa.table({"": chunk}) for chunk in chunks], promote_options="permissive").column(0)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.chunked_array([pa.array([_as_text(v) for v in chunk.to_pylist()], pa.string()) for chunk in chunks])
+        return pa.chunked_array([_texts(chunk.to_pylist()) for chunk in chunks])
+
+
+def _texts(values: Sequence[Any]) -> pa.Array:
+    return pa.array([_as_text(value) for value in values], pa.string())
 
 
 def _as_text(value: Any) -> str | None:
