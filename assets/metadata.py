@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+
+if TYPE_CHECKING:
+    from warehouse.sources.reading import Reading
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -18,6 +21,12 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Any:
         records=[dg.TableRecord({k: _cell(v) for k, v in row.items()}) for row in rows],
         schema=dg.TableSchema([dg.TableColumn(name) for name in rows[0]]) if rows else dg.TableSchema([]),
     )
+
+
+def as_read(readings: Mapping[str, Reading]) -> dict[str, Any]:
+    """What each file was taken to be, as metadata; nothing where no file was read."""
+    lines = [f"- {name}: {sentence}\n" for name, reading in readings.items() for sentence in reading.sentences()]
+    return {"as_read": dg.MetadataValue.md("".join(lines))} if lines else {}
 
 
 def bars(title: str, values: Mapping[str, float]) -> Any:

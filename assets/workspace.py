@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from warehouse.fits import FitStore
     from warehouse.parts import PartStore
     from warehouse.sources.files import RecordedTable
+    from warehouse.sources.reading import Reading
 
 
 FORGOTTEN = "forgotten.jsonl"
@@ -264,7 +265,15 @@ class Workspace:
 
             return huggingface.read_items(source, self.root)
         path = resolve(source.items, self.root)
-        return files.read_items(path, source.columns, source.where, source.drop)
+        told = self._readings.setdefault(testset, {})
+        return files.read_items(
+            path,
+            source.columns,
+            source.where,
+            source.drop,
+            source.reading,
+            tell=lambda reading: told.update(items=reading),
+        )
 
     def _read_versions(self, testset: str, source: VersionsSource) -> list[ItemRecord]:
         from warehouse.versions import versions_of
@@ -290,7 +299,11 @@ class Workspace:
             if not isinstance(source, FilesSource) or source.scores is None:
                 return None
             path = resolve(source.scores.path, self.root)
-            table = files.read_scores(path, source.scores.columns, source.scores.layout)
+            declared = source.scores
+            told = self._readings.setdefault(testset, {})
+            table = files.read_scores(
+                path, declared.columns, declared.layout, declared.reading, lambda reading: told.update(scores=reading)
+            )
             self._recorded_tables[testset] = table
         if name not in table.scores.judges:
             return {}
@@ -300,6 +313,14 @@ class Workspace:
             item_id: Recording(None if value != value else value, texts.get(item_id))
             for item_id, value in zip(table.scores.item_ids, values.tolist(), strict=True)
         }
+
+    def readings(self, testset: str) -> Mapping[str, Reading]:
+        """What the files of a test set were taken to be, as far as they have been read: ``items``, ``scores``."""
+        return self._readings.get(testset, {})
+
+    @cached_property
+    def _readings(self) -> dict[str, dict[str, Reading]]:
+        return {}
 
     @cached_property
     def _recorded_tables(self) -> dict[str, RecordedTable]:

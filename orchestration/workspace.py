@@ -257,7 +257,7 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
         if not isinstance(source, FilesSource) or source.scores is None:
             continue
         path = resolve(source.scores.path, root)
-        for judge in recorded_judges(path, source.scores.columns, source.scores.layout):
+        for judge in recorded_judges(path, source.scores.columns, source.scores.layout, source.scores.reading):
             if source.scores.accepts(judge):
                 _merge_recorded(judges, judge, source.scores.family(judge), testset.name, path)
     return judges

@@ -36,8 +36,42 @@ class ItemColumns(BaseModel):
     split_unit: str | None = None
 
 
+class ReadingOptions(BaseModel):
+    """``reading``: what is not to be decided by looking at the file.
+
+    Attributes
+    ----------
+    separator, encoding : str, optional
+        Of text with separated values; of JSON the encoding.
+    decimal : {".", ","}, optional
+        What stands before decimals.
+    sheet : str, optional
+        Of a workbook.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    separator: str | None = Field(default=None, min_length=1, max_length=1)
+    encoding: str | None = None
+    decimal: Literal[".", ","] | None = None
+    sheet: str | None = None
+
+
 class ScoreColumns(BaseModel):
-    """Which column of the score file is what."""
+    """Which column of the score file is what. A name that is not given is looked for, also under its synonyms.
+
+    Attributes
+    ----------
+    item_id, judge, score : str
+        ``judge`` and ``score`` of a long table.
+    response : str, optional
+        The text that was scored, to be compared.
+    judge_columns : tuple of str
+        Of a wide table: the columns that are judges, and no others; by default those that hold numbers and are by name
+        or content nothing else.
+    drop : tuple of str
+        Of a wide table: columns that are no judges.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,6 +79,8 @@ class ScoreColumns(BaseModel):
     judge: str = "judge"
     score: str = "score"
     response: str | None = Field(default=None, description="the text that was scored, to be compared")
+    judge_columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
 
 
 class RecordedScores(BaseModel):
@@ -55,6 +91,7 @@ class RecordedScores(BaseModel):
     path: str
     layout: Literal["auto", "long", "wide"] = "auto"
     columns: ScoreColumns = ScoreColumns()
+    reading: ReadingOptions = ReadingOptions()
     judges: str | None = Field(default=None, description="regular expression; only judges that match")
     family_pattern: str | None = Field(
         default=None, description="regular expression on the judge's name; its first group is the family"
@@ -74,7 +111,7 @@ class RecordedScores(BaseModel):
 
 
 class FilesSource(BaseModel):
-    """Items, and optionally scores, in files (CSV, Parquet, JSONL)."""
+    """Items, and optionally scores, in files of any kind that ``sources.tables`` reads."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -83,7 +120,18 @@ class FilesSource(BaseModel):
     columns: ItemColumns = ItemColumns()
     where: dict[str, str | int | float] = {}
     drop: tuple[str, ...] = Field(default=(), description="columns never read, such as ones that leak gold")
+    reading: ReadingOptions = ReadingOptions()
     scores: RecordedScores | None = None
+
+    @field_validator("items")
+    @classmethod
+    def _no_query(cls, items: str) -> str:
+        if items.lower().endswith(".sql"):
+            raise ValueError(
+                f"{items}: the rows of a query can change without its file, and nobody would notice; write them to a "
+                "Parquet file"
+            )
+        return items
 
 
 class DemoSource(BaseModel):
@@ -336,7 +384,7 @@ class TestsetSpec(BaseModel):
         InputError
             The file is not there.
         """
-        digest = hashlib.sha256(self.source.model_dump_json(exclude={"scores"}).encode())
+        digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
         if self.further_columns:
             digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):
@@ -346,6 +394,13 @@ class TestsetSpec(BaseModel):
             for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else []:
                 digest.update(f"{path.relative_to(folder)} {_file_hash(path)}".encode())
         return digest.hexdigest()[:32]
+
+
+def _without_effect(source: Source) -> set[str]:
+    """Fields of a source that its items do not depend on: recorded scores, and how to read where nothing is said."""
+    if isinstance(source, FilesSource) and source.reading == ReadingOptions():
+        return {"scores", "reading"}
+    return {"scores"}
 
 
 def resolve(path: str, base: Path) -> Path:

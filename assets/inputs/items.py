@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.code import code_version
-from assets.metadata import histogram
+from assets.metadata import as_read, histogram
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace, judge_item
 from warehouse.items import ItemRecord
@@ -50,6 +50,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             metadata={
                 "items": len(records),
                 "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
+                **as_read({k: r for k, r in workspace.readings(testset).items() if k == "items"}),
             },
         ),
         "gold": dg.MaterializeResult(

@@ -15,7 +15,7 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.judging.score_parts import NOT_SCORED
-from assets.metadata import bars, table
+from assets.metadata import as_read, bars, table
 from assets.partitions import JUDGES, slice_key
 from assets.workspace import Workspace, judge_item
 from care_ops.errors import CareError
@@ -23,6 +23,7 @@ from judges.engines.base import Ledger
 from judges.engines.factory import revision_of
 from judges.items import MAY_PASS, Item, Score
 from judges.pool import Pool, Progress
+from warehouse.sources.reading import Reading
 
 _TESTSETS_IN_MEMORY = 8
 _TELL_EVERY_S = 10.0
@@ -86,7 +87,7 @@ def judge_inference(
                 continue
             for event in _parts_of(workspace, judge, counts):
                 context.log_event(event)
-            context.log_event(_materialisation(judge, counts, seconds))
+            context.log_event(_materialisation(workspace, judge, counts, seconds))
     if failures:
         raise dg.Failure(
             "; ".join(f"{judge}: {message}" for judge, message in failures.items()),
@@ -165,6 +166,14 @@ def _score_testset(
     return TestsetCount(testset, key, len(todo), scored, digest)
 
 
+def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> dict[str, Reading]:
+    """How the score files that a recorded judge comes from were read, by test set."""
+    if workspace.judge(judge).engine.recorded_as is None:
+        return {}
+    read = {count.testset: workspace.readings(count.testset).get("scores") for count in counts}
+    return {testset: reading for testset, reading in read.items() if reading is not None}
+
+
 def _parts_of(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> Iterator[dg.AssetMaterialization]:
     """What the parts of each slice are now, also of slices that the judge leaves out."""
     scored = {count.testset: count for count in counts}
@@ -178,7 +187,9 @@ def _parts_of(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> I
         )
 
 
-def _materialisation(judge: str, counts: list[TestsetCount], seconds: float) -> dg.AssetMaterialization:
+def _materialisation(
+    workspace: Workspace, judge: str, counts: list[TestsetCount], seconds: float
+) -> dg.AssetMaterialization:
     version = hashlib.sha256(repr([(c.testset, c.judge_key, c.item_keys) for c in counts]).encode()).hexdigest()[:32]
     scored = sum(c.scored for c in counts)
     return dg.AssetMaterialization(
@@ -191,5 +202,6 @@ def _materialisation(judge: str, counts: list[TestsetCount], seconds: float) -> 
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
             "items_by_testset": bars("items", {c.testset: float(c.items) for c in counts}),
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
+            **as_read(_recordings(workspace, judge, counts)),
         },
     )

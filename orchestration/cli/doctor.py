@@ -78,7 +78,8 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
     rows += _files(loaded, repair)
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name)]
-    return rows + [row for name in sorted(loaded.judges) for row in _judge(loaded, name)]
+    rows += [row for name in sorted(loaded.judges) for row in _judge(loaded, name)]
+    return rows + [row for name in sorted(loaded.testsets) for row in _files(loaded, name)]
 
 
 def _files(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
@@ -115,6 +116,13 @@ def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
         rows.append(_row(f"test set {name}", "fails", str(error)))
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
+
+
+def _files(loaded: Workspace, name: str) -> list[dict[str, str]]:
+    """What a test set's files were taken to be, by the checks above, which read them."""
+    return [
+        _row(f"{of} of {name}", "ok", "; ".join(reading.sentences())) for of, reading in loaded.readings(name).items()
+    ]
 
 
 def _judge(loaded: Workspace, name: str) -> list[dict[str, str]]:

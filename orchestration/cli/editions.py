@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestration.cli import tables
 from orchestration.cli.output import console, errors, show, speaking_errors
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def rollback(
 
 @speaking_errors
 def score(
-    scores: Annotated[Path, typer.Argument(help="Long (item_id, judge, score) or wide; .csv, .parquet, .jsonl.")],
+    scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
     fit: Annotated[str, typer.Option(help="A fit (`care history`).")],
     workspace: Root = Path(),
     aggregator: Annotated[str, typer.Option(help="Which aggregate.")] = "care",
@@ -149,7 +150,7 @@ def score(
     from warehouse.sources.files import read_scores
 
     loaded = _load(workspace)
-    rows = score_with(loaded, find(loaded, fit), aggregator, read_scores(scores).scores)
+    rows = score_with(loaded, find(loaded, fit), aggregator, read_scores(scores, tell=tables.tell).scores)
     if out is None:
         show(rows, f"{len(rows)} items by {aggregator} of {fit}", as_json=json)
         return

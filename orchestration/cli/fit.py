@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestration.cli import tables
+from orchestration.cli.inputs import Inputs, read_inputs
 from orchestration.cli.output import console, errors, show, speaking_errors, system_table
 
 if TYPE_CHECKING:
@@ -21,12 +23,10 @@ if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
     from warehouse.items import ItemRecord
 
-_ITEM_FIELDS = ("prompt", "response", "response_2", "reference", "aspect", "gold", "split_unit")
-
 
 @speaking_errors
 def fit(
-    scores: Annotated[Path, typer.Argument(help="Long (item_id, judge, score) or wide; .csv, .parquet, .jsonl.")],
+    scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
     out: Annotated[Path, typer.Option(help="Folder to write to.")],
     items: Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")] = None,
     judges: Annotated[Path | None, typer.Option(help="judge, family.")] = None,
@@ -50,26 +50,31 @@ def fit(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of random starts.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    item: tables.Item = None,
+    judge: tables.Judge = None,
+    score: tables.Score = None,
+    drop: tables.Drop = None,
+    separator: tables.Separator = None,
+    encoding: tables.Encoding = None,
+    decimal: tables.Decimal = None,
+    sheet: tables.Sheet = None,
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
     from care_ops.admission import check_panel
-    from care_ops.anchors import NO_ANCHORS, Anchors
     from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
-    from care_ops.errors import FitError, InputError
+    from care_ops.errors import InputError
     from care_ops.fit import fit_panel
     from care_ops.results.uncertainty import weight_intervals
-    from warehouse.sources.files import read_labels, read_scores
 
     if admit not in ("rule", "all"):
         raise InputError(f"--admit is {admit!r}; use 'rule' or 'all'")
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a folder to write to")
-    matrix, out_of_range = _within(_with_families(read_scores(scores).scores, judges), scale)
-    if matrix.shape[1] < 2:
-        raise InputError(f"{scores}: there is one judge, {matrix.judges[0]!r}; a panel needs at least two")
-    records = _read_items(items, matrix) if items else {}
-    seen = Anchors(read_labels(anchors)) if anchors else NO_ANCHORS
-    seen.rows(matrix.item_ids)
+    columns = tables.score_columns(item, judge, score, drop)
+    options = tables.reading_options(separator, encoding, decimal, sheet)
+    inputs = read_inputs(scores, items, judges, anchors, columns, options)
+    records, seen = inputs.records, inputs.labels
+    matrix, out_of_range = _within(inputs.matrix, scale)
     config = FitConfig(
         aggregators=tuple(aggregator) if aggregator else DEFAULT_AGGREGATORS,
         cut=cut,
@@ -78,10 +83,7 @@ def fit(
         seed=seed,
     )
     checks = check_panel(matrix, AdmissionRule(admit="all" if admit == "all" else "rule"), out_of_range=out_of_range)
-    admitted = [check.judge for check in checks if check.admitted]
-    if len(admitted) < 2:
-        refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
-        raise FitError(f"{scores}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); see --admit all")
+    admitted = _admitted(checks, scores)
     named, units = _named(matrix.item_ids, records, tuple(systems or ())), _units(matrix.item_ids, records)
     pairs = {i: (*n, u) for i, n, u in zip(matrix.item_ids, named, units, strict=True) if n and len(n) == 2}
     found = fit_panel(matrix.select_judges(admitted), config, seen, pairs=pairs)
@@ -89,23 +91,20 @@ def fit(
     if intervals:
         bounds = weight_intervals(found.scores, config, seen, units, whole=found.aggregates, resamples=intervals)
     compared = _compare(found, named, units, seen, scale) if systems else {}
-    data = _report_data(scores, found, checks, records, seen, config, scale, bounds, compared)
+    data = _report_data(scores, found, checks, inputs, config, scale, bounds, compared)
     _write(out, found, data)
     _print(data, out, as_json=json)
 
 
-def _with_families(matrix: ScoreMatrix, judges: Path | None) -> ScoreMatrix:
-    from care_ops.errors import InputError
-    from care_ops.scores import ScoreMatrix
-    from warehouse.sources.files import read_families
+def _admitted(checks: list[JudgeCheck], scores: Path) -> list[str]:
+    """Judges that may sit on the panel; ``FitError`` where they make none."""
+    from care_ops.errors import FitError
 
-    if judges is None:
-        return matrix
-    families = read_families(judges)
-    unknown = [judge for judge in families if judge not in matrix.judges]
-    if unknown:
-        raise InputError(f"{judges}: judge {unknown[0]!r} has no scores; there are {', '.join(matrix.judges)}")
-    return ScoreMatrix(matrix.values, matrix.item_ids, matrix.judges, families)
+    admitted = [check.judge for check in checks if check.admitted]
+    if len(admitted) < 2:
+        refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
+        raise FitError(f"{scores}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); see --admit all")
+    return admitted
 
 
 def _within(matrix: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
@@ -123,23 +122,6 @@ def _within(matrix: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[Sco
     counts = {judge: int(c) for judge, c in zip(matrix.judges, outside.sum(axis=0), strict=True) if c}
     values = np.where(outside, np.nan, matrix.values)
     return ScoreMatrix(values, matrix.item_ids, matrix.judges, matrix.families), counts
-
-
-def _read_items(path: Path, matrix: ScoreMatrix) -> dict[str, ItemRecord]:
-    from care_ops.errors import InputError
-    from warehouse.sources.files import read_items, read_table
-    from warehouse.testsets import ItemColumns
-
-    present = set(read_table(path, ("item_id",)).column_names)
-    named = {field: field for field in _ITEM_FIELDS if field in present}
-    records = {r.item_id: r for r in read_items(path, ItemColumns(**named))}
-    missing = [item_id for item_id in matrix.item_ids if item_id not in records]
-    if missing:
-        raise InputError(
-            f"{path}: {len(missing)} scored item(s) are not in it, the first is {missing[0]!r}; add them, or "
-            "correct the item ids"
-        )
-    return records
 
 
 def _named(
@@ -179,8 +161,7 @@ def _report_data(
     path: Path,
     found: Fit,
     checks: list[JudgeCheck],
-    records: dict[str, ItemRecord],
-    seen: Anchors,
+    inputs: Inputs,
     config: FitConfig,
     scale: tuple[float, float] | None,
     bounds: dict[str, Interval],
@@ -195,7 +176,7 @@ def _report_data(
     from assets.results.gold import held_out_gold
     from care_ops.metrics import evaluate
 
-    ids = found.scores.item_ids
+    ids, records, seen = found.scores.item_ids, inputs.records, inputs.labels
     labels = [records[i].gold if i in records else None for i in ids]
     gold = np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
     units = [records[i].split_unit if i in records else None for i in ids]
@@ -233,6 +214,7 @@ def _report_data(
             "structure": found.structure_details,
             "scale_for_mae_filled": range_,
             "code": {"fit": fit_code()},
+            "readings": [reading.as_dict() for reading in inputs.readings],
         },
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestration.cli import tables
 from orchestration.cli.output import console, show, speaking_errors
 
 if TYPE_CHECKING:
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from care_ops.config import FitConfig
     from care_ops.scores import ScoreMatrix
     from care_ops.selection import Selection
+    from warehouse.items import ItemRecord
 
 
 @speaking_errors
 def select(
-    scores: Annotated[Path, typer.Argument(help="Long (item_id, judge, score) or wide; .csv, .parquet, .jsonl.")],
+    scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
     items: Annotated[Path, typer.Option(help="item_id, and for labels gold; split_unit keeps items together.")],
     aggregator: Annotated[str, typer.Option(help="care_svd or care_tensor.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="order, error, or likelihood (no labels).")] = "order",
@@ -38,20 +40,17 @@ def select(
     from care_ops.config import AdmissionRule, FitConfig
     from care_ops.errors import InputError
     from care_ops.selection import select_with_labels, select_without_labels, validation_items
-    from warehouse.sources.files import read_items, read_scores, read_table
-    from warehouse.testsets import ItemColumns
+    from warehouse.sources.files import read_items, read_scores
 
     if aggregator not in ("care_svd", "care_tensor"):
         raise InputError(f"--aggregator is {aggregator!r}; penalties belong to care_svd and care_tensor")
     if criterion not in ("order", "error", "likelihood"):
         raise InputError(f"--criterion is {criterion!r}; use order, error or likelihood")
-    matrix = read_scores(scores).scores
+    matrix = read_scores(scores, tell=tables.tell).scores
     matrix = matrix.select_judges([c.judge for c in check_panel(matrix, AdmissionRule()) if c.admitted])
-    columns = read_table(items, ("item_id",)).column_names
-    named = {field: name for field, name in (("gold", "gold"), ("split_unit", split)) if name in columns}
-    records = {r.item_id: r for r in read_items(items, ItemColumns(**named))}
+    records = {r.item_id: r for r in read_items(items, tell=tables.tell)}
     known = [records.get(item) for item in matrix.item_ids]
-    units = [r.split_unit if r is not None and r.split_unit else i for r, i in zip(known, matrix.item_ids, strict=True)]
+    units = [_unit(record, split) or item for record, item in zip(known, matrix.item_ids, strict=True)]
     config = FitConfig(cut=cut, seed=seed)
     if criterion == "likelihood":
         _print(select_without_labels(matrix, config, units), [], as_json=json)
@@ -69,6 +68,14 @@ def select(
         criterion="order" if criterion == "order" else "error",
     )
     _print(found, _on_the_rest(matrix, config, found, np.where(chosen_by, np.nan, gold)), as_json=json)
+
+
+def _unit(record: ItemRecord | None, column: str) -> str | None:
+    """What an item's row says in the column that must not be parted."""
+    if record is None:
+        return None
+    unit = record.split_unit if column == "split_unit" else record.metadata.get(column)
+    return None if unit is None else str(unit)
 
 
 def _on_the_rest(

@@ -144,13 +144,13 @@ def test_fit_votes_by_the_cut(tmp_path, scores):
 
 
 BAD = {
-    "no id column": ("id,judge,score\nx,a,1\n", "no id column 'item_id'"),
-    "null id": ("item_id,judge,score\nx,a,1\n,a,2\n", "item_id is empty in row 2"),
-    "a text score": ("item_id,judge,score\nx,a,1\ny,a,good\n", "'good' in row 2"),
-    "two rows": ("item_id,judge,score\nx,a,1\nx,a,2\n", "two rows for item 'x' and judge 'a'"),
+    "no id column": ("thing,judge,score\nx,a,1\n", "name the item's with --item"),
+    "null id": ("item_id,judge,score\nx,a,1\n,a,2\n", "item_id is empty in line 3"),
+    "a text score": ("item_id,judge,score\nx,a,1\ny,a,good\n", "'good' (line 3)"),
+    "two rows": ("item_id,judge,score\nx,a,1\nx,a,2\n", "several rows for item 'x' and judge 'a' (line 2, line 3)"),
     "one judge": ("item_id,judge,score\nx,a,1\ny,a,2\n", "at least two"),
     "all missing": ("item_id,judge,score\nx,a,\nx,b,\n", "every score is missing"),
-    "infinite": ("item_id,judge,score\nx,a,1\nx,b,inf\n", "infinite in row 2"),
+    "infinite": ("item_id,judge,score\nx,a,1\nx,b,inf\n", "holds inf (line 3)"),
     "empty": ("item_id,judge,score\n", "empty"),
 }
 
@@ -166,6 +166,62 @@ def test_bad_scores_end_with_two_and_write_nothing(tmp_path, case):
     assert str(path) in result.output
     assert "Traceback" not in result.output
     assert not (tmp_path / "out").exists()
+
+
+def wide_csv(rng: np.random.Generator, n: int = 60) -> str:
+    """As pandas writes a wide table: an index before the ids, gold and a length among the judges."""
+    quality = rng.normal(size=n)
+    rows = [",thing,a,b,c,gold,length"]
+    for k, q in enumerate(quality):
+        scores = ",".join(f"{5 + q + rng.normal(scale=0.7):.3f}" for _ in range(3))
+        rows.append(f"{k},i{k},{scores},{q:.3f},{100 + k}")
+    return "\n".join(rows) + "\n"
+
+
+def test_what_is_no_judge_is_told_before_the_fit_and_moves_nothing(tmp_path, rng):
+    path, plain = tmp_path / "wide.csv", tmp_path / "plain.csv"
+    path.write_text(wide_csv(rng))
+    plain.write_text("\n".join(",".join(row.split(",")[1:5]) for row in path.read_text().splitlines()) + "\n")
+    fits = [
+        care("fit", file, "--item", "thing", "--intervals", 0, "--out", tmp_path / file.stem, "--json")
+        for file in (path, plain)
+    ]
+    assert [result.exit_code for result in fits] == [0, 0], fits[0].output
+    assert json.loads(fits[0].stdout) == json.loads(fits[1].stdout)
+    told = fits[0].stderr
+    assert "wide: item is 'thing'; the judges are 'a', 'b', 'c'" in told
+    for words in ("'unnamed column 1' (has no name", "'gold' (a label by its name", "'length' (a size"):
+        assert words in told
+    (kept,) = json.loads((tmp_path / "wide" / "fit.json").read_text())["provenance"]["readings"]
+    assert [one["column"] for one in kept["left_out"]] == ["unnamed column 1", "gold", "length"]
+    assert kept["judges"] == ["a", "b", "c"]
+
+
+def test_columns_are_named_by_options(tmp_path, scores, rng):
+    out = tmp_path / "out"
+    renamed = tmp_path / "renamed.tsv"
+    renamed.write_text(scores.read_text().replace("item_id,judge,score", "thing,model,stars"))
+    long = ("--item", "thing", "--judge", "model", "--score", "stars", "--separator", ",", "--intervals", 0)
+    result = care("fit", renamed, *long, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "long: item is 'thing', judge is 'model', score is 'stars'" in result.stderr
+    wide = tmp_path / "wide.csv"
+    wide.write_text(wide_csv(rng))
+    given = ("--item", "thing", "--judge", "a", "--judge", "length", "--admit", "all", "--intervals", 0)
+    result = care("fit", wide, *given, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "the judges are 'a', 'length'" in result.stderr
+    for bad, said in (
+        (("--judge", "a", "--judge", "b", "--score", "c"), "--score is of a table with a row a score"),
+        (("--judge", "a", "--judge", "b", "--drop", "c"), "give one of them"),
+        (("--judge", "nobody"), "no column 'nobody'; the columns are"),
+        (("--separator", "ab"), "give one character"),
+        (("--decimal", "!"), "use '.' or ','"),
+        (("--encoding", "nonsense"), "there is no encoding 'nonsense'"),
+    ):
+        result = care("fit", wide, "--item", "thing", *bad, "--out", tmp_path / "bad")
+        assert (result.exit_code, said in result.output) == (2, True), result.output
+    assert not (tmp_path / "bad").exists()
 
 
 def test_bad_files_and_options_end_with_two(tmp_path, scores):

@@ -34,3 +34,4 @@ cls  # the signature of a pydantic validator
 trigger_gain  # asdict of what a trial found, printed by `care judges test`
 length_gain  # likewise
 retest  # likewise
+__arrow_c_stream__  # called by pyarrow (warehouse/sources/tables.py)

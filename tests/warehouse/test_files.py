@@ -1,15 +1,18 @@
 """Score files: every layout reads the same, and bad input says what is wrong and where."""
 
 import json
+import sys
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from care_ops.errors import InputError
+from tests.support.wild_files import workbook
 from warehouse.sources.files import read_families, read_items, read_labels, read_scores, recorded_judges
-from warehouse.testsets import ItemColumns, ScoreColumns
+from warehouse.testsets import FilesSource, ItemColumns, ReadingOptions, ScoreColumns, TestsetSpec
 
 LONG = [("007", "a", 1.0), ("007", "b", None), ("x", "a", 3.5), ("x", "b", 4.0)]
 
@@ -36,17 +39,17 @@ def test_layouts_and_formats_agree(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (long_csv(header="id,judge,score"), "no id column 'item_id'; the columns are id, judge, score"),
-        (long_csv([*LONG, (None, "a", 1)]), "item_id is empty in row 5"),
-        (long_csv([*LONG, ("y", None, 1)]), "judge is empty in row 5"),
-        (long_csv([*LONG, ("y", "a", "good")]), "column 'score' holds 'good' in row 5"),
-        (long_csv([*LONG, ("x", "a", 9)]), "two rows for item 'x' and judge 'a', again in row 5"),
-        (long_csv([*LONG, ("y", "a", "inf")]), "column 'score' is infinite in row 5"),
+        (long_csv(header="thing,judge,score"), "no column is called item_id, nor item, id"),
+        (long_csv([*LONG, (None, "a", 1)]), "item_id is empty in line 6"),
+        (long_csv([*LONG, ("y", None, 1)]), "judge is empty in line 6"),
+        (long_csv([*LONG, ("y", "a", "good")]), "column 'score' holds 'good' (line 6)"),
+        (long_csv([*LONG, ("x", "a", 9)]), "several rows for item 'x' and judge 'a' (line 4, line 6)"),
+        (long_csv([*LONG, ("y", "a", "inf")]), "column 'score' holds inf (line 6)"),
         (long_csv([("x", "a", None), ("x", "b", None)]), "every score is missing"),
-        ("item_id,a\nx,1\nx,2\n", "item 'x' occurs twice, again in row 2"),
+        ("item_id,a\nx,1\nx,2\n", "item_id has several rows for 'x' (line 2, line 3)"),
         ("item_id\nx\n", "no judge"),
         ("item_id,judge,score\n", "the table is empty"),
-        ("", "cannot be read as csv"),
+        ("", "the file is empty"),
     ],
 )
 def test_bad_scores_say_what_and_where(tmp_path, text, words):
@@ -60,10 +63,10 @@ def test_bad_scores_say_what_and_where(tmp_path, text, words):
 
 def test_files_that_are_not_what_they_say(tmp_path):
     (tmp_path / "scores.parquet").write_text("hello")
-    (tmp_path / "scores.xls").write_text("hello")
+    (tmp_path / "scores.doc").write_text("hello")
     for name, words in (
         ("scores.parquet", "cannot be read as parquet"),
-        ("scores.xls", "unknown kind of file '.xls'"),
+        ("scores.doc", "unknown kind of file '.doc'"),
         ("nowhere.csv", "no such file"),
     ):
         with pytest.raises(InputError, match=words):
@@ -96,9 +99,191 @@ def test_labels_and_families(tmp_path):
     (tmp_path / "l.csv").write_text("item_id,label\n01,1\n2,\n")
     assert read_labels(tmp_path / "l.csv") == {"01": 1.0}
     (tmp_path / "twice.csv").write_text("item_id,label\n1,1\n1,0\n")
-    with pytest.raises(InputError, match="labelled twice"):
+    with pytest.raises(InputError, match="several rows for '1'"):
         read_labels(tmp_path / "twice.csv")
     (tmp_path / "f.csv").write_text("judge,family\na,gpt\nb,\n")
     assert read_families(tmp_path / "f.csv") == {"a": "gpt"}
     with pytest.raises(InputError, match="no column 'family'"):
         read_families(tmp_path / "l2.csv" if (tmp_path / "l2.csv").write_text("judge,x\na,b\n") else tmp_path)
+
+
+class FrameOfAnotherLibrary:
+    """What any library hands out that speaks Arrow's PyCapsule interface, and nothing else of a frame."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+WIDE = pa.table({"item_id": ["007", "x"], "a": [1.0, 3.5], "b": [None, 4.0], "gold": [1, 0]})
+
+
+def frames():
+    pandas = pytest.importorskip("pandas", reason="pip install 'care-eval[dev]'")
+    yield "pyarrow Table", WIDE
+    yield "pyarrow RecordBatchReader", WIDE.to_reader()
+    yield "tests FrameOfAnotherLibrary", FrameOfAnotherLibrary(WIDE)
+    yield "pandas DataFrame", WIDE.to_pandas()
+    yield "pandas DataFrame", WIDE.to_pandas().set_index("item_id")
+    yield "pandas DataFrame", pandas.concat([WIDE.slice(1, 1).to_pandas(), WIDE.slice(0, 1).to_pandas()])
+    yield "duckdb DuckDBPyRelation", duckdb.from_arrow(WIDE)
+
+
+def test_frames_are_read_as_files_are():
+    for name, frame in frames():
+        readings = []
+        scores = read_scores(frame, tell=readings.append).scores.canonical()
+        assert (scores.item_ids, scores.judges) == (("007", "x"), ("a", "b")), name
+        np.testing.assert_array_equal(scores.values, [[1.0, np.nan], [3.5, 4.0]])
+        (reading,) = readings
+        assert reading.source == name
+        assert "gold" in [one.column for one in reading.left_out]
+
+
+def test_polars_frames_are_read_without_importing_polars():
+    polars = pytest.importorskip("polars", reason="pip install 'care-eval[dev]'")
+    long = polars.DataFrame(LONG, schema=["item_id", "judge", "score"], orient="row")
+    for frame in (long, long.with_columns(polars.col("judge").cast(polars.Categorical))):
+        scores = read_scores(frame).scores
+        assert (scores.item_ids, scores.judges) == (("007", "x"), ("a", "b"))
+        np.testing.assert_array_equal(scores.values, [[1.0, np.nan], [3.5, 4.0]])
+
+
+def test_ids_in_a_pandas_index_are_found_and_a_count_of_rows_is_not_taken_for_ids():
+    pandas = pytest.importorskip("pandas", reason="pip install 'care-eval[dev]'")
+    scores = {"a": [1, 2, 3], "b": [3, 2, 1]}
+    read = read_scores(pandas.DataFrame(scores, index=["x", "y", "z"])).scores
+    assert (read.item_ids, read.judges) == (("x", "y", "z"), ("a", "b"))
+    for index in (None, [5, 6, 7]):
+        with pytest.raises(InputError, match="pandas DataFrame: no column is called item_id"):
+            read_scores(pandas.DataFrame(scores, index=index))
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        ([["x", 1, 2]], "cannot read a builtins list: give the path of a file, or a frame"),
+        (pa.table([[1], [2], [3]], names=["item_id", "a", "a"]), "columns share a name: 'a' (columns 2, 3)"),
+        (pa.table({"item_id": ["x"], "a": ["good"], "b": [1]}).slice(0, 0), "the table is empty"),
+        (pa.table({"item_id": ["x", "y"], "a": ["1", "good"], "b": ["2", "bad"]}), "column 'b' holds 'bad' (row 2)"),
+    ],
+)
+def test_frames_that_cannot_be_read_say_why(frame, words):
+    with pytest.raises(InputError) as error:
+        read_scores(frame)
+    assert words in str(error.value)
+
+
+def test_a_query_reads_files_beside_it(tmp_path):
+    (tmp_path / "long.csv").write_text(long_csv())
+    (tmp_path / "scores.sql").write_text("SELECT item_id, judge, score FROM 'long.csv' WHERE item_id = 'x'")
+    found = read_scores(tmp_path / "scores.sql").scores
+    assert (found.item_ids, found.values.tolist()) == (("x",), [[3.5, 4.0]])
+    (tmp_path / "scores.sql").write_text("-- nothing yet")
+    with pytest.raises(InputError, match="there is no statement that gives a table"):
+        read_scores(tmp_path / "scores.sql")
+    with pytest.raises(ValueError, match="write them to a Parquet file"):
+        FilesSource(items="items.sql")
+
+
+def test_items_labels_and_families_are_told(tmp_path):
+    (tmp_path / "items.csv").write_text("id;response;gold;source\n01;one;0,5;web\n2;two;;web\n")
+    readings = []
+    found = read_items(tmp_path / "items.csv", tell=readings.append)
+    assert [(r.item_id, r.response, r.gold, r.metadata) for r in found] == [
+        ("01", "one", 0.5, {"source": "web"}),
+        ("2", "two", None, {"source": "web"}),
+    ]
+    (tmp_path / "labels.jsonl").write_text('{"thing": "01", "gold": 1}\n')
+    assert read_labels(tmp_path / "labels.jsonl", item="thing", tell=readings.append) == {"01": 1.0}
+    (tmp_path / "judges.tsv").write_text("rater\tvendor\n1\tx\n2\t\n")
+    assert read_families(tmp_path / "judges.tsv", tell=readings.append) == {"1": "x"}
+    told = [sentence for reading in readings for sentence in reading.sentences()]
+    for words in (
+        "item is 'id', response is 'response', gold is 'gold'",
+        "kept beside them: 'source'",
+        "item is 'thing', label is 'gold'",
+        "judge is 'rater', family is 'vendor'",
+    ):
+        assert words in told
+
+
+def test_every_repeated_item_and_bad_label_is_named(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text("item_id,gold\n1,a\n2,1\n3,b\n")
+    with pytest.raises(InputError, match=r"column 'gold' holds 'a' \(line 2\), 'b' \(line 4\)"):
+        read_items(path)
+    path.write_text("item_id,gold\n1,0\n2,1\n2,1\n1,0\n")
+    with pytest.raises(InputError, match=r"'1' \(line 2, line 5\), '2' \(line 3, line 4\)"):
+        read_items(path)
+
+
+def test_a_long_list_of_errors_is_counted(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("item_id,a,b\n" + "".join(f"i{k},{'bad' if k < 40 else k},1\n" for k in range(50)))
+    with pytest.raises(InputError, match=r"'bad' \(line 11\) and 30 more"):
+        read_scores(path)
+
+
+def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text('item_id,a,b,why\n\ni1,1,2,"first\nsecond"\ni2,bad,1,short\n')
+    with pytest.raises(InputError, match=r"'bad' \(line 5\)"):
+        read_scores(path)
+
+
+def test_where_an_extra_is_missing_the_sentence_names_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    path = tmp_path / "scores.xlsx"
+    path.write_bytes(workbook({"scores": [["item_id", "a", "b"], ["x", 1, 2]]}))
+    with pytest.raises(InputError, match=r"pip install 'care-eval\[excel\]'"):
+        read_scores(path)
+
+
+def test_a_test_set_of_before_has_the_version_that_it_had(tmp_path):
+    (tmp_path / "items.csv").write_text("item_id\nx\n")
+    spec = TestsetSpec(name="one", source=FilesSource(items="items.csv"))
+    named = spec.model_copy(update={"source": FilesSource(items="items.csv", reading=ReadingOptions(separator=";"))})
+    assert spec.fingerprint(tmp_path) == "f16043eb81259fe903e8d47477bfae50"
+    assert named.fingerprint(tmp_path) != spec.fingerprint(tmp_path)
+
+
+def test_text_that_a_writer_calls_bytes_is_text(tmp_path):
+    path = tmp_path / "scores.parquet"
+    pq.write_table(pa.table({"item_id": [b"x", b"y"], "a": [1, 2], "b": [2, 1], "image": [b"\xff", b"\xfe"]}), path)
+    readings = []
+    assert read_scores(path, tell=readings.append).scores.item_ids == ("x", "y")
+    assert [(one.column, one.why) for one in readings[0].left_out] == [("image", "holds bytes")]
+    pq.write_table(pa.table({"item_id": [{"k": 1}], "a": [1], "b": [2]}), path)
+    with pytest.raises(InputError, match="item_id holds struct<k: int64>, where names are needed"):
+        read_scores(path)
+
+
+def test_columns_to_drop_must_be_there(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("item_id,a,b,annotator\nx,1,2,Kim\ny,2,1,Lee\n")
+    assert read_scores(path, ScoreColumns(drop=("annotator",))).scores.judges == ("a", "b")
+    for drop, words in (("nobody", "no column 'nobody'"), ("a", "'annotator' names the judge of each row")):
+        with pytest.raises(InputError, match=words):
+            read_scores(path, ScoreColumns(drop=(drop,)))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n", "\n".encode("utf-16")])
+def test_files_of_nothing_are_empty(tmp_path, content):
+    (tmp_path / "scores.csv").write_bytes(content)
+    with pytest.raises(InputError, match="the file is empty"):
+        read_scores(tmp_path / "scores.csv")
+
+
+def test_json_lines_of_several_batches_keep_one_type_a_column(tmp_path, monkeypatch):
+    monkeypatch.setattr("warehouse.sources.records._RECORDS_AT_ONCE", 2)
+    rows = [{"item_id": k, "a": k, "b": 1} for k in range(3)] + [{"item_id": "x", "a": 2.5}, {"item_id": "y", "c": 1}]
+    path = tmp_path / "scores.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
+    scores = read_scores(path).scores
+    assert (scores.item_ids, scores.judges) == (("0", "1", "2", "x", "y"), ("a", "b", "c"))
+    nan = np.nan
+    expected = [[0, 1, nan], [1, 1, nan], [2, 1, nan], [2.5, nan, nan], [nan, nan, 1]]
+    np.testing.assert_array_equal(scores.values, expected)

@@ -1,27 +1,50 @@
-"""Files that people already have: CSV, Parquet and JSONL, long or wide.
+"""Tables as items, scores, labels and families.
 
-Belongs here: reading tables into items, scores, labels and families, with errors that say what is wrong
-and in which row. Does not: judging (``judges.engines.recorded``), or anything about where a workspace is.
+Every reader takes a file of any kind or a frame (``tables.read_table``), finds its columns by their names
+(``columns``), and tells what it took for what: ``tell`` is called with the record of the reading.
+
+Belongs here: what the rows of such tables must be, with errors that say what is wrong and where. Does not: parsing
+(``tables``), judging (``judges.engines.recorded``), where a workspace is.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from care_ops.scores import ScoreMatrix
 from warehouse.items import ItemRecord
-from warehouse.testsets import ItemColumns, ScoreColumns
+from warehouse.sources.columns import (
+    JUDGE,
+    LABEL,
+    SCORE,
+    Layout,
+    ScoreLayout,
+    find,
+    is_called,
+    is_index,
+    item_column,
+    item_or_index,
+    judge_columns,
+    named,
+    score_layout,
+)
+from warehouse.sources.input_table import InputTable, Wanted
+from warehouse.sources.reading import LeftOut, Reading, listed
+from warehouse.sources.tables import TableSource, read_table
+from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
+from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
 
 _TEXT_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
+_FAMILY = ("family", "base_model", "vendor", "provider")
+
+Tell = Callable[[Reading], object]
 
 
 @dataclass(frozen=True)
@@ -40,74 +63,51 @@ class RecordedTable:
     responses: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
 
-def read_table(path: Path, text_columns: Sequence[str] = ()) -> pa.Table:
-    """A table from a CSV, Parquet or JSONL file, told apart by its suffix.
-
-    Parameters
-    ----------
-    path : Path
-    text_columns : sequence of str
-        Read as text whatever they look like, so that the id ``007`` stays one.
-
-    Raises
-    ------
-    InputError
-        No such file, an unknown suffix, an unreadable or empty table.
-    """
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
-    if not path.is_file():
-        raise InputError(f"{path}: not a file")
-    suffix = path.suffix.lower()
-    try:
-        if suffix in (".parquet", ".pq"):
-            import pyarrow.parquet as pq
-
-            table = pq.read_table(path)
-        elif suffix == ".csv":
-            import pyarrow.csv as pc
-
-            options = pc.ConvertOptions(column_types={name: pa.string() for name in text_columns})
-            table = pc.read_csv(path, convert_options=options)
-        elif suffix in (".jsonl", ".ndjson"):
-            import pyarrow.json as pj
-
-            table = pj.read_json(path)
-        else:
-            raise InputError(f"{path}: unknown kind of file {suffix!r}; use .csv, .parquet or .jsonl")
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
-        raise InputError(f"{path}: cannot be read as {suffix[1:]}: {str(error).splitlines()[0]}") from error
-    if table.num_rows == 0:
-        raise InputError(f"{path}: the table is empty; it needs at least one row")
-    return table
+def tell_nobody(reading: Reading) -> None:
+    """For callers that need the content alone."""
 
 
 def read_scores(
-    path: Path, columns: ScoreColumns | None = None, layout: Literal["auto", "long", "wide"] = "auto"
+    source: TableSource,
+    columns: ScoreColumns | None = None,
+    layout: Layout = "auto",
+    options: ReadingOptions | None = None,
+    tell: Tell = tell_nobody,
 ) -> RecordedTable:
     """Recorded scores, long (item, judge, score) or wide (item and a column a judge).
+
+    Parameters
+    ----------
+    source : path or frame
+    columns : ScoreColumns, optional
+        What is not named there is looked for.
+    layout : {"auto", "long", "wide"}
+    options : ReadingOptions, optional
+    tell : callable
+        Called with what was taken for what, before anything is made of it.
 
     Raises
     ------
     InputError
-        No id column, a null id, a score that is no number or infinite, two rows for one item and judge,
-        or no score at all. The message names column and row.
+        No item column, an empty id, scores that are no finite numbers, two rows for one item and judge, or no score at
+        all. The message names the columns and the lines.
     """
-    columns = columns or ScoreColumns()
-    table = read_table(path, (columns.item_id, columns.judge))
-    names = table.column_names
-    if columns.item_id not in names:
-        raise InputError(f"{path}: no id column {columns.item_id!r}; the columns are {', '.join(names)}")
-    item_ids = _identifiers(path, table, columns.item_id)
-    read = _long if _layout(table, columns, layout) == "long" else _wide
-    recorded = read(path, table, item_ids, columns)
-    if np.isnan(recorded.scores.values).all():
-        raise InputError(f"{path}: every score is missing; nothing can be aggregated")
+    columns, options = columns or ScoreColumns(), options or ReadingOptions()
+    read, chosen = _open_scores(source, columns, layout, options)
+    item = item_or_index(read, chosen.item)
+    if chosen.judge is not None and chosen.score is not None:
+        recorded, reading = _long(read, item, chosen.judge, chosen.score, columns, options)
+    else:
+        recorded, reading = _wide(read, item, columns, options)
+    tell(reading)
     return recorded
 
 
 def recorded_judges(
-    path: Path, columns: ScoreColumns | None = None, layout: Literal["auto", "long", "wide"] = "auto"
+    source: TableSource,
+    columns: ScoreColumns | None = None,
+    layout: Layout = "auto",
+    options: ReadingOptions | None = None,
 ) -> list[str]:
     """Names of the judges in a score file, in the order of their first row, without checking the scores.
 
@@ -117,192 +117,257 @@ def recorded_judges(
         The file cannot be read, or a judge's name is empty.
     """
     columns = columns or ScoreColumns()
-    table = read_table(path, (columns.item_id, columns.judge))
-    if _layout(table, columns, layout) == "wide":
-        return [name for name in table.column_names if name != columns.item_id]
-    if columns.judge not in table.column_names:
-        raise InputError(f"{path}: no column {columns.judge!r}; the columns are {', '.join(table.column_names)}")
-    judges = table.select([columns.judge]).column(0).unique()
-    return _identifiers(path, pa.table({columns.judge: judges}), columns.judge)
+    read, chosen = _open_scores(source, columns, layout, options)
+    if chosen.judge is not None:
+        return identifiers(read, chosen.judge).names
+    return judge_columns(read, item_or_index(read, chosen.item), columns)[0]
 
 
 def read_items(
-    path: Path, columns: ItemColumns, where: Mapping[str, Any] | None = None, drop: Sequence[str] = ()
+    source: TableSource,
+    columns: ItemColumns | None = None,
+    where: Mapping[str, Any] | None = None,
+    drop: Sequence[str] = (),
+    options: ReadingOptions | None = None,
+    item: str | None = None,
+    tell: Tell = tell_nobody,
 ) -> list[ItemRecord]:
     """Items in the order of the file.
 
     Parameters
     ----------
-    path : Path
-    columns : ItemColumns
+    source : path or frame
+    columns : ItemColumns, optional
+        By default every column that is called as the field of an item is.
     where : mapping column -> value, optional
         Only rows where every column has its value.
     drop : sequence of str
         Columns that are not read at all.
+    options : ReadingOptions, optional
+    item : str, optional
+        Another usual name for the item column, as the scores may have it.
+    tell : callable
 
     Raises
     ------
     InputError
-        A named column is missing, an id is null or occurs twice, gold is not a number.
+        A named column is missing, an id is empty or occurs twice, gold is no finite number.
     """
-    table = read_table(path, (columns.item_id,))
-    named = {f: c for f, c in columns.model_dump().items() if c is not None}
-    for column in [*named.values(), *(where or {})]:
-        if column not in table.column_names:
-            raise InputError(f"{path}: no column {column!r}; the columns are {', '.join(table.column_names)}")
-    rows = table.drop_columns([c for c in drop if c in table.column_names]).to_pylist()
-    ids = _identifiers(path, table, columns.item_id)
-    gold = None
-    if columns.gold is not None:
-        gold = _numbers(path, table.column(columns.gold), columns.gold)
-    records: list[ItemRecord] = []
-    seen: set[str] = set()
-    for number, (item_id, row) in enumerate(zip(ids, rows, strict=True)):
-        if any(row.get(column) != value for column, value in (where or {}).items()):
-            continue
-        if item_id in seen:
-            raise InputError(f"{path}: item {item_id!r} occurs twice, again in row {number + 1}; keep one")
-        seen.add(item_id)
-        texts = {f: _text(row.get(named[f])) for f in _TEXT_FIELDS if f in named}
-        label = None if gold is None or np.isnan(gold[number]) else float(gold[number])
-        unit = _text(row.get(named["split_unit"])) if "split_unit" in named else None
-        rest = {c: v for c, v in row.items() if c not in named.values()}
-        records.append(ItemRecord(item_id, **texts, gold=label, split_unit=unit, metadata=rest))
-    if not records:
-        raise InputError(f"{path}: no row where {dict(where or {})}; correct `where`")
-    return records
-
-
-def read_labels(path: Path) -> dict[str, float]:
-    """Labels as {item_id: label} from columns ``item_id`` and ``label``; empty labels are left out."""
-    table = read_table(path, ("item_id",))
-    for column in ("item_id", "label"):
-        if column not in table.column_names:
-            raise InputError(f"{path}: no column {column!r}; labels are a table of item_id, label")
-    ids = _identifiers(path, table, "item_id")
-    values = _numbers(path, table.column("label"), "label")
-    _no_infinity(path, values, "label")
-    labels: dict[str, float] = {}
-    for row, (item_id, value) in enumerate(zip(ids, values, strict=True)):
-        if item_id in labels:
-            raise InputError(f"{path}: item {item_id!r} is labelled twice, again in row {row + 1}; keep one")
-        if not np.isnan(value):
-            labels[item_id] = float(value)
-    return labels
-
-
-def read_families(path: Path) -> dict[str, str]:
-    """Families as {judge: family} from columns ``judge`` and ``family``; empty ones are left out."""
-    table = read_table(path, ("judge", "family"))
-    for column in ("judge", "family"):
-        if column not in table.column_names:
-            raise InputError(f"{path}: no column {column!r}; judges are a table of judge, family")
-    judges = _identifiers(path, table, "judge")
-    families = [_text(value) for value in table.column("family").to_pylist()]
-    return {judge: family for judge, family in zip(judges, families, strict=True) if family}
-
-
-def _layout(table: pa.Table, columns: ScoreColumns, layout: str) -> str:
-    if layout != "auto":
-        return layout
-    return "long" if {columns.judge, columns.score} <= set(table.column_names) else "wide"
-
-
-def _long(path: Path, table: pa.Table, item_ids: list[str], columns: ScoreColumns) -> RecordedTable:
-    judges = _identifiers(path, table, columns.judge)
-    if columns.score not in table.column_names:
-        raise InputError(f"{path}: no column {columns.score!r}; the columns are {', '.join(table.column_names)}")
-    values = _numbers(path, table.column(columns.score), columns.score)
-    _no_infinity(path, values, columns.score)
-    rows, columns_of = _ordinals(item_ids), _ordinals(judges)
-    matrix = np.full((len(rows), len(columns_of)), np.nan)
-    at_row = np.array([rows[i] for i in item_ids])
-    at_column = np.array([columns_of[j] for j in judges])
-    flat = at_row * len(columns_of) + at_column
-    _, first = np.unique(flat, return_index=True)
-    if len(first) < len(flat):
-        again = int(np.setdiff1d(np.arange(len(flat)), first)[0])
-        raise InputError(
-            f"{path}: two rows for item {item_ids[again]!r} and judge {judges[again]!r}, "
-            f"again in row {again + 1}; keep one"
+    options = options or ReadingOptions()
+    wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
+    read, item = _open_items(source, wanted, item, options)
+    fields = _item_fields(read, item, columns)
+    for column in where or {}:
+        named(read.name, read.names, column)
+    table = read.table.drop_columns([c for c in drop if c in read.names])
+    rows = table.to_pylist()
+    ids = identifiers(read, item)
+    gold, notes = numbers(read, [fields["gold"]], options.decimal) if "gold" in fields else (None, [])
+    chosen = [k for k, row in enumerate(rows) if all(row.get(c) == value for c, value in (where or {}).items())]
+    if not chosen:
+        raise InputError(f"{read.name}: no row where {dict(where or {})}; correct `where`")
+    refuse_repeated(read, item, ids, np.array(chosen, dtype=np.intp))
+    dropped = [LeftOut(c, "as you asked") for c in drop if c in read.names]
+    metadata = [c for c in table.column_names if c != item and c not in fields.values()]
+    if metadata:
+        notes = [*notes, f"kept beside them: {listed([repr(c) for c in metadata], 40)}"]
+    tell(_reading(read, {"item": item, **fields}, left_out=dropped, notes=notes))
+    return [
+        ItemRecord(
+            ids.names[ids.codes[k]],
+            **{f: _text(rows[k].get(fields[f])) for f in _TEXT_FIELDS if f in fields},
+            gold=None if gold is None or np.isnan(gold[k, 0]) else float(gold[k, 0]),
+            split_unit=_text(rows[k].get(fields["split_unit"])) if "split_unit" in fields else None,
+            metadata={c: rows[k][c] for c in metadata},
         )
-    matrix[at_row, at_column] = values
+        for k in chosen
+    ]
+
+
+def read_labels(
+    source: TableSource, item: str | None = None, options: ReadingOptions | None = None, tell: Tell = tell_nobody
+) -> dict[str, float]:
+    """Labels as {item_id: label} from a column of items and one of labels; empty labels are left out.
+
+    Parameters
+    ----------
+    source : path or frame
+    item : str, optional
+        Another usual name for the item column, as the scores may have it.
+    options : ReadingOptions, optional
+    tell : callable
+
+    Raises
+    ------
+    InputError
+        A column is missing, an item is labelled twice, a label is no finite number.
+    """
+    options = options or ReadingOptions()
+    read, item = _open_items(source, None, item, options)
+    label = _needed(read, LABEL, "labels are a table of item_id, label")
+    ids = identifiers(read, item)
+    refuse_repeated(read, item, ids)
+    values, notes = numbers(read, [label], options.decimal)
+    tell(_reading(read, {"item": item, "label": label}, notes=notes))
+    return {i: float(v) for i, v in zip(as_texts(ids), values[:, 0], strict=True) if not np.isnan(v)}
+
+
+def read_families(
+    source: TableSource, options: ReadingOptions | None = None, tell: Tell = tell_nobody
+) -> dict[str, str]:
+    """Families as {judge: family} from a column of judges and one of families; empty ones are left out.
+
+    Raises
+    ------
+    InputError
+        A column is missing, or a judge stands twice.
+    """
+
+    def plan(names: Sequence[str]) -> Wanted:
+        return Wanted(frozenset(names))
+
+    read = read_table(source, plan, options)
+    shape = "judges are a table of judge, family"
+    judge, family = _needed(read, JUDGE, shape), _needed(read, _FAMILY, shape)
+    judges = identifiers(read, judge)
+    refuse_repeated(read, judge, judges)
+    tell(_reading(read, {"judge": judge, "family": family}))
+    families = [_text(value) for value in read.table.column(family).to_pylist()]
+    return {name: value for name, value in zip(as_texts(judges), families, strict=True) if value}
+
+
+def _needed(read: InputTable, synonyms: Sequence[str], shape: str) -> str:
+    column = find(read.name, read.names, synonyms, "its usual name")
+    if column is None:
+        raise InputError(
+            f"{read.name}: no column {synonyms[0]!r}; {shape}, and here are {listed([repr(n) for n in read.names], 40)}"
+        )
+    return column
+
+
+def _open_items(
+    source: TableSource, wanted: str | None, usual: str | None, options: ReadingOptions
+) -> tuple[InputTable, str]:
+    """A table and its item column: the one wanted, or else the one called ``usual``, or else by its name."""
+
+    def column(where: str, names: Sequence[str]) -> str | None:
+        return item_column(where, names, usual if wanted is None and usual in names else wanted)
+
+    read = read_table(source, lambda names: Wanted(_as_text(names, column(str(source), names))), options)
+    return read, item_or_index(read, column(read.name, read.names))
+
+
+def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
+    """What may be the item column: where no name says so, an index."""
+    return frozenset([item] if item is not None else [name for name in names if is_index(name)])
+
+
+def _item_fields(read: InputTable, item: str, columns: ItemColumns | None) -> dict[str, str]:
+    """Columns by the field of an item that they hold, the id apart."""
+    if columns is None:
+        every = [name for name in ItemColumns.model_fields if name != "item_id"]
+        return {name: name for name in every if name in read.names and name != item}
+    fields = {f: c for f, c in columns.model_dump().items() if c is not None and f != "item_id"}
+    return {f: named(read.name, read.names, c) for f, c in fields.items()}
+
+
+def _open_scores(
+    source: TableSource, columns: ScoreColumns, layout: Layout, options: ReadingOptions | None
+) -> tuple[InputTable, ScoreLayout]:
+    def plan(names: Sequence[str]) -> Wanted:
+        chosen = score_layout(str(source), names, columns, layout)
+        as_text = _as_text(names, chosen.item)
+        if chosen.judge is None or chosen.score is None:
+            return Wanted(as_text)
+        response = [named(str(source), names, columns.response)] if columns.response is not None else []
+        return Wanted(as_text | {chosen.judge}, as_text | {chosen.judge, chosen.score, *response})
+
+    read = read_table(source, plan, options)
+    return read, score_layout(read.name, read.names, columns, layout)
+
+
+def _long(
+    read: InputTable, item: str, judge: str, score: str, columns: ScoreColumns, options: ReadingOptions
+) -> tuple[RecordedTable, Reading]:
+    items, judges = identifiers(read, item), identifiers(read, judge)
+    values, notes = numbers(read, [score], options.decimal)
+    cells = items.codes * len(judges.names) + judges.codes
+    _refuse_repeated_cells(read, items, judges, cells)
+    matrix = np.full(len(items.names) * len(judges.names), np.nan)
+    matrix[cells] = values[:, 0]
+    scores = ScoreMatrix(matrix.reshape(len(items.names), len(judges.names)), tuple(items.names), tuple(judges.names))
+    taken = {"item": item, "judge": judge, "score": score}
     responses: dict[str, dict[str, str]] = {}
     if columns.response is not None:
-        if columns.response not in table.column_names:
-            raise InputError(f"{path}: no column {columns.response!r} with the text that was scored")
-        for item_id, judge, text in zip(item_ids, judges, table.column(columns.response).to_pylist(), strict=True):
+        taken["response"] = named(read.name, read.names, columns.response)
+        texts = read.table.column(columns.response).to_pylist()
+        for item_id, name, text in zip(as_texts(items), as_texts(judges), texts, strict=True):
             if text:
-                responses.setdefault(judge, {})[item_id] = str(text)
-    return RecordedTable(ScoreMatrix(matrix, tuple(rows), tuple(columns_of)), responses)
+                responses.setdefault(name, {})[item_id] = str(text)
+    unused = [name for name in (*read.names, *read.unread) if name not in taken.values()]
+    left_out = [LeftOut(name, "not needed") for name in unused]
+    size = f"items: {len(items.names):,}, judges: {len(judges.names):,} ({listed([repr(j) for j in judges.names])})"
+    notes = [*notes, size, _missing_scores(read, matrix)]
+    reading = _reading(read, taken, "long", tuple(judges.names), left_out, notes)
+    return RecordedTable(scores, responses), reading
 
 
-def _wide(path: Path, table: pa.Table, item_ids: list[str], columns: ScoreColumns) -> RecordedTable:
-    judges = [name for name in table.column_names if name != columns.item_id]
-    if not judges:
-        raise InputError(
-            f"{path}: no judge; give long columns {columns.item_id}, {columns.judge}, {columns.score}, "
-            f"or {columns.item_id} and a column a judge"
-        )
-    rows = _ordinals(item_ids)
-    if len(rows) < len(item_ids):
-        seen: set[str] = set()
-        for number, item_id in enumerate(item_ids):
-            if item_id in seen:
-                raise InputError(f"{path}: item {item_id!r} occurs twice, again in row {number + 1}; keep one")
-            seen.add(item_id)
-    values: list[NDArray[np.float64]] = []
-    for judge in judges:
-        column = _numbers(path, table.column(judge), judge)
-        _no_infinity(path, column, judge)
-        values.append(column)
-    return RecordedTable(ScoreMatrix(np.column_stack(values), tuple(item_ids), tuple(judges)))
+def _missing_scores(read: InputTable, values: NDArray[np.float64]) -> str:
+    """How many scores are missing, in words; ``InputError`` where all are."""
+    missing = int(np.isnan(values).sum())
+    if missing == values.size:
+        raise InputError(f"{read.name}: every score is missing; nothing can be aggregated")
+    return f"missing scores: {missing:,} of {values.size:,}"
 
 
-def _identifiers(path: Path, table: pa.Table, column: str) -> list[str]:
-    """A column as text ids; a null or empty one is an error."""
-    if column not in table.column_names:
-        raise InputError(f"{path}: no column {column!r}; the columns are {', '.join(table.column_names)}")
-    values = table.column(column).to_pylist()
-    for row, value in enumerate(values):
-        if value is None or value == "" or value != value:
-            raise InputError(f"{path}: {column} is empty in row {row + 1}; every row needs one")
-    return [str(value) for value in values]
+def _refuse_repeated_cells(read: InputTable, items: Identifiers, judges: Identifiers, cells: NDArray[np.intp]) -> None:
+    """``InputError`` naming the items that a judge scored more than once."""
+    order = np.argsort(cells, kind="stable")
+    again = np.flatnonzero(np.diff(cells[order]) == 0)
+    if not len(again):
+        return
+    examples = [
+        f"item {items.names[items.codes[second]]!r} and judge {judges.names[judges.codes[second]]!r} "
+        f"({', '.join(read.locate([first, second]))})"
+        for first, second in zip(order[again[:5]].tolist(), order[again[:5] + 1].tolist(), strict=True)
+    ]
+    more = f" and {len(again) - 5:,} more" if len(again) > 5 else ""
+    raise InputError(f"{read.name}: several rows for {', '.join(examples)}{more}; keep one of each, or their mean")
 
 
-def _numbers(path: Path, column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
-    """A column as float64 with NaN for null; text that is no number is an error."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        return column.cast(pa.float64()).to_numpy().astype(np.float64)
-    if pa.types.is_null(column.type):
-        return np.full(len(column), np.nan)
-    out = np.full(len(column), np.nan)
-    for row, value in enumerate(column.to_pylist()):
-        if value is None or (isinstance(value, str) and not value.strip()):
-            continue
-        try:
-            out[row] = float(value)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{path}: column {name!r} holds {value!r} in row {row + 1}, which is no number; "
-                "correct it, or leave it empty if the score is missing"
-            ) from error
-    return out
+def _wide(read: InputTable, item: str, columns: ScoreColumns, options: ReadingOptions) -> tuple[RecordedTable, Reading]:
+    judges, left_out = judge_columns(read, item, columns)
+    items = identifiers(read, item)
+    refuse_repeated(read, item, items, remedy=_remedy_of_repeated(read))
+    refuse_spaces(read, "the name of a judge", judges)
+    values, notes = numbers(read, judges, options.decimal, "; leave a column that is no judge out with --drop")
+    notes = [*notes, _missing_scores(read, values)]
+    reading = _reading(read, {"item": item}, "wide", tuple(judges), left_out, notes)
+    return RecordedTable(ScoreMatrix(values, tuple(items.names), tuple(judges))), reading
 
 
-def _no_infinity(path: Path, values: NDArray[np.float64], name: str) -> None:
-    if np.isinf(values).any():
-        row = int(np.flatnonzero(np.isinf(values))[0])
-        raise InputError(
-            f"{path}: column {name!r} is infinite in row {row + 1}; correct it, or leave it empty if it is missing"
-        )
+def _remedy_of_repeated(read: InputTable) -> str:
+    """What to do about items with several rows in a table that is taken to be wide."""
+    judge, score = (next((n for n in read.names if is_called(n, synonyms)), None) for synonyms in (JUDGE, SCORE))
+    if judge is None and score is None:
+        return "a wide table has one row an item; keep one, or name a long table's columns with --judge and --score"
+    lacking, option = ("score", "--score") if score is None else ("judge", "--judge")
+    return (
+        f"with its column {(judge or score)!r} it looks like a long table without a {lacking}'s column; name that "
+        f"with {option} (columns.{lacking} in a workspace)"
+    )
 
 
-def _ordinals(names: Sequence[str]) -> dict[str, int]:
-    """First-seen order of distinct names."""
-    return {name: k for k, name in enumerate(dict.fromkeys(names))}
+def _reading(
+    read: InputTable,
+    taken: Mapping[str, str],
+    layout: Any = None,
+    judges: tuple[str, ...] = (),
+    left_out: Sequence[LeftOut] = (),
+    notes: Sequence[str] = (),
+) -> Reading:
+    rows = read.table.num_rows
+    return Reading(read.name, read.parser, rows, layout, taken, judges, tuple(left_out), (*read.notes, *notes))
 
 
 def _text(value: object) -> str | None:

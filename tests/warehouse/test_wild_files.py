@@ -1,0 +1,30 @@
+"""Files as people have them: each is read right, or refused in one sentence that says what to do."""
+
+import importlib.util
+
+import pytest
+
+from tests.support.wild_files import WILD_FILES, WildFile, read
+
+
+@pytest.mark.parametrize("file", WILD_FILES, ids=lambda file: file.name)
+def test_is_read_right_or_refused(file: WildFile, tmp_path):
+    if file.needs_excel and importlib.util.find_spec("python_calamine") is None:
+        pytest.skip("workbooks need an extra: pip install 'care-eval[excel]'")
+    outcome = read(file, tmp_path)
+    if file.refused is not None:
+        assert outcome.refusal is not None, outcome
+        assert file.refused in outcome.refusal
+        assert "\n" not in outcome.refusal
+        assert file.name in outcome.refusal
+        return
+    assert outcome.refusal is None
+    assert outcome.panel == file.panel
+    told = "\n".join(outcome.told)
+    for words in file.told:
+        assert words in told
+
+
+def test_there_are_forty_of_them_and_each_has_its_name():
+    assert len(WILD_FILES) >= 40
+    assert len({file.name for file in WILD_FILES}) == len(WILD_FILES)

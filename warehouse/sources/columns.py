@@ -1,0 +1,268 @@
+"""Which column of a table is what: by what was named, by known synonyms, and by what is plainly no judge.
+
+Whatever is decided here is in the record of the reading and is told. Names are compared without case, spaces,
+underscores and dots: ``Item ID`` is ``item_id``.
+
+Belongs here: names, and what a column holds. Does not: turning values into numbers (``values``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from care_ops.errors import InputError
+from warehouse.sources.input_table import InputTable
+from warehouse.sources.reading import LeftOut, listed
+from warehouse.sources.values import holds_numbers, is_text
+from warehouse.testsets import ScoreColumns
+
+Layout = Literal["auto", "long", "wide"]
+
+# What people call a column, the usual name first.
+ITEM = ("item_id", "item", "id", "example_id", "sample_id", "instance_id", "document_id", "doc_id", "uid", "uuid")
+JUDGE = (
+    *("judge", "judge_id", "judge_name", "judge_model", "rater", "rater_id", "annotator", "annotator_id"),
+    *("grader", "evaluator", "scorer", "worker", "worker_id"),
+)
+SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
+LABEL = (
+    *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
+    *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
+)
+
+# Names of columns that are no judges.
+_INDEX = ("index", "level_0", "row", "row_number", "row_id", "row_nr", "nr", "number", "#", "")
+_SIZES = (
+    *("length", "len", "response_length", "answer_length", "prompt_length", "text_length", "size"),
+    *("chars", "n_chars", "num_chars", "char_count", "characters", "words", "n_words", "num_words", "word_count"),
+    *("tokens", "n_tokens", "num_tokens", "token_count", "tokens_in", "tokens_out", "latency", "latency_ms", "cost"),
+    *("duration", "seconds"),
+)
+_DATES = ("date", "datetime", "time", "timestamp", "created_at", "updated_at", "year", "month", "day")
+_BOOKKEEPING = ("fold", "split", "seed", "epoch", "run", "batch", "version")
+_AGGREGATES = ("mean", "avg", "average", "median", "sum", "total", "mean_score", "avg_score", "average_score", "std")
+_TEXTS = (
+    *("prompt", "question", "instruction", "input", "text", "reference"),
+    *("response", "answer", "output", "completion"),
+)
+_UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
+_COUNTED_ROWS = 10
+"""A column of whole numbers, each one above the last, counts the rows where there are more of them than this."""
+
+
+@dataclass(frozen=True)
+class ScoreLayout:
+    """A table of scores by the names of its columns; ``judge`` and ``score`` are those of a long one."""
+
+    item: str | None
+    judge: str | None = None
+    score: str | None = None
+
+
+def plain(name: str) -> str:
+    """A name as it is compared."""
+    return re.sub(r"[\s_.\-:]+", "", name).casefold()
+
+
+def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
+    """The column of the usual name, or else the only one with another name for the same; None where there is none.
+
+    Raises
+    ------
+    InputError
+        Several columns may be meant.
+    """
+    usual = synonyms[0]
+    if usual in names:
+        return usual
+    for wanted in ([usual], synonyms):
+        candidates = [name for name in names if is_called(name, wanted)]
+        if len(candidates) > 1:
+            several = listed([repr(name) for name in candidates])
+            raise InputError(f"{where}: {several} may each be the {usual}; name one with {option}")
+        if candidates:
+            return candidates[0]
+    return None
+
+
+def named(where: str, names: Sequence[str], column: str) -> str:
+    """A column that was named; ``InputError`` where it is not there."""
+    if column not in names:
+        raise InputError(f"{where}: no column {column!r}; the columns are {listed([repr(n) for n in names], 40)}")
+    return column
+
+
+def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
+    """The column of item ids: as named, or by its name."""
+    if wanted is not None:
+        return named(where, names, wanted)
+    return find(where, names, ITEM, "--item (columns.item_id in a workspace)")
+
+
+def score_layout(where: str, names: Sequence[str], columns: ScoreColumns, layout: Layout) -> ScoreLayout:
+    """Whether a table is long or wide, by the names of its columns.
+
+    Raises
+    ------
+    InputError
+        A column that was named is not there, or the layout that was asked for needs one.
+    """
+    given = columns.model_fields_set
+    item = item_column(where, names, columns.item_id if "item_id" in given else None)
+    if layout == "wide" or columns.judge_columns:
+        return ScoreLayout(item)
+    others = [name for name in names if name != item]
+    judge = (
+        named(where, names, columns.judge)
+        if "judge" in given
+        else find(where, others, JUDGE, "--judge (columns.judge in a workspace)")
+    )
+    if judge is None and layout == "auto" and "score" not in given:
+        return ScoreLayout(item)
+    others = [name for name in others if name != judge]
+    score = (
+        named(where, names, columns.score)
+        if "score" in given
+        else find(where, others, SCORE, "--score (columns.score in a workspace)")
+    )
+    if judge is not None and score is not None:
+        return ScoreLayout(item, judge, score)
+    if layout == "auto" and not given & {"judge", "score"}:
+        return ScoreLayout(item)
+    raise InputError(
+        f"{where}: {_long_without(names, judge)}; the columns are {listed([repr(name) for name in names], 40)}"
+    )
+
+
+def _long_without(names: Sequence[str], judge: str | None) -> str:
+    """What is said of a long table that lacks the judge's or the score's column."""
+    if judge is None:
+        return (
+            f"each row is one judge's score, but no column is called judge, nor {listed(JUDGE[1:], 20)}; "
+            "name the judge's with --judge (columns.judge in a workspace)"
+        )
+    return (
+        f"{judge!r} names the judge of each row, but no column is called score, nor {listed(SCORE[1:], 20)}; name the "
+        "score's with --score (columns.score in a workspace), or, where each judge has a column, all of them, "
+        "each with --judge (columns.judge_columns)"
+    )
+
+
+def item_or_index(read: InputTable, item: str | None) -> str:
+    """The item column; where no name says which it is, the only index that is no mere count of the rows.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    if item is not None:
+        return item
+    candidates = [n for n in read.names if is_index(n) and not _counts_rows(read.table.column(n), least=0)]
+    if len(candidates) == 1:
+        return candidates[0]
+    raise InputError(
+        f"{read.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; name the item's with --item "
+        f"(columns.item_id in a workspace); the columns are {listed([repr(name) for name in read.names], 40)}"
+    )
+
+
+def judge_columns(read: InputTable, item: str, columns: ScoreColumns) -> tuple[list[str], list[LeftOut]]:
+    """Columns of a wide table that are judges, and those that are not, with the reason.
+
+    Raises
+    ------
+    InputError
+        A column that was named is not there, the table is a long one without a score's column, no judge is left.
+    """
+    others = [name for name in read.names if name != item]
+    if columns.judge_columns:
+        judges = [named(read.name, others, name) for name in columns.judge_columns]
+        return judges, [LeftOut(name, "not among the judges named") for name in others if name not in judges]
+    for name in columns.drop:
+        named(read.name, others, name)
+    kept = [name for name in others if name not in columns.drop]
+    long_by = [name for name in kept if is_called(name, JUDGE) and is_text(read.table.column(name).type)]
+    if long_by:
+        raise InputError(
+            f"{read.name}: {_long_without(read.names, long_by[0])}; the columns are {listed(read.names, 40)}"
+        )
+    reasons = {name: why_no_judge(name, read.table.column(name), columns.drop) for name in others}
+    judges = [name for name, why in reasons.items() if why is None]
+    left_out = [LeftOut(name, why) for name, why in reasons.items() if why is not None]
+    if not judges:
+        told = listed([f"{one.column!r} is left out ({one.why})" for one in left_out])
+        raise InputError(
+            f"{read.name}: no judge beside {item!r}{': ' if told else ''}{told}; give each judge a column of numbers, "
+            "and where one is left out name all of them, each with --judge (columns.judge_columns in a workspace)"
+        )
+    return judges, left_out
+
+
+def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:
+    """Why a column of a wide table is no judge; None where it is one."""
+    if name in drop:
+        return "as you asked"
+    kind = column.type
+    by_name = _why_by_name(name)
+    if by_name is not None:
+        return by_name
+    if pa.types.is_nested(kind):
+        return f"nested, {kind}; make it a column a field"
+    if pa.types.is_temporal(kind):
+        return "holds dates or times"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "holds bytes"
+    if is_text(kind) and (is_called(name, _TEXTS) or not holds_numbers(column)):
+        return "holds text"
+    if not is_text(kind) and _counts_rows(column, least=_COUNTED_ROWS):
+        return "counts the rows"
+    return None
+
+
+def _why_by_name(name: str) -> str | None:
+    if _UNNAMED.match(name):
+        return "has no name, as an index has none"
+    if is_index(name):
+        return "an index by its name"
+    for what, names in (
+        ("a label by its name, which no fit may see", LABEL),
+        ("an id by its name", ITEM),
+        ("a size or a cost by its name", _SIZES),
+        ("a date or time by its name", _DATES),
+        ("bookkeeping by its name", _BOOKKEEPING),
+        ("computed from judges by its name", _AGGREGATES),
+    ):
+        if is_called(name, names):
+            return what
+    if re.search(r"([_\s.\-]id|[a-z]I[dD])$", name, re.ASCII):
+        return "an id by its name"
+    return None
+
+
+def is_called(name: str, synonyms: Sequence[str]) -> bool:
+    """Whether a name is one of these, as names are compared."""
+    return plain(name) in {plain(synonym) for synonym in synonyms}
+
+
+def is_index(name: str) -> bool:
+    """Whether a column is an index by its name."""
+    return _UNNAMED.match(name) is not None or is_called(name, _INDEX)
+
+
+def _counts_rows(column: pa.ChunkedArray, least: int) -> bool:
+    """Whether a column is whole numbers, each one above the last."""
+    if is_text(column.type):  # an index that may be the item's is read as text
+        try:
+            column = column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return False
+    if len(column) <= least or column.null_count or not pa.types.is_integer(column.type):
+        return False
+    return bool((np.diff(column.to_numpy()) == 1).all())

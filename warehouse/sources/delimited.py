@@ -1,0 +1,234 @@
+"""Text files with separated values: CSV, TSV and what spreadsheets write.
+
+pyarrow parses; Python's ``csv`` looks at the first records for the separator, reads files with quotes a second time so
+that a quote that is never closed is found, and finds the lines that a message names.
+
+Belongs here: encoding, separator, quotes, lines. Does not: what a column means (``columns``), what a number looks
+like (``values``).
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from care_ops.errors import InputError
+from warehouse.sources.input_table import InputTable, Plan, name_columns, open_stream, open_text, refuse_repeated
+from warehouse.sources.reading import listed
+from warehouse.testsets import ReadingOptions
+
+MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+"""Spellings of a missing number: those that pandas reads as one."""
+
+_SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_SAMPLE_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 25
+"""What pyarrow parses at once; one cell may not be longer."""
+
+
+@dataclass(frozen=True)
+class _Dialect:
+    """How the text of one file is written."""
+
+    path: Path
+    encoding: str
+    separator: str
+    decimal: str
+    skipped: int  # lines before the names of the columns
+
+    def described(self) -> str:
+        separator = _SEPARATORS.get(self.separator, repr(self.separator))
+        encoding = "UTF-8 with a byte order mark" if self.encoding == "utf-8-sig" else self.encoding.upper()
+        comma = " with a decimal comma" if self.decimal == "," else ""
+        return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
+
+    def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Each record, the one of names first, with its first line."""
+        _allow_long_fields()
+        with open_text(self.path, self.encoding, newline="") as text:
+            for _ in range(self.skipped):
+                text.readline()
+            reader = csv.reader(text, delimiter=self.separator, strict=strict)
+            line = self.skipped + 1
+            try:
+                for record in reader:
+                    if record:
+                        yield line, record
+                    line = self.skipped + reader.line_num + 1
+            except csv.Error as error:
+                raise InputError(
+                    f"{self.path}: the quotes in the record that begins in line {line} do not match ({error}); "
+                    'close each quote, and write a quote inside a quoted value twice: ""'
+                ) from error
+
+
+def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
+    """A table from separated text; every record has as many values as there are names.
+
+    Raises
+    ------
+    InputError
+        The text is in another encoding, records differ in length, quotes do not match, names are repeated.
+    """
+    import pyarrow.csv as pc
+
+    dialect = _dialect(path, options, kind)
+    written = next((record for _, record in dialect.records()), [])
+    names = name_columns(written)
+    refuse_repeated(str(path), names)
+    as_text = plan(names).as_text
+    try:
+        table = pc.read_csv(
+            open_stream(path),
+            read_options=pc.ReadOptions(
+                encoding="utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding,
+                skip_rows=dialect.skipped,
+                block_size=_BLOCK_BYTES,
+            ),
+            parse_options=pc.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
+            convert_options=pc.ConvertOptions(
+                null_values=MISSING,
+                decimal_point=dialect.decimal,
+                column_types={
+                    inside: pa.string() for inside, name in zip(written, names, strict=True) if name in as_text
+                },
+            ),
+        )
+    except (UnicodeError, pa.ArrowInvalid):
+        _refuse_undecodable(path, dialect.encoding)
+        _refuse_uneven(dialect, len(names))
+        raise
+    if any(pa.types.is_binary(column.type) for column in table.columns):  # pyarrow's type of what is no UTF-8
+        _refuse_undecodable(path, dialect.encoding)
+    if _has_quotes(path):
+        _check_quotes(dialect, table.num_rows)
+    notes = ("the first line, sep=, names the separator",) if dialect.skipped else ()
+    return InputTable(str(path), table, dialect.described(), notes, partial(_lines, dialect))
+
+
+def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
+    with open_stream(path) as stream:
+        start = bytes(stream.read(_SAMPLE_BYTES))
+    whole = len(start) < _SAMPLE_BYTES
+    encoding = options.encoding or next((e for mark, e in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8")
+    with open_text(path, encoding) as text:
+        encoding = codecs.lookup(text.encoding).name
+    try:
+        sample = codecs.getincrementaldecoder(encoding)().decode(start, final=whole)
+    except UnicodeError:
+        _refuse_undecodable(path, encoding)
+        raise
+    sample = sample.removeprefix("\ufeff")
+    if not sample.strip():
+        raise InputError(f"{path}: the file is empty; it needs a line of names and at least one row")
+    if "\0" in sample:
+        raise InputError(
+            f"{path}: holds NUL characters, as UTF-16 does where it is read as {encoding.upper()}; "
+            "save it as UTF-8, or name its encoding with --encoding (reading.encoding in a workspace)"
+        )
+    first = sample.splitlines()[0]
+    skipped = int(first.lower().startswith("sep=") and len(first) == len("sep=") + 1)
+    separator = options.separator or (first[-1] if skipped else _separator(sample, whole=whole, kind=kind))
+    return _Dialect(path, encoding, separator, options.decimal or ".", skipped)
+
+
+def _separator(sample: str, *, whole: bool, kind: str) -> str:
+    """The separator that cuts the names and the first records into most pieces, equally many each time."""
+    usual = "\t" if kind in (".tsv", ".tab") else ","
+    even: dict[str, int] = {}
+    names: dict[str, int] = {}
+    _allow_long_fields()
+    for separator in sorted(_SEPARATORS, key=lambda other: other != usual):
+        widths = [len(record) for record in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if record]
+        names[separator] = widths[0]
+        if not whole:
+            widths.pop()  # cut off by the end of the sample
+        if len(set(widths)) == 1:
+            even[separator] = widths[0]
+    best = max(even, key=even.__getitem__, default=usual)
+    return best if even.get(best, 1) > 1 else max(names, key=names.__getitem__)
+
+
+def _refuse_undecodable(path: Path, encoding: str) -> None:
+    """``InputError`` naming the first line whose bytes are no text in this encoding."""
+    decoder, lines = codecs.getincrementaldecoder(encoding)(), 1
+    with open_stream(path) as stream:
+        block = b"-"
+        while block:
+            block = bytes(stream.read(_BLOCK_BYTES))
+            try:
+                lines += decoder.decode(block, final=not block).count("\n")
+            except UnicodeError as error:
+                where = "it"
+                if isinstance(error, UnicodeDecodeError):
+                    lines += error.object[: error.start].decode(encoding, "replace").count("\n")
+                    where = f"line {lines}, with the byte 0x{error.object[error.start]:02x},"
+                raise InputError(
+                    f"{path}: {where} is not {encoding.upper()}; "
+                    "save the file as UTF-8, or name its encoding with --encoding (reading.encoding in a workspace), "
+                    "such as cp1252"
+                ) from error
+
+
+def _refuse_uneven(dialect: _Dialect, width: int) -> None:
+    """``InputError`` naming the records that have more or fewer values than there are names."""
+    widths = [(line, len(record)) for line, record in dialect.records(strict=True)]
+    uneven = [(line, count) for line, count in widths if count != width]
+    if not uneven:
+        return
+    hint = "quote values that hold the separator, or name it with --separator (reading.separator in a workspace)"
+    if all(count == width + 1 for _, count in widths[1:]):
+        hint = "name the first column too, if it is that one which has no name"
+    elif width == 1:
+        hint = f"let the names of the columns be the first line; or {hint}"
+    places = listed([f"{count} values in line {line}" for line, count in uneven], 10)
+    raise InputError(f"{dialect.path}: the line of names has {width}, but there are {places}; {hint}")
+
+
+def _has_quotes(path: Path) -> bool:
+    with open_stream(path) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            if b'"' in block:
+                return True
+    return False
+
+
+def _check_quotes(dialect: _Dialect, rows: int) -> None:
+    """A second, strict reading: pyarrow takes all that follows a quote that is never closed for one value."""
+    counted = sum(1 for _ in dialect.records(strict=True)) - 1
+    if counted != rows:
+        raise InputError(
+            f"{dialect.path}: the quotes can be read in two ways, as {rows:,} rows or as {counted:,}; "
+            'close each quote, and write a quote inside a quoted value twice: ""'
+        )
+
+
+def _lines(dialect: _Dialect, rows: Sequence[int]) -> list[str]:
+    wanted, last = set(rows), max(rows, default=-1)
+    lines: dict[int, int] = {}
+    for row, (line, _) in enumerate(dialect.records(), start=-1):
+        if row in wanted:
+            lines[row] = line
+        if row >= last:
+            break
+    return [f"line {lines[row]}" for row in rows]
+
+
+def _allow_long_fields() -> None:
+    """Python's ``csv`` refuses values beyond 128 KiB unless it is told otherwise, once for the whole process."""
+    csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))

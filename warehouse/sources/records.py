@@ -1,0 +1,277 @@
+"""Records of Python values: JSON, JSON lines and the sheets of a workbook.
+
+A column of one type keeps it; where records differ, as ids do that are numbers here and words there, it is text.
+
+Belongs here: from records to columns. Does not: what a column means (``columns``).
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import importlib.metadata
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from care_ops.errors import InputError
+from warehouse.sources.input_table import InputTable, Plan, name_columns, open_text, refuse_repeated
+from warehouse.sources.reading import listed
+from warehouse.testsets import ReadingOptions
+
+_RECORDS_AT_ONCE = 65_536
+
+Record = dict[str, Any]
+
+
+def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
+    """A table from one JSON object a line, or from a document that is, or holds, one list of objects.
+
+    Raises
+    ------
+    InputError
+        A line is no JSON object, a key stands twice in one, the document holds no list of objects.
+    """
+    first, second = _first_lines(path, options)
+    if not first:
+        raise InputError(f"{path}: the file is empty; it needs at least one record")
+    if _is_whole_object(first) and (second or ".json" not in path.suffixes):
+        table = _table_of(record for _, record in _lines(path, options))
+        return InputTable(
+            str(path), table, "Python's json, one object a line", (), partial(_locate_lines, path, options)
+        )
+    records, where = _document(path, options)
+    return InputTable(str(path), _table_of(records), f"Python's json, {where}", (), _locate_records)
+
+
+def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
+    """A table from one sheet of an Excel or OpenDocument workbook, its first row that is not empty the names.
+
+    Raises
+    ------
+    InputError
+        ``python-calamine`` is not installed, several sheets hold something and none is named, a cell has no column.
+    """
+    try:
+        calamine: Any = importlib.import_module("python_calamine")
+    except ImportError as error:
+        raise InputError(
+            f"{path}: workbooks need an extra; pip install 'care-eval[excel]', or save the sheet as CSV"
+        ) from error
+    try:
+        workbook = calamine.CalamineWorkbook.from_path(str(path))
+        sheets = {
+            name: workbook.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in workbook.sheet_names
+        }
+    except (calamine.CalamineError, OSError) as error:
+        raise InputError(f"{path}: cannot be read as a workbook: {error}") from error
+    name = _chosen_sheet(path, sheets, options.sheet)
+    rows = [(k + 1, row) for k, row in enumerate(sheets[name]) if any(cell != "" for cell in row)]
+    if not rows:
+        raise InputError(f"{path}: sheet {name!r} is empty; it needs a row of names and at least one more")
+    numbers = [number for number, _ in rows[1:]]
+    names = name_columns([str(_cell(cell) or "") for cell in rows[0][1]])
+    refuse_repeated(str(path), names)
+    columns = [_column([_cell(row[k]) for _, row in rows[1:]]) for k in range(len(names))]
+    table = pa.table(dict(zip(names, [_whole_numbers(column) for column in columns], strict=True)))
+    version = importlib.metadata.version("python-calamine")
+    return InputTable(
+        str(path),
+        table,
+        f"python-calamine {version}, sheet {name!r}",
+        (),
+        lambda rows: [f"row {numbers[row]} of the sheet" for row in rows],
+    )
+
+
+def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | None) -> str:
+    names = ", ".join(map(repr, sheets))
+    if wanted is not None:
+        if wanted not in sheets:
+            raise InputError(f"{path}: there is no sheet {wanted!r}; the sheets are {names}")
+        return wanted
+    filled = [name for name, rows in sheets.items() if any(cell != "" for row in rows for cell in row)]
+    if len(filled) > 1:
+        raise InputError(
+            f"{path}: {len(filled)} sheets hold something, {', '.join(map(repr, filled))}; "
+            "name one with --sheet (reading.sheet in a workspace)"
+        )
+    return (filled or list(sheets))[0]
+
+
+def _cell(value: Any) -> Any:
+    """An empty cell is None; a span of time is text."""
+    if value == "":
+        return None
+    return str(value) if isinstance(value, datetime.timedelta) else value
+
+
+def _whole_numbers(column: pa.Array) -> pa.Array:
+    """A workbook knows no integers: what are integers throughout becomes them, so that the id 7 is not 7.0."""
+    if not pa.types.is_floating(column.type):
+        return column
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+
+
+def _first_lines(path: Path, options: ReadingOptions) -> tuple[str, str]:
+    """The first two lines that are not empty."""
+    with open_text(path, options.encoding or "utf-8-sig") as text:
+        try:
+            lines = (line.strip() for line in text if line.strip())
+            return next(lines, ""), next(lines, "")
+        except UnicodeError as error:
+            raise _no_text(path, options, error) from error
+
+
+def _no_text(path: Path, options: ReadingOptions, error: UnicodeError) -> InputError:
+    return InputError(
+        f"{path}: is not text in {options.encoding or 'UTF-8'} ({error}); save it as UTF-8, or name its encoding with "
+        "--encoding (reading.encoding in a workspace)"
+    )
+
+
+def _is_whole_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one object")
+    return record
+
+
+def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
+    """Each object with the number of its line; all lines that are none in one error."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unique_keys)
+    refused: list[str] = []
+    with open_text(path, options.encoding or "utf-8-sig") as text:
+        try:
+            for number, line in enumerate(text, start=1):
+                if not line.strip():
+                    continue
+                try:
+                    record = decoder.decode(line.strip())
+                except ValueError as error:
+                    refused.append(f"line {number} ({error})")
+                    continue
+                if not isinstance(record, dict):
+                    refused.append(f"line {number} ({type(record).__name__}, no object)")
+                    continue
+                yield number, record
+        except UnicodeError as error:
+            raise _no_text(path, options, error) from error
+    if refused:
+        raise InputError(
+            f"{path}: each line is to be one JSON object, but not {listed(refused, 5)}; correct or remove them"
+        )
+
+
+def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
+    """The records of a document, and where in it they are."""
+    with open_text(path, options.encoding or "utf-8-sig") as text:
+        try:
+            document = json.load(text, object_pairs_hook=_unique_keys)
+        except ValueError as error:
+            raise InputError(f"{path}: is neither a JSON document nor one object a line: {error}") from error
+    where = "a list of objects"
+    if isinstance(document, dict):
+        lists = [key for key, value in document.items() if _are_records(value)]
+        if len(lists) != 1:
+            keys = listed([repr(key) for key in document])
+            raise InputError(
+                f"{path}: the document is an object of {keys}, of which {len(lists)} are lists of objects; write "
+                "a list of objects, one a row (pandas: orient='records')"
+            )
+        document, where = document[lists[0]], f"the list of objects under {lists[0]!r}"
+    if not _are_records(document):
+        raise InputError(f"{path}: is to be a list of objects, one a row, and at least one; write it so")
+    return document, where
+
+
+def _are_records(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def _locate_lines(path: Path, options: ReadingOptions, rows: Sequence[int]) -> list[str]:
+    wanted, last = set(rows), max(rows, default=-1)
+    lines: dict[int, int] = {}
+    for row, (number, _) in enumerate(_lines(path, options)):
+        if row in wanted:
+            lines[row] = number
+        if row >= last:
+            break
+    return [f"line {lines[row]}" for row in rows]
+
+
+def _locate_records(rows: Sequence[int]) -> list[str]:
+    return [f"record {row + 1}" for row in rows]
+
+
+def _table_of(records: Iterator[Record] | Sequence[Record]) -> pa.Table:
+    """Records as a table; a few thousand at a time, so that they are not all held as Python objects."""
+    parts: list[dict[str, pa.Array]] = []
+    names: dict[str, None] = {}
+    sizes: list[int] = []
+    batch: list[Record] = []
+
+    def add() -> None:
+        for record in batch:
+            names.update(dict.fromkeys(record))
+        parts.append({name: _column([record.get(name) for record in batch]) for name in names})
+        sizes.append(len(batch))
+        batch.clear()
+
+    for record in records:
+        batch.append(record)
+        if len(batch) == _RECORDS_AT_ONCE:
+            add()
+    if batch:
+        add()
+    return pa.table(
+        {
+            name: _joined([part.get(name, pa.nulls(size)) for part, size in zip(parts, sizes, strict=True)])
+            for name in names
+        }
+    )
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    """Values as an array of their type; as text where they have several, so that true among numbers is no 1."""
+    kinds = set(map(type, values)) - {type(None)}
+    if bool in kinds and len(kinds) > 1:
+        return _texts(values)
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return _texts(values)
+
+
+def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
+    try:
+        return pa.concat_tables([pa.table({"": chunk}) for chunk in chunks], promote_options="permissive").column(0)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.chunked_array([_texts(chunk.to_pylist()) for chunk in chunks])
+
+
+def _texts(values: Sequence[Any]) -> pa.Array:
+    return pa.array([_as_text(value) for value in values], pa.string())
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,183 @@
+"""Any input as one Arrow table: files of every kind that people have, queries, and frames in memory.
+
+A file's kind is told by its name and checked against its first bytes; nothing is tried out until something fits.
+
+Belongs here: which parser reads what, Parquet, Arrow, queries and frames, and what holds for every table. Does not:
+the parsers with more to decide (``delimited``, ``records``), what a column means (``columns``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from care_ops.errors import InputError
+from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, Wanted, name_columns, refuse_repeated
+from warehouse.testsets import ReadingOptions
+
+_DELIMITED = (".csv", ".tsv", ".tab", ".txt")
+_JSON = (".json", ".jsonl", ".ndjson")
+_PARQUET = (".parquet", ".pq")
+_ARROW = (".arrow", ".feather")
+EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+_KINDS = (*_DELIMITED, *_JSON, *_PARQUET, *_ARROW, *EXCEL, ".sql")
+_FIRST_BYTES = {
+    b"PAR1": ("a Parquet file", _PARQUET),
+    b"ARROW1": ("an Arrow file", _ARROW),
+    b"PK\x03\x04": ("an Excel workbook or another zip archive", EXCEL),
+    b"\x1f\x8b": ("compressed with gzip", (".gz",)),
+}
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A frame that hands out its columns by Arrow's PyCapsule interface: pandas, polars, pyarrow, DuckDB."""
+
+    def __arrow_c_stream__(self, _requested_schema: object | None = None, /) -> object: ...
+
+
+TableSource = str | Path | ArrowStream
+
+
+def read_table(source: TableSource, plan: Plan | None = None, options: ReadingOptions | None = None) -> InputTable:
+    """A table from a file or a frame.
+
+    Parameters
+    ----------
+    source : path or frame
+        Files: CSV and its relatives, JSON, JSON lines, Parquet, Arrow, Excel, a query for DuckDB in a ``.sql`` file;
+        text may be compressed. Frames: whatever has ``__arrow_c_stream__``.
+    plan : callable, optional
+        Called with the columns' names before anything is parsed.
+    options : ReadingOptions, optional
+        What is not to be decided by looking.
+
+    Raises
+    ------
+    InputError
+        No such file, an unknown kind, a table that cannot be read or is empty, two columns of one name.
+    """
+    plan, options = plan or (lambda _: Wanted()), options or ReadingOptions()
+    read = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
+    read = replace(read, table=_with_names(read.name, read.table))
+    if read.table.num_rows == 0:
+        raise InputError(f"{read.name}: the table is empty; it needs at least one row")
+    return read
+
+
+def _with_names(where: str, table: pa.Table) -> pa.Table:
+    """Unique names, and text where a writer said bytes of what is text."""
+    names = name_columns(table.column_names)
+    refuse_repeated(where, names)
+    columns = [_as_text_if_it_is(column) for column in table.columns]
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _as_text_if_it_is(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+        return column
+    try:
+        return column.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return column
+
+
+def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    if not path.is_file():
+        raise InputError(f"{path}: not a file")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compressed = bool(suffixes) and suffixes[-1] in COMPRESSED
+    kind = (suffixes[-2] if len(suffixes) > 1 else "") if compressed else (suffixes or [""])[-1]
+    if kind not in _KINDS or (compressed and kind not in (*_DELIMITED, *_JSON)):
+        raise InputError(
+            f"{path}: unknown kind of file {''.join(suffixes[-2:]) if compressed else kind!r}; use {', '.join(_KINDS)}"
+            f"; {', '.join((*_DELIMITED, *_JSON))} may end in {', '.join(COMPRESSED)}"
+        )
+    _refuse_another_kind(path, suffixes[-1])
+    try:
+        return _parser_of(kind)(path, plan, options)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path}: cannot be read as {kind[1:]}: {first}") from error
+
+
+def _parser_of(kind: str) -> Callable[[Path, Plan, ReadingOptions], InputTable]:
+    """Imported when needed: an installation without Excel reads everything else."""
+    if kind in _DELIMITED:
+        from warehouse.sources.delimited import read_delimited
+
+        return partial(read_delimited, kind=kind)
+    if kind in _JSON:
+        from warehouse.sources.records import read_json
+
+        return read_json
+    if kind in EXCEL:
+        from warehouse.sources.records import read_workbook
+
+        return read_workbook
+    return {".sql": _from_query, ".arrow": _from_arrow, ".feather": _from_arrow}.get(kind, _from_parquet)
+
+
+def _refuse_another_kind(path: Path, suffix: str) -> None:
+    with path.open("rb") as file:
+        start = file.read(8)
+    for first, (what, suffixes) in _FIRST_BYTES.items():
+        if start.startswith(first) and suffix not in suffixes:
+            raise InputError(f"{path}: is {what} by its first bytes, not {suffix}; let its name end in {suffixes[0]}")
+
+
+def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
+    import pyarrow.parquet as pq
+
+    names = pq.read_schema(path).names
+    refuse_repeated(str(path), names)
+    only = plan(names).only
+    read = names if only is None else [name for name in names if name in only]
+    table = pq.ParquetFile(path).read(columns=read)
+    unread = tuple(name for name in names if name not in read)
+    return InputTable(str(path), table, f"pyarrow {pa.__version__} as Parquet", unread=unread)
+
+
+def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
+    import pyarrow.feather as feather
+
+    return InputTable(str(path), feather.read_table(path), f"pyarrow {pa.__version__} as an Arrow file")
+
+
+def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
+    """A DuckDB query; files that it names are looked for beside it."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.execute("SET file_search_path = ?", [str(path.parent)])
+        try:
+            relation: Any = connection.sql(path.read_text(encoding="utf-8"))  # None where there is no statement
+            table = None if relation is None else relation.to_arrow_table()
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: the query fails: {' '.join(str(error).split())}") from error
+    if table is None:
+        raise InputError(f"{path}: there is no statement that gives a table; write a SELECT")
+    return InputTable(str(path), table, f"DuckDB {duckdb.__version__} as a query")
+
+
+def _from_frame(frame: object) -> InputTable:
+    kind = type(frame)
+    package = kind.__module__.partition(".")[0].lstrip("_")
+    if not isinstance(frame, ArrowStream):
+        raise InputError(
+            f"cannot read a {package} {kind.__name__}: give the path of a file, or a frame with __arrow_c_stream__, "
+            "as pandas, polars, pyarrow and DuckDB have them"
+        )
+    name = f"{package} {kind.__name__}"
+    try:
+        table = pa.table(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, TypeError) as error:
+        raise InputError(f"{name}: cannot be turned into an Arrow table: {' '.join(str(error).split())}") from error
+    return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")

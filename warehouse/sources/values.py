@@ -1,0 +1,233 @@
+"""Columns as ids and as numbers, with errors that name every cell that is neither.
+
+Belongs here: what a number looks like, what an id is. Does not: which column is which (``columns``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from care_ops.errors import InputError
+from warehouse.sources.delimited import MISSING
+from warehouse.sources.input_table import InputTable
+
+pc: Any = pyarrow.compute  # its functions are made when it is imported, where pyright does not see them
+
+Decimal = Literal[".", ","] | None
+
+_POINT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?([iI]nf(inity)?|INF)$"
+_COMMA = r"^[+-]?\d+,\d+$"
+_NO_LETTER = r"^\PL*\d\PL*$"
+_DATE_OR_TIME = r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
+_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
+
+
+class Identifiers(NamedTuple):
+    """A column of names, each kept once.
+
+    Attributes
+    ----------
+    names : list of str
+        In the order of their first row.
+    codes : (rows,) array of int
+        Which name a row has.
+    """
+
+    names: list[str]
+    codes: NDArray[np.intp]
+
+
+def identifiers(read: InputTable, column: str) -> Identifiers:
+    """A column as names; where the column's own name has spaces around it, those of the values are taken off too.
+
+    Raises
+    ------
+    InputError
+        A row has none, or two names differ in nothing but spaces around them.
+    """
+    kind = read.table.column(column).type
+    if pa.types.is_nested(kind):
+        raise InputError(f"{read.name}: {column} holds {kind}, where names are needed; make it a column of text")
+    encoded = _plain(read.table.column(column)).dictionary_encode().combine_chunks()
+    values = encoded.dictionary.to_pylist()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
+    names = [_name(value) for value in values]
+    if column != column.strip():
+        names = [name.strip() for name in names]
+    empty = np.array([not name for name in names] + [True])[codes]
+    if empty.any():
+        rows = np.flatnonzero(empty).tolist()
+        places = ", ".join(read.locate(rows[:10])) + (f" and {len(rows) - 10:,} more" if len(rows) > 10 else "")
+        raise InputError(f"{read.name}: {column} is empty in {places}; every row needs one")
+    first: dict[str, int] = {}
+    merged = np.array([first.setdefault(name, len(first)) for name in names], dtype=np.intp)
+    refuse_spaces(read, column, list(first))
+    return Identifiers(list(first), merged[codes])
+
+
+def as_texts(values: Identifiers) -> list[str]:
+    """The name of each row."""
+    return [values.names[code] for code in values.codes]
+
+
+def refuse_repeated(
+    read: InputTable, column: str, items: Identifiers, rows: NDArray[np.intp] | None = None, remedy: str = "keep one"
+) -> None:
+    """``InputError`` naming the items that have several rows, among all rows or some."""
+    rows = np.arange(len(items.codes)) if rows is None else rows
+    codes = items.codes[rows]
+    repeated = np.flatnonzero(np.bincount(codes) > 1)
+    if not len(repeated):
+        return
+    examples = [
+        f"{items.names[code]!r} ({', '.join(read.locate(rows[codes == code][:3].tolist()))})" for code in repeated[:5]
+    ]
+    more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
+    raise InputError(f"{read.name}: {column} has several rows for {', '.join(examples)}{more}; {remedy}")
+
+
+def holds_numbers(values: pa.ChunkedArray) -> bool:
+    """Whether any value of a column of text is a number, or has digits and no letter, as ``40%`` and ``1.250,5`` have.
+
+    Dates and times are no numbers.
+    """
+    text = _trimmed(values)
+    bare = pc.and_(pc.match_substring_regex(text, _NO_LETTER), pc.invert(pc.match_substring_regex(text, _DATE_OR_TIME)))
+    return bool(pc.any(pc.or_(pc.match_substring_regex(text, _POINT), bare)).as_py())
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds text."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+class Numbers(NamedTuple):
+    """A column as numbers.
+
+    Attributes
+    ----------
+    values : (rows,) array of float64
+        NaN where it is empty, or refused.
+    refused : (rows,) array of bool, optional
+        What is no finite number.
+    note : str, optional
+        What was decided to read it.
+    """
+
+    values: NDArray[np.float64]
+    refused: NDArray[np.bool_] | None = None
+    note: str | None = None
+
+
+def numbers(
+    read: InputTable, columns: Sequence[str], decimal: Decimal = None, remedy: str = ""
+) -> tuple[NDArray[np.float64], list[str]]:
+    """Columns as one (rows, columns) array with NaN for what is missing, and what was decided.
+
+    Raises
+    ------
+    InputError
+        Cells that are no finite numbers, all of them in one message.
+    """
+    matrix = np.empty((read.table.num_rows, len(columns)))
+    notes: list[str] = []
+    refused: list[str] = []
+    for k, name in enumerate(columns):
+        column = _numbers(read, name, decimal)
+        matrix[:, k] = column.values
+        if column.note:
+            notes.append(column.note)
+        if column.refused is not None and column.refused.any():
+            rows = np.flatnonzero(column.refused).tolist()
+            cells = read.table.column(name).take(pa.array(rows[:10])).to_pylist()
+            refused.append(f"column {name!r} holds {read.cells(rows, cells)}")
+    if refused:
+        raise InputError(
+            f"{read.name}: {'; '.join(refused)}, where a finite number is needed; correct that, or leave it empty if "
+            f"it is missing{remedy}"
+        )
+    return matrix, notes
+
+
+def _numbers(read: InputTable, name: str, decimal: Decimal) -> Numbers:
+    column = _plain(read.table.column(name))
+    kind = column.type
+    if pa.types.is_null(kind):
+        return Numbers(np.full(len(column), np.nan))
+    if pa.types.is_boolean(kind):
+        return Numbers(_floats(column.cast(pa.int8())), None, f"{name!r} holds true and false, read as 1 and 0")
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        values = _floats(column)
+        infinite = np.isinf(values)
+        return Numbers(values, infinite if infinite.any() else None)
+    if is_text(kind):
+        return _parsed(read, name, column, decimal)
+    raise InputError(f"{read.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
+
+
+def _parsed(read: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal) -> Numbers:
+    """Text as numbers; a decimal comma only where nothing speaks against it."""
+    text, note = _trimmed(column), None
+    missing = pc.fill_null(pc.is_in(text, pa.array(MISSING)), True)
+    comma = pc.fill_null(pc.match_substring_regex(text, _COMMA), False)
+    point = pc.and_(pc.match_substring_regex(text, r"[.]"), pc.match_substring_regex(text, _POINT))
+    good = pc.match_substring_regex(text, _POINT)
+    if decimal == ",":
+        good = pc.and_(good, pc.invert(point))  # a point stands before thousands here, if it is a number at all
+    if decimal != "." and pc.any(comma).as_py():
+        thousands = pc.match_substring_regex(text, _THOUSANDS)
+        if decimal is None and (pc.any(point).as_py() or pc.all(pc.or_(thousands, pc.invert(comma))).as_py()):
+            rows = np.flatnonzero(comma.to_numpy()).tolist()
+            cells = read.cells(rows, column.take(pa.array(rows[:10])).to_pylist())
+            raise InputError(
+                f"{read.name}: column {name!r} holds {cells}, where the comma may stand before decimals or thousands; "
+                "say which with --decimal (reading.decimal in a workspace)"
+            )
+        text, good = pc.if_else(comma, pc.replace_substring(text, ",", "."), text), pc.or_(good, comma)
+        note = f"{name!r} is read with a decimal comma"
+    good = pc.fill_null(good, False)
+    values = _floats(pc.cast(pc.if_else(good, text, None), pa.float64()))
+    refused = pc.invert(pc.or_(good, missing)).to_numpy() | np.isinf(values)
+    return Numbers(values, refused, note)
+
+
+def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    return pc.cast(column, pa.float64(), safe=False).to_numpy()
+
+
+def _trimmed(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.utf8_trim_whitespace(_plain(values))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Without a dictionary, and in the one type of text that every function of Arrow takes."""
+    if pa.types.is_dictionary(column.type):
+        kind = _one_text(column.type.value_type)
+        parts = [part.dictionary.cast(kind).take(part.indices) for part in column.chunks]
+        column = pa.chunked_array(parts, kind)
+    return column.cast(_one_text(column.type))
+
+
+def _one_text(kind: pa.DataType) -> pa.DataType:
+    return pa.large_string() if is_text(kind) else kind
+
+
+def _name(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
+
+
+def refuse_spaces(read: InputTable, column: str, names: Sequence[str]) -> None:
+    """``InputError`` where two names differ in nothing but spaces around them."""
+    plain: dict[str, str] = {}
+    for name in names:
+        other = plain.setdefault(name.strip(), name)
+        if other != name:
+            raise InputError(f"{read.name}: {column} is {other!r} and {name!r}, which differ only in spaces; write one")
