@@ -9,7 +9,7 @@ instance (``instance``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from assets.experiments.registry import outdated
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.publication.editions import held_back
 from assets.state.rebuild import rebuild_warehouse
-from assets.state.reconcile import missing
+from assets.state.reconcile import FIT, missing
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
 from orchestration.alerts import words
@@ -60,6 +60,8 @@ class Outcome:
 
 
 Progress = Callable[[Launch, int, int], None]
+Requested = dict[str, set[str | None]]
+"""Partitions by asset."""
 
 
 def run_stale(
@@ -134,7 +136,10 @@ def _run_stale(
         fresh = {
             a: {p for p in ps if wanted.has(a, p) and not (narrowed and (a, p) in tried)} for a, ps in requested.items()
         }
-        launches = plan(fresh, instance)
+        now, later = _scores_first(fresh)
+        launches = plan(now, instance)
+        if not launches:
+            launches, later = plan(fresh, instance), {}
         if not launches and testset is not None and not asked:
             # Judges wait for the items of every test set; a run narrowed to one does not make the others'.
             asked = True
@@ -165,8 +170,27 @@ def _run_stale(
             # Only now: a run killed before this line sees the same changes again.
             state = result.cursor
             cursor.save(state)
-        requested = {}
+        requested = later
     return outcome
+
+
+def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requested, Requested]:
+    """What runs now, and what waits for the next tick: fits of a test set whose items or scores are about to change.
+
+    Both are asked for at once where an earlier night ended between scores and fit, and items have changed since. A
+    panel made at once would lack the scores of the new items.
+    """
+    judging = bool(requested.get("judge_inference"))
+    changing = {
+        *requested.get("items", ()),
+        *(split_partition("scores", str(p))[1] for p in requested.get("scores", ())),
+    }
+    now: Requested = {}
+    later: Requested = {}
+    for asset, partitions in requested.items():
+        waiting = {p for p in partitions if judging or p in changing} if asset in FIT else set[str | None]()
+        now[asset], later[asset] = partitions - waiting, waiting
+    return now, later
 
 
 def _unscored(workspace: Workspace, instance: dg.DagsterInstance, testset: str) -> set[str | None]:

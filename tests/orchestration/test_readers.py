@@ -5,10 +5,16 @@ from pathlib import Path
 import dagster as dg
 import duckdb
 
+from assets.publication.editions import accept
 from assets.state.rebuild import rebuild_warehouse
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import care, make, query
+from tests.support.workspaces import care, make, query, run, write_items
+
+UP_TO_THE_FIT = " or ".join(
+    f"key:{asset}"
+    for asset in ("items", "gold", "judge_inference", "scores", "panel", "moments", "structure", "aggregates")
+)
 
 
 def test_a_fit_is_published_once_everything_is_known_of_it(after_a_night):
@@ -20,6 +26,24 @@ def test_a_fit_is_published_once_everything_is_known_of_it(after_a_night):
         }
     moments = {asset: event.timestamp for asset, event in made.items()}
     assert max(moments, key=moments.__getitem__) == "review"
+
+
+def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(after_a_night):
+    """As where the night waits for a run of Dagster that is to read the labels anew."""
+    folder = after_a_night
+    write_items(folder, edited=7)
+    assert not run(folder, selection=UP_TO_THE_FIT).failures
+    latest = load_workspace(folder).fits.editions("one")[-1]
+    unevaluated = query(
+        folder,
+        "SELECT count(*) FROM edition_fits LEFT JOIN evaluations e USING (fit_id) "
+        f"WHERE edition = '{latest.edition}' AND e.fit_id IS NULL",
+    )
+    assert unevaluated != [(0,)]
+    accept(load_workspace(folder), "one", "")
+    missing = "SELECT * FROM latest_fits LEFT JOIN evaluations e USING (fit_id) WHERE e.fit_id IS NULL"
+    assert query(folder, missing) == []
+    assert query(folder, "SELECT DISTINCT edition FROM latest_fits") == [(latest.edition,)]
 
 
 def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(after_a_night, monkeypatch):
