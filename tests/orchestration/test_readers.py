@@ -4,12 +4,15 @@ from pathlib import Path
 
 import dagster as dg
 import duckdb
+import pytest
 
 from assets.publication.editions import accept
 from assets.state.rebuild import rebuild_warehouse
+from care_ops.errors import InputError
+from orchestration import workspace as workspace_module
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import care, make, query, run, write_items
+from tests.support.workspaces import JUDGES, care, make, query, run, write_items
 
 UP_TO_THE_FIT = " or ".join(
     f"key:{asset}"
@@ -91,3 +94,17 @@ def test_looking_at_a_workspace_whose_first_night_is_just_beginning(tmp_path):
     database.unlink()
     duckdb.connect(str(database)).close()
     assert "missing" in care(folder, "status"), "as a writer was killed before it had made the tables"
+
+
+def test_a_judge_that_is_deleted_while_the_workspace_is_read_is_left_out(tmp_path, monkeypatch):
+    folder = make(tmp_path / "ws")
+    listed = workspace_module._yaml_files
+
+    def listed_before(where: Path) -> list[Path]:
+        return sorted([*listed(where), where / "gone.yaml"])
+
+    monkeypatch.setattr(workspace_module, "_yaml_files", listed_before)
+    assert set(load_workspace(folder).judges) == set(JUDGES)
+    (folder / "judges" / "gone.yaml").symlink_to("nowhere")
+    with pytest.raises(InputError, match=r"gone\.yaml: no such file"):
+        load_workspace(folder)
