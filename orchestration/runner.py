@@ -20,7 +20,7 @@ from assets.experiments.registry import outdated
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.publication.editions import held_back
 from assets.state.rebuild import rebuild_warehouse
-from assets.state.reconcile import FIT, missing
+from assets.state.reconcile import FIT, RESULTS, missing
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
 from orchestration.alerts import words
@@ -175,7 +175,7 @@ def _run_stale(
 
 
 def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requested, Requested]:
-    """What runs now, and what waits for the next tick: fits of a test set whose items or scores are about to change.
+    """What runs now, and what waits for the next tick: a fit, and all that is said of it, whose items or scores change.
 
     Both are asked for at once where an earlier night ended between scores and fit, and items have changed since. A
     panel made at once would lack the scores of the new items.
@@ -188,7 +188,9 @@ def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requested, 
     now: Requested = {}
     later: Requested = {}
     for asset, partitions in requested.items():
-        waiting = {p for p in partitions if judging or p in changing} if asset in FIT else set[str | None]()
+        waiting = (
+            {p for p in partitions if judging or p in changing} if asset in (*FIT, *RESULTS) else set[str | None]()
+        )
         now[asset], later[asset] = partitions - waiting, waiting
     return now, later
 

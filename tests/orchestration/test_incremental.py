@@ -228,3 +228,5 @@ def test_a_panel_waits_for_the_scores_of_items_that_have_changed(after_a_night):
     assert ran(outcome, "panel") == ["one"]
     with workspace_instance(load_workspace(folder)) as instance:
         assert instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])) == []
+        made = {instance.get_latest_materialization_event(dg.AssetKey(asset)).run_id for asset in (*FIT, "review")}
+    assert len(made) == 1, "a fit that is published has been evaluated"
