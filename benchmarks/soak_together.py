@@ -27,12 +27,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from orchestration.instance import dagster_home
 from orchestration.locks import PATIENCE
-from orchestration.workspace import load_workspace
 from tests.support.faults import State, compare, state_of
-from tests.support.workspaces import make, write_items, write_judge
+from tests.support.workspaces import QUICK, make, write_items, write_judge
 
+_CARE = QUICK + "panel: {max_missing: 0.9}\n"
+"""A run of Dagster may ask for a panel before judges have been asked about items that are new."""
 _CHAIN = "panel,moments,structure,aggregates,review,evaluation,intervals,systems,factors,report"
 _COMING = ("readability", "grade_level")
 """Judges that come and go."""
@@ -89,7 +89,7 @@ class Soak:
         return self._do(["dagster", select], ["dagster", *words, *where])
 
     def _do(self, words: list[str], module: list[str]) -> Ended:
-        home = str(dagster_home(load_workspace(self.folder)))
+        home = str(self.folder / "data" / "dagster")  # made by the commands, which read the workspace as it is
         environment = {**os.environ, "CARE_WORKSPACE": str(self.folder), "DAGSTER_HOME": home, PATIENCE: "600"}
         started = time.monotonic()
         done = subprocess.run(
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:
-        soak = Soak(make(Path(root) / "ws"), Path(root) / "notes")
+        soak = Soak(make(Path(root) / "ws", care=_CARE), Path(root) / "notes")
         soak.notes.mkdir()
         (soak.notes / "forgotten").touch()
         reader = _at_once(soak, 60 * options.minutes)

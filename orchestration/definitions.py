@@ -82,7 +82,7 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     @dg.resource(description="The workspace: folders, specifications, settings. Waits while a command changes it.")
     def workspace(context: dg.InitResourceContext) -> Iterator[Workspace]:
         say = context.log.info if context.log else print
-        with together(load(), context.run_id or "", say):
+        with together(load(), context.run.run_id if context.run else "", say):
             yield load()  # as it is once nobody changes it
 
     conditioned = [

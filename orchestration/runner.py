@@ -10,7 +10,7 @@ instance (``instance``).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from assets.experiments.registry import outdated
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.publication.editions import held_back
 from assets.state.rebuild import rebuild_warehouse
-from assets.state.reconcile import missing
+from assets.state.reconcile import FIT, RESULTS, missing
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
 from orchestration.alerts import words
@@ -136,15 +136,18 @@ class _Run:
         self._reported: Any = None
         self._tried: set[tuple[str, str | None]] = set()
         self._asked_once: set[str] = set()
+        self._later: Requests = {}
         self.requested: Requests = {}
 
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
-        for source in (self._stale, self._unscored, self._missing, self._experiments):
-            launches = plan(self._chosen(source), self._instance)
-            if launches:
-                return launches
-        return []
+        now, self._later = _scores_first(self._chosen(self._stale))
+        launches = plan(now, self._instance)
+        if not launches:
+            launches, self._later = plan(self._later, self._instance), {}
+        for source in (self._unscored, self._missing, self._experiments):
+            launches = launches or plan(self._chosen(source), self._instance)
+        return launches
 
     def done(self, launches: Sequence[Launch]) -> None:
         """What was launched has ended, well or not.
@@ -156,7 +159,7 @@ class _Run:
             if launch.assets != _INDEX:
                 self._tried.discard((*_INDEX, None))
             self._tried.update((asset, partition) for asset in launch.assets for partition in launch.partitions)
-        self.requested = {}
+        self.requested = self._later
         if not self._wanted.narrowed:
             self._advance(self._reported)
 
@@ -205,6 +208,27 @@ class _Run:
         first = source not in self._asked_once
         self._asked_once.add(source)
         return first
+
+
+def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requests, Requests]:
+    """What runs now, and what waits for the next tick: a fit, and all that is said of it, whose items or scores change.
+
+    Both are asked for at once where an earlier night ended between scores and fit, and items have changed since. A
+    panel made at once would lack the scores of the new items.
+    """
+    judging = bool(requested.get("judge_inference"))
+    changing = {
+        *requested.get("items", ()),
+        *(split_partition("scores", str(p))[1] for p in requested.get("scores", ())),
+    }
+    now: Requests = {}
+    later: Requests = {}
+    for asset, partitions in requested.items():
+        waiting = (
+            {p for p in partitions if judging or p in changing} if asset in (*FIT, *RESULTS) else set[str | None]()
+        )
+        now[asset], later[asset] = partitions - waiting, waiting
+    return now, later
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,12 @@ def testsets_folder(root: Path) -> Path:
 def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
     testsets: dict[str, TestsetSpec] = {}
     for path in _yaml_files(folder):
-        data: dict[str, Any] = {"name": path.stem, **load_yaml(path)}
+        try:
+            data: dict[str, Any] = {"name": path.stem, **load_yaml(path)}
+        except InputError:
+            if _deleted(path):
+                continue
+            raise
         try:
             spec = TestsetSpec.model_validate(data)
         except ValidationError as error:
@@ -248,7 +253,12 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
 
     judges: dict[str, JudgeSpec] = {}
     for path in _yaml_files(root / settings.judges):
-        spec = load_spec(path)
+        try:
+            spec = load_spec(path)
+        except InputError:
+            if _deleted(path):
+                continue
+            raise
         if spec.name in judges:
             raise InputError(f"{path}: judge {spec.name!r} is defined twice; rename one")
         judges[spec.name] = spec
@@ -282,3 +292,8 @@ def _yaml_files(folder: Path) -> list[Path]:
     if not folder.exists():
         return []
     return sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
+
+
+def _deleted(path: Path) -> bool:
+    """Whether a file that was listed has been deleted since; a link to nothing has not, and is an error."""
+    return not os.path.lexists(path)

@@ -252,6 +252,25 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
     publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned))
 
 
+def accept(workspace: Workspace, testset: str, why: str) -> Edition:
+    """Publish the latest edition, by hand; evaluated first, where the night has not come to that.
+
+    Raises
+    ------
+    InputError
+        There is no edition.
+    """
+    from assets.results.evaluation import evaluate_latest
+
+    every = workspace.fits.editions(testset)
+    if not every:
+        raise InputError(f"test set {testset!r} has no fit yet; run `care run` first")
+    if any(workspace.fits.annotation(testset, fit, "evaluation") is None for fit in every[-1].fits.values()):
+        evaluate_latest(workspace, testset)
+    promote(workspace, every[-1], by="accept", why=why, pinned=False)
+    return every[-1]
+
+
 def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
     """Publish and pin what was published before the current one.
 

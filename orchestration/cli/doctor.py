@@ -76,13 +76,13 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
         )
     )
     rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
-    rows += _files(loaded, repair)
+    rows += _damage(loaded, repair)
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name)]
     rows += [row for name in sorted(loaded.judges) for row in _judge(loaded, name)]
-    return rows + [row for name in sorted(loaded.testsets) for row in _files(loaded, name)]
+    return rows + [row for name in sorted(loaded.testsets) for row in _readings(loaded, name)]
 
 
-def _files(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
+def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
     """What of the data folder is damaged; nothing where all of it can be read."""
     from assets.state.repair import findings
     from care_ops.errors import CareError
@@ -118,7 +118,7 @@ def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
 
 
-def _files(loaded: Workspace, name: str) -> list[dict[str, str]]:
+def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
     """What a test set's files were taken to be, by the checks above, which read them."""
     return [
         _row(f"{of} of {name}", "ok", "; ".join(reading.sentences())) for of, reading in loaded.readings(name).items()

@@ -91,12 +91,11 @@ def accept(
     workspace: Root = Path(),
 ) -> None:
     """Publish the latest fit of a test set: although the review held it back, or instead of a pinned one."""
-    from assets.publication.editions import promote as publish
+    from assets.publication.editions import accept as publish_latest
     from orchestration.locks import workspace_alone
 
     with workspace_alone(workspace, "care accept") as loaded:
-        edition = _latest(loaded, testset)
-        publish(loaded, edition, by="accept", why=why, pinned=False)
+        edition = publish_latest(loaded, loaded.testset(testset).name, why)
         _republish(loaded, testset)
     console.print(f"{testset}: {edition.edition} is published", highlight=False)
 
@@ -159,12 +158,3 @@ def score(
         writer.writeheader()
         writer.writerows(rows)
     console.print(f"{len(rows)} items: {out}", highlight=False)
-
-
-def _latest(loaded: Workspace, testset: str) -> Edition:
-    from care_ops.errors import InputError
-
-    every = loaded.fits.editions(loaded.testset(testset).name)
-    if not every:
-        raise InputError(f"test set {testset!r} has no fit yet; run `care run` first")
-    return every[-1]

@@ -44,12 +44,13 @@ def run(
         _must_be_known(loaded, testset, judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)
     seconds = time.perf_counter() - started
-    rows = results(loaded)
+    there = loaded.warehouse.usable()
+    rows = results(loaded) if there else []
     if json:
         show(rows, "", as_json=True)
     elif rows:
         show(rows, "Aggregates against gold", as_json=False)
-    owing = _owing(loaded)
+    owing = _owing(loaded) if there else {}
     for testset in sorted(loaded.testsets):
         if not loaded.judges_of(testset):
             errors.print(f"note: {testset}: no judge scores it, so it has no panel", markup=False, soft_wrap=True)
@@ -109,8 +110,6 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:
     """The latest evaluation of every test set, empty where there is none."""
-    if not workspace.warehouse.usable():
-        return []
     with workspace.warehouse.reader() as connection:
         found = connection.execute(
             "SELECT f.testset, f.aggregator, f.labels_used AS labels, e.n, e.auc, e.tau, e.accuracy, e.mae, "
@@ -126,11 +125,9 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _owing(workspace: Workspace) -> dict[str, list[Unheard]]:
-    """What judges owe, by test set; nothing is known of it without a database."""
+    """What judges owe, by test set."""
     from assets.judging.failures import unheard
 
-    if not workspace.warehouse.usable():
-        return {}
     with workspace.warehouse.reader() as connection:
         return {testset: unheard(workspace, connection, testset) for testset in workspace.testsets}
 

@@ -6,8 +6,11 @@ import subprocess
 import sys
 import time
 
+import dagster as dg
 import pytest
 
+from orchestration.instance import workspace_instance
+from orchestration.workspace import load_workspace
 from tests.support.workspaces import (
     JUDGES,
     make,
@@ -211,3 +214,19 @@ def test_a_test_set_that_nobody_judges_keeps_no_index_from_being_made(tmp_path):
     index.unlink()
     assert ran(run(folder), "report_index") == ["None"]
     assert index.exists()
+
+
+def test_a_panel_waits_for_the_scores_of_items_that_have_changed(after_a_night):
+    """A night that ended between scores and fit, and a source that has changed since: no panel without scores."""
+    folder = after_a_night
+    write_judge(folder, "readability")
+    assert not run(folder, selection="key:judge_inference or key:scores").failures
+    text = (folder / "one.csv").read_text()
+    (folder / "one.csv").write_text(text.replace("What is the capital?", "What is its capital?"))
+    outcome = run(folder)
+    assert not outcome.failures
+    assert ran(outcome, "panel") == ["one"]
+    with workspace_instance(load_workspace(folder)) as instance:
+        assert instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])) == []
+        made = {instance.get_latest_materialization_event(dg.AssetKey(asset)).run_id for asset in (*FIT, "review")}
+    assert len(made) == 1, "a fit that is published has been evaluated"

@@ -4,11 +4,20 @@ from pathlib import Path
 
 import dagster as dg
 import duckdb
+import pytest
 
+from assets.publication.editions import accept
 from assets.state.rebuild import rebuild_warehouse
+from care_ops.errors import InputError
+from orchestration import workspace as workspace_module
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import care, make, query
+from tests.support.workspaces import JUDGES, care, make, query, run, write_items
+
+UP_TO_THE_FIT = " or ".join(
+    f"key:{asset}"
+    for asset in ("items", "gold", "judge_inference", "scores", "panel", "moments", "structure", "aggregates")
+)
 
 
 def test_a_fit_is_published_once_everything_is_known_of_it(after_a_night):
@@ -20,6 +29,24 @@ def test_a_fit_is_published_once_everything_is_known_of_it(after_a_night):
         }
     moments = {asset: event.timestamp for asset, event in made.items()}
     assert max(moments, key=moments.__getitem__) == "review"
+
+
+def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(after_a_night):
+    """As where the night waits for a run of Dagster that is to read the labels anew."""
+    folder = after_a_night
+    write_items(folder, edited=7)
+    assert not run(folder, selection=UP_TO_THE_FIT).failures
+    latest = load_workspace(folder).fits.editions("one")[-1]
+    unevaluated = query(
+        folder,
+        "SELECT count(*) FROM edition_fits LEFT JOIN evaluations e USING (fit_id) "
+        f"WHERE edition = '{latest.edition}' AND e.fit_id IS NULL",
+    )
+    assert unevaluated != [(0,)]
+    accept(load_workspace(folder), "one", "")
+    missing = "SELECT * FROM latest_fits LEFT JOIN evaluations e USING (fit_id) WHERE e.fit_id IS NULL"
+    assert query(folder, missing) == []
+    assert query(folder, "SELECT DISTINCT edition FROM latest_fits") == [(latest.edition,)]
 
 
 def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(after_a_night, monkeypatch):
@@ -67,3 +94,17 @@ def test_looking_at_a_workspace_whose_first_night_is_just_beginning(tmp_path):
     database.unlink()
     duckdb.connect(str(database)).close()
     assert "missing" in care(folder, "status"), "as a writer was killed before it had made the tables"
+
+
+def test_a_judge_that_is_deleted_while_the_workspace_is_read_is_left_out(tmp_path, monkeypatch):
+    folder = make(tmp_path / "ws")
+    listed = workspace_module._yaml_files
+
+    def listed_before(where: Path) -> list[Path]:
+        return sorted([*listed(where), where / "gone.yaml"])
+
+    monkeypatch.setattr(workspace_module, "_yaml_files", listed_before)
+    assert set(load_workspace(folder).judges) == set(JUDGES)
+    (folder / "judges" / "gone.yaml").symlink_to("nowhere")
+    with pytest.raises(InputError, match=r"gone\.yaml: no such file"):
+        load_workspace(folder)
