@@ -24,22 +24,27 @@ from tests.support.faults import State, state_of
 LONGEST_S = 300
 """A command of a tiny workspace that has not ended by then hangs, and is killed."""
 
+_DIE_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of Linux's prctl."""
+
 Job = Callable[[], int]
 
 
 def fork(job: Job, log: Path, environment: Mapping[str, str] | None = None) -> int:
-    """Start a job in a child in a process group of its own; returns its id."""
+    """Start a job in a child in a process group of its own, which does not outlive this process; returns its id."""
     pid = os.fork()
     if pid:
         return pid
     code = 70
     try:
         os.setsid()
+        library = ctypes.CDLL(None)
+        library.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         with log.open("ab") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
         os.environ.update(environment or {})
-        ctypes.CDLL(None).faults_arm()
+        library.faults_arm()
         code = job()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -173,6 +173,6 @@ def attempt(trial: Trial, snapshots: Snapshots, calm: Calm, folder: Path, versio
     about = (trial.scenario, trial.kind, trial.number, trial.call, trial.path, trial.state, trial.first)
     result = Result(*about, version, code, **found, **met)
     if result.bad:
-        shutil.copy(log_of(workspace), folder.parent / f"{trial.scenario}-{trial.kind}-{trial.number}.txt")
+        snapshots.note(f"{trial.scenario}-{trial.number}-{trial.kind}", log_of(workspace))
     shutil.rmtree(folder)
     return result

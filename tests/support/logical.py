@@ -1,10 +1,10 @@
 """What of a workspace somebody could still read, as digests: two moments with equal ones are one state to a later run.
 
 Of a database that is its rows: a copy is opened, so that SQLite and DuckDB recover from their own logs as they would
-after a kill. Of Dagster's event log it is the events about assets and runs, which conditions and ``care`` read; the
-lines in which its engine tells how a step went are for people, and so are the captured outputs below
-``dagster/storage``.
-Of every other file it is the content, and of folders that they are there. A file named as temporary counts by its name:
+after a kill. Of Dagster's event log it is the events about assets and runs in the index of all runs, which conditions
+and ``care`` read; the lines in which its engine tells how a step went, the log that each run has beside that (of which
+only the tables count, since the end of a killed run is written there) and the captured outputs below
+``dagster/storage`` are for the pages on which people look at one run. Of every other file it is the content, and of folders that they are there. A file named as temporary counts by its name:
 nobody reads it.
 
 Belongs here: reading that, again only where something changed. Does not: what two runs of one command may differ in
@@ -25,8 +25,10 @@ DAGSTER = "data/dagster/"
 _FOR_PEOPLE = f"{DAGSTER}storage/"
 _DATABASE = re.compile(r"(?P<file>.*\.(?:db|duckdb))(?:-wal|-journal|-shm|\.wal[\w.]*)?")
 """A database and the files in which it keeps what it has not yet brought home."""
+_INDEX = "index.db"
 _EVENTS = "WHERE dagster_event_type LIKE 'ASSET%' OR dagster_event_type LIKE 'PIPELINE%'"
 """Events about assets and, by the old name, about runs."""
+_LOG = "event_logs"
 
 Signature = tuple[int, int, int]
 
@@ -126,7 +128,9 @@ def sqlite_says(copy: Path) -> str:
         rows = [repr([tables, connection.execute("PRAGMA journal_mode").fetchone()]).encode()]
         for name, sql in tables:
             if sql and sql.startswith("CREATE TABLE") and not name.startswith("sqlite_"):
-                wanted = _EVENTS if name == "event_logs" else ""
+                if name == _LOG and copy.name != _INDEX:
+                    continue
+                wanted = _EVENTS if name == _LOG else ""
                 rows += [repr(row).encode() for row in connection.execute(f"SELECT * FROM {name} {wanted}")]
         return _digest(rows)
     except sqlite3.DatabaseError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Collection
 from pathlib import Path
@@ -68,6 +69,10 @@ class Snapshots:
             path.chmod(mode)
             os.utime(path, ns=(changed_at, changed_at))
         return target
+
+    def note(self, name: str, file: Path) -> None:
+        """Keep a text, such as what a command printed, to be read by people."""
+        shutil.copyfile(file, self._folder / f"{name.replace(' ', '-')}.txt")
 
     def _store(self, content: bytes) -> str:
         name = hashlib.blake2b(content, digest_size=16).hexdigest()
