@@ -66,8 +66,8 @@ class Soak:
         self._night = shutil.copytree(self._fresh, folder / "night")
         import_what_a_run_imports(folder, self._night)
 
-    def scenario(self, name: str) -> list[Trial]:
-        """Survey a scenario, unless that was done; all that can be tried of it."""
+    def trials(self, name: str) -> list[Trial]:
+        """All that is to be tried of a scenario, which is surveyed unless that was done."""
         folder = self._folder / f"of-{name}"
         folder.mkdir()
         calm_file = self._kept / f"{name}.calm"
@@ -75,14 +75,20 @@ class Soak:
         if calm is None:
             calm = undisturbed(SCENARIOS[name], self._ready(name, folder), folder)
             write_calm(calm_file, calm, self._version)
-        survey = read_survey(self._kept, name)
-        if survey is None:
-            drawn = sample(calm.points, self._given.sample, self._given.seed)
-            command = SCENARIOS[name].command
-            survey = make_survey(name, command, folder / "survey", self._kept, drawn, self._version)
+        self._calm[name] = calm
+        found: list[Trial] = []
+        if self._given.only != "failures":
+            survey = read_survey(self._kept, name)
+            if survey is None:
+                drawn = sample(calm.points, self._given.sample, self._given.seed)
+                command = SCENARIOS[name].command
+                survey = make_survey(name, command, folder / "survey", self._kept, drawn, self._version)
+            self.surveys[name] = survey
+            found += kills(name, survey.kept)
+        if self._given.only != "kills":
+            found += failures(name, calm, self._given.failures, self._given.seed)
         shutil.rmtree(folder)
-        self._calm[name], self.surveys[name] = calm, survey
-        return [*kills(name, survey.kept), *failures(name, calm, self._given.failures, self._given.seed)]
+        return found
 
     def _ready(self, name: str, folder: Path) -> Path:
         ready = folder / "ready"
@@ -128,15 +134,14 @@ def in_turn(trials: dict[str, list[Trial]], seed: int) -> list[Trial]:
 def kill_table(surveys: dict[str, Survey], results: Iterable[Result]) -> str:
     """Points, states and what became of those that were tried."""
     columns = ("scenario", "points", "states", "tried", "equal, tried", "failed", *FINDINGS)
-    rows: list[tuple[object, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     mine = [result for result in results if result.kind == "kill"]
     for name, survey in surveys.items():
         of_it = [result for result in mine if result.scenario == name]
         first = [result for result in of_it if result.first]
-        states = sum(kept.first for kept in survey.kept)
-        counts = (survey.points, states, len(first), len(of_it) - len(first), *_wrong(of_it))
+        counts = (survey.points, survey.states, len(first), len(of_it) - len(first), *_wrong(of_it))
         rows.append((name, *counts))
-    rows.append(("all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))))  # type: ignore[arg-type]
+    rows.append(("all", *(sum(column) for column in zip(*(counts for _, *counts in rows), strict=True))))
     return _table(columns, rows)
 
 
@@ -217,7 +222,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak_faults")
     parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="only this; may be given several times")
     parser.add_argument("--sample", type=int, default=20, help="points of a scenario tried although their state was")
-    parser.add_argument("--failures", type=int, default=6, help="points of a scenario at which each failure is tried")
+    parser.add_argument("--failures", type=int, default=4, help="points of a scenario at which each failure is tried")
     parser.add_argument("--only", choices=("kills", "failures"), help="only these trials")
     parser.add_argument(
         "--again", action="store_true", help="try what went wrong once more, with the code as it is now"
@@ -235,10 +240,9 @@ def arguments() -> argparse.Namespace:
 
 def wanted(trials: list[Trial], done: dict[tuple[str, str, int], Result], given: argparse.Namespace) -> list[Trial]:
     """Trials that are still to be made."""
-    asked = [t for t in trials if given.only is None or (t.kind == "kill") == (given.only == "kills")]
     if given.again:
-        return [trial for trial in asked if trial.key in done and done[trial.key].bad]
-    return [trial for trial in asked if trial.key not in done]
+        return [trial for trial in trials if trial.key in done and done[trial.key].bad]
+    return [trial for trial in trials if trial.key not in done]
 
 
 def soak(given: argparse.Namespace) -> tuple[dict[str, Survey], list[Result]]:
@@ -251,13 +255,10 @@ def soak(given: argparse.Namespace) -> tuple[dict[str, Survey], list[Result]]:
     trials: dict[str, list[Trial]] = {}
     for name in given.scenario:
         started = time.monotonic()
-        trials[name] = wanted(this.scenario(name), done, given)
-        survey = this.surveys[name]
-        print(
-            f"{name}: {survey.points} points, {survey.stops} stops, {sum(k.first for k in survey.kept)} states, "
-            f"{len(trials[name])} trials to make ({time.monotonic() - started:.0f} s)",
-            flush=True,
-        )
+        trials[name] = wanted(this.trials(name), done, given)
+        survey = this.surveys.get(name)
+        states = f"{survey.points} points, {survey.stops} stops, {survey.states} states, " if survey else ""
+        print(f"{name}: {states}{len(trials[name])} to try ({time.monotonic() - started:.0f} s)", flush=True)
     for result in this.results(in_turn(trials, given.seed), until):
         done[result.key] = result
         append(given.state, asdict(result))
@@ -286,7 +287,7 @@ def main() -> int:
         surveys, results = soak(given)
     finally:
         shutil.rmtree(given.folder, ignore_errors=True)
-    results = [result for result in results if result.scenario in surveys]
+    results = [result for result in results if result.scenario in given.scenario]
     bad = [result for result in results if result.bad]
     said = [result.text() for result in bad[:12]]
     gc.unfreeze()

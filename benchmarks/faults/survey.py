@@ -65,6 +65,11 @@ class Survey:
     stops: int
     kept: list[Kept]
 
+    @property
+    def states(self) -> int:
+        """Of how many kinds what a kill leaves is."""
+        return sum(one.first for one in self.kept)
+
 
 def sample(found: list[Point], size: int, seed: int) -> set[int]:
     """Numbers of points drawn at random, one half of them outside Dagster's storage, where the fewer lie."""

@@ -4,8 +4,8 @@ Of a database that is its rows: a copy is opened, so that SQLite and DuckDB reco
 after a kill. Of Dagster's event log it is the events about assets and runs in the index of all runs, which conditions
 and ``care`` read; the lines in which its engine tells how a step went, the log that each run has beside that (of which
 only the tables count, since the end of a killed run is written there) and the captured outputs below
-``dagster/storage`` are for the pages on which people look at one run. Of every other file it is the content, and of folders that they are there. A file named as temporary counts by its name:
-nobody reads it.
+``dagster/storage`` are for the pages on which people look at one run. Of every other file it is the content, and of
+folders that they are there. A file named as temporary counts by its name: nobody reads it.
 
 Belongs here: reading that, again only where something changed. Does not: what two runs of one command may differ in
 (``tests.support.faults``); both moments are of one run here, so that ids and times may stay.
