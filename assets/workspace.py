@@ -223,16 +223,26 @@ class Workspace:
 
     def read_source(self, testset: str) -> list[ItemRecord]:
         """Items of a test set, read anew from its source, without those that were forgotten."""
-        forgotten = self._forgotten()
+        forgotten = self.forgotten()
         records = self._read_source(testset)
         named_in([r.metadata for r in records], self.testset(testset).further_columns, f"test set {testset!r}")
         if not forgotten:
             return records
         return [r for r in records if forgotten_key(testset, r.item_id) not in forgotten]
 
-    def _forgotten(self) -> set[str]:
-        path = self.data / FORGOTTEN
-        return {json.loads(line)["item"] for line in path.read_text().splitlines()} if path.exists() else set()
+    def forgotten(self) -> set[str]:
+        """Keys (``forgotten_key``) of the items that must never be read again."""
+        from warehouse.storage import DamagedError, read_lines
+
+        try:
+            return {line["item"] for line in read_lines(self.data / FORGOTTEN)}
+        except FileNotFoundError:
+            return set()
+        except DamagedError as error:
+            raise DamagedError(
+                f"{error}. It lists what must never be read again, so nothing is read before it is whole: put it back "
+                "from a backup, or move it away and `care forget` each of those items again"
+            ) from None
 
     def _read_source(self, testset: str) -> list[ItemRecord]:
         from warehouse.sources import demo, files
@@ -319,7 +329,7 @@ class Workspace:
                 found = _digest([found, spec.scale, self.source_version(spec.source.of)])
         except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
             return _digest(str(error))
-        forgotten = self._forgotten()
+        forgotten = self.forgotten()
         return _digest([found, sorted(forgotten)]) if forgotten else found
 
     def judge_version(self, judge: str) -> str:

@@ -63,10 +63,15 @@ def _post(address: str, text: str) -> None:
         ) from None
 
 
+def _names(kind: type[Exception]) -> set[str]:
+    """Names of an exception and of all that are derived from it."""
+    return {kind.__name__}.union(*(_names(derived) for derived in kind.__subclasses__()))
+
+
 def words(event: Any) -> str:
-    """The failure's own words, without the stack."""
+    """The failure's own words, without the stack: those of CARE where it has any, else of what failed first."""
     error = event.step_failure_data.error
-    while error is not None and error.cause is not None:
+    while error is not None and error.cause is not None and error.cls_name not in _names(CareError):
         error = error.cause
     user = event.step_failure_data.user_failure_data
     if user is not None and user.description:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from assets.workspace import Workspace
@@ -27,6 +28,8 @@ LAUNCHED_BY = "care/launched_by"
 
 _DAEMON_SILENCE_S = 90.0
 _MOST_ENGINES = 8
+_OF_THE_SYSTEM = ("disk is full", "readonly database", "database is locked", "disk I/O error")
+"""What SQLite says where the machine is at fault and not the file."""
 
 
 def dagster_home(workspace: Workspace) -> Path:
@@ -48,10 +51,19 @@ def dagster_home(workspace: Workspace) -> Path:
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
     """The workspace's own Dagster instance."""
     previous = os.environ.get("DAGSTER_HOME")
-    os.environ["DAGSTER_HOME"] = str(dagster_home(workspace))
+    home = dagster_home(workspace)
+    os.environ["DAGSTER_HOME"] = str(home)
     try:
         with dg.DagsterInstance.get() as instance:
             yield instance
+    except DatabaseError as error:
+        reason = str(error.orig or error).splitlines()[0]
+        mend = (
+            "mend that and run again"
+            if any(words in reason for words in _OF_THE_SYSTEM)
+            else "`care doctor --repair` moves it away and `care run` makes a new one; no score is lost"
+        )
+        raise WarehouseError(f"{home}: Dagster's storage cannot be used ({reason}); {mend}") from None
     finally:
         if previous is None:
             os.environ.pop("DAGSTER_HOME", None)

@@ -9,6 +9,7 @@ instance (``instance``).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +37,7 @@ from orchestration.instance import (
 )
 from orchestration.launches import ORDER, Launch, plan, split_partition
 from orchestration.observe import observe, report
-from warehouse.parts import write_bytes
+from warehouse.storage import DamagedError, read_document, write_document
 
 _MOST_TICKS = 40
 _INDEX = ("report_index",)
@@ -130,7 +131,7 @@ def _run_stale(
     requested["report"] -= {t for t in workspace.testsets if held_back(workspace, t) is not None}
     if again is not None:
         requested.setdefault(again[0], set()).add(again[1])
-    if not first and not workspace.warehouse.usable():
+    if (not first or workspace.parts.testsets()) and not workspace.warehouse.usable():
         broken = rebuild_warehouse(workspace)
         outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
     asked = experimented = False
@@ -210,16 +211,24 @@ class Cursor:
         self._path = dagster_home(workspace) / "care_run_cursor.json"
 
     def load(self) -> Any:
-        """The cursor, or None before the first run."""
+        """The cursor, or None before the first run; also where it is damaged, for the state tells what is stale."""
+        from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
         from dagster_shared.serdes import deserialize_value
+        from dagster_shared.serdes.errors import DeserializationError
 
-        return deserialize_value(self._path.read_text()) if self._path.exists() else None
+        try:
+            return deserialize_value(read_document(self._path)["cursor"], AssetDaemonCursor)
+        except FileNotFoundError:
+            return None
+        except (DamagedError, KeyError, DeserializationError) as error:  # another form: an earlier release's
+            logging.getLogger(__name__).warning("%s: cannot be read (%s); it is made anew", self._path, error)
+            return None
 
     def save(self, cursor: Any) -> None:
         """Replace the cursor."""
         from dagster_shared.serdes import serialize_value
 
-        write_bytes(self._path, serialize_value(cursor).encode())
+        write_document(self._path, {"cursor": serialize_value(cursor)})
 
 
 def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:

@@ -1,28 +1,41 @@
 """Intermediate results of a test set's fit, as files: panel matrix, moments, structure, aggregates.
 
+A file that is damaged is set aside (``storage``) and is then like one that was never made.
+
 Belongs here: paths and formats. Does not: what the numbers mean, or anything that a person queries (that
 is in the database).
 """
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
-from warehouse.parts import write_bytes, write_table
+from warehouse.storage import (
+    DamagedError,
+    read_arrays,
+    read_document,
+    read_table,
+    set_aside,
+    write_arrays,
+    write_bytes,
+    write_document,
+    write_table,
+)
 
 _ITEM_ID = "item_id"
+_FIT_FILES = ("panel.json", "panel.parquet", "moments.npz", "structure.json", "fit.json")
+_RESULT_FILES = ("factors.json", "systems.json", "review.json")
+T = TypeVar("T")
 
 
 class FitFolder:
@@ -54,38 +67,58 @@ class FitFolder:
 
     def read_panel(self, name: str = "panel") -> ScoreMatrix:
         """The panel's matrix, or one kept by ``copy_panel``; ``WarehouseError`` if `panel` has not run."""
-        path = self.path / f"{name}.parquet"
-        self._must_exist(path)
-        table = pq.ParquetFile(path).read()
-        judges = tuple(name for name in table.column_names if name != _ITEM_ID)
-        values = [table.column(j).to_numpy(zero_copy_only=False) for j in judges]
-        families = json.loads((table.schema.metadata or {}).get(b"families", b"{}"))
-        ids = tuple(table.column(_ITEM_ID).to_pylist())
-        return ScoreMatrix(np.column_stack(values), ids, judges, families)
+        return self._read(self.path / f"{name}.parquet", panel_of)
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Store named arrays."""
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        write_bytes(self.path / f"{name}.npz", buffer.getvalue())
+        write_arrays(self.path / f"{name}.npz", arrays)
 
     def read_arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Named arrays; ``WarehouseError`` if the stage has not run."""
-        path = self.path / f"{name}.npz"
-        self._must_exist(path)
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+        return self._read(self.path / f"{name}.npz", read_arrays)
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Store a JSON document."""
-        write_bytes(self.path / f"{name}.json", json.dumps(value, indent=1, sort_keys=True).encode())
+        write_document(self.path / f"{name}.json", value)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A JSON document; ``WarehouseError`` if the stage has not run."""
-        path = self.path / f"{name}.json"
-        self._must_exist(path)
-        return json.loads(path.read_text())  # type: ignore[no-any-return]
+        return self._read(self.path / f"{name}.json", read_document)
 
-    def _must_exist(self, path: Path) -> None:
-        if not path.exists():
-            raise WarehouseError(f"{path}: not there yet; materialise the asset upstream first")
+    def find_json(self, name: str) -> dict[str, Any]:
+        """A JSON document, empty where there is none; one that was damaged is set aside and is none."""
+        try:
+            return self.read_json(name) if (self.path / f"{name}.json").exists() else {}
+        except DamagedError:
+            return {}
+
+    def has_fit(self) -> bool:
+        """Whether every file that the stages of a fit write is there."""
+        solved = self.find_json("structure").get("solution") is not None
+        return self._has((*_FIT_FILES, "structure.npz") if solved else _FIT_FILES)
+
+    def has_results(self) -> bool:
+        """Whether every file is there that a report is made of beside the fit's."""
+        return self._has(_RESULT_FILES)
+
+    def _has(self, names: tuple[str, ...]) -> bool:
+        return all((self.path / name).is_file() for name in names)
+
+    def _read(self, path: Path, read: Callable[[Path], T]) -> T:
+        try:
+            return read(path)
+        except FileNotFoundError:
+            raise WarehouseError(f"{path}: it is not there; `care run` makes it") from None
+        except DamagedError as error:
+            aside = set_aside(path, str(error))
+            raise DamagedError(f"{error}. It was set aside as {aside}; the next `care run` makes it again") from None
+
+
+def panel_of(path: Path) -> ScoreMatrix:
+    """The score matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
+    table = read_table(path)
+    judges = tuple(name for name in table.column_names if name != _ITEM_ID)
+    values = [table.column(j).to_numpy(zero_copy_only=False) for j in judges]
+    families = json.loads((table.schema.metadata or {}).get(b"families", b"{}"))
+    ids = tuple(table.column(_ITEM_ID).to_pylist())
+    return ScoreMatrix(np.column_stack(values), ids, judges, families)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from warehouse.parts import write_bytes
+from warehouse.storage import write_bytes
 
 _NAME = "attempts.json"
 

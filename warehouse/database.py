@@ -1,7 +1,8 @@
 """The DuckDB warehouse: connections, schema, and the writes of each stage.
 
 One process writes or many read; a conflict fails at once, so connections are short and the wait for
-another's lock is ours. Workers never open the database (law 6): it can be rebuilt from the parts.
+another's lock is ours. Workers never open the database (law 6): it can be rebuilt from the parts. Where DuckDB finds it
+damaged, a mark beside it says so until it has been rebuilt, so that nobody builds upon what is left of it.
 
 Belongs here: connections, schema, items, slices and panels. Does not: fits (``fits``), reading the score
 matrix (``matrix``).
@@ -10,10 +11,11 @@ matrix (``matrix``).
 from __future__ import annotations
 
 import json
+import logging
 import random
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -25,9 +27,29 @@ import pyarrow as pa
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
 from warehouse.parts import content_hash
+from warehouse.storage import DamagedError, set_aside
 
 _LOCK_MESSAGE = "Could not set lock"
 _LOCK_WAIT_S = 60.0
+_OF_THE_SYSTEM = (
+    "Permission denied",
+    "No space left",
+    "Too many open files",
+    "Read-only file system",
+    "Input/output error",
+    "Cannot allocate memory",
+)
+"""What the system says, and DuckDB repeats, where the machine is at fault and not the file."""
+_OF_THE_FILE = (
+    duckdb.IOException,
+    duckdb.SerializationException,
+    duckdb.InternalException,
+    duckdb.FatalException,
+)
+"""What DuckDB raises on bytes that make no sense, beside errors without a class of their own that speak of corruption.
+
+The file is derived: one rebuilt in vain costs a minute.
+"""
 
 
 @dataclass(frozen=True)
@@ -66,21 +88,19 @@ class Warehouse:
         Raises
         ------
         WarehouseError
-            Another process held the file for a minute, or the schema is of another version.
+            Another process held the file for a minute, the schema is of another version, or the file is damaged.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = self._connect(read_only=False)
-        try:
+        with self._damage_told(), self._connect(read_only=False) as connection:
             migrate(connection)
             connection.begin()
             try:
                 yield connection
             except BaseException:
-                connection.rollback()
+                with suppress(duckdb.Error):  # nothing can be rolled back any more; the first error is the one to tell
+                    connection.rollback()
                 raise
             connection.commit()
-        finally:
-            connection.close()
 
     @contextmanager
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
@@ -89,31 +109,69 @@ class Warehouse:
         Raises
         ------
         WarehouseError
-            There is no database yet, or another process held it for a minute.
+            There is no database yet, another process held it for a minute, or it is damaged.
         """
         if not self.path.exists():
             raise WarehouseError(f"{self.path}: there is no warehouse yet; run `care run` first")
-        connection = self._connect(read_only=True)
-        try:
+        with self._damage_told(), self._connect(read_only=True) as connection:
             yield connection
-        finally:
-            connection.close()
 
     def usable(self) -> bool:
-        """Whether there is a database of the current schema."""
+        """Whether there is a database of the current schema that is not known to be damaged."""
         if not self.path.exists():
             return False
+        try:
+            with self.reader() as connection:
+                tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'")
+                if tables.fetchall() == [(0,)]:
+                    return False
+                versions = connection.execute("SELECT max(version) FROM schema_version").fetchall()
+        except DamagedError as error:
+            logging.getLogger(__name__).warning("%s", error)
+            return False
+        return versions == [(schema_files()[-1][0],)]
+
+    def check(self) -> None:
+        """Read every row of every table once; ``DamagedError`` where that cannot be done."""
         with self.reader() as connection:
-            tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'")
-            if tables.fetchall() == [(0,)]:
-                return False
-            found = connection.execute("SELECT max(version) FROM schema_version").fetchall()
-        return found == [(schema_files()[-1][0],)]
+            for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
 
     def remove(self) -> None:
-        """Delete the database; the parts are the record."""
-        self.path.unlink(missing_ok=True)
-        self.path.with_name(self.path.name + ".wal").unlink(missing_ok=True)
+        """Delete the database; the parts are the record. A folder in its place is set aside."""
+        for path in (self.path, self._beside(".wal"), self._mark):
+            if path.is_dir():
+                set_aside(path, "there is a folder in place of the database")
+            path.unlink(missing_ok=True)
+
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
+
+    @property
+    def _mark(self) -> Path:
+        return self._beside(".damaged")
+
+    @contextmanager
+    def _damage_told(self) -> Generator[None]:
+        """Mark the database where DuckDB finds it damaged, and say so in a sentence."""
+        if self._mark.exists() and self.path.exists():
+            raise DamagedError(f"{self.path}: the database is damaged; the next `care run` rebuilds it from the parts")
+        try:
+            yield
+        except duckdb.Error as error:
+            if not isinstance(error, _OF_THE_FILE) and "corrupt" not in str(error).lower():
+                raise
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            if any(words in str(error) for words in _OF_THE_SYSTEM):
+                raise WarehouseError(
+                    f"{self.path}: the system does not let the database be read or written ({reason}); mend that and "
+                    "run again"
+                ) from None
+            with suppress(OSError):  # where nothing can be written, the next one finds out for itself
+                self._mark.write_text(f"{reason}\n", encoding="utf-8")
+            raise DamagedError(
+                f"{self.path}: the database is damaged ({reason}); the next `care run` rebuilds it from the parts"
+            ) from None
 
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         deadline = time.monotonic() + _LOCK_WAIT_S

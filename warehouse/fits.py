@@ -1,7 +1,7 @@
 """Fits, editions and what is published: files that are the record, and their rows in the database.
 
 An *edition* is what the aggregators made of one test set at once. Every edition is kept with what it was
-made of; one of them is published.
+made of; one of them is published. A file that is damaged is set aside (``storage``) and is then like one that is gone.
 
 Belongs here: storing and reading these. Does not: whether an edition deserves to be published.
 """
@@ -9,7 +9,8 @@ Belongs here: storing and reading these. Does not: whether an edition deserves t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +19,20 @@ from urllib.parse import quote, unquote
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from care_ops.errors import WarehouseError
 from warehouse.database import null_if_nan
-from warehouse.parts import write_bytes, write_table
+from warehouse.storage import (
+    DamagedError,
+    read_document,
+    read_lines,
+    read_table,
+    readable_lines,
+    set_aside,
+    write_document,
+    write_lines,
+    write_table,
+)
 
 METRICS = (
     "tau",
@@ -167,59 +177,103 @@ class FitStore:
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str) -> FitRecord:
-        """A fit by its id; ``WarehouseError`` if it is gone."""
+        """A fit by its id; ``WarehouseError`` if it is gone, or was damaged and set aside."""
         path = self.fit_file(testset, fit_id)
-        if not path.exists():
-            raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept")
-        table = pq.ParquetFile(path).read()
-        head = json.loads((table.schema.metadata or {})[b"fit"])
-        values = {k: table.column(k).combine_chunks() for k in ("estimate", "sd", "p_quality")}
-        return FitRecord(**head, **values, item_ids=table.column("item_id").to_pylist())
+        try:
+            return fit_of(path)
+        except FileNotFoundError:
+            raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept") from None
+        except DamagedError as error:
+            aside = set_aside(path, str(error))
+            raise DamagedError(
+                f"{error}. It was set aside as {aside}. `care run` makes fits of the latest edition again; one of an "
+                f"older edition comes back from a backup only, and `care history {testset}` lists the others"
+            ) from None
 
     def annotate(self, testset: str, fit_id: str, kind: str, value: Mapping[str, Any]) -> None:
         """Keep what was found out about a fit later: its ``evaluation``, its ``intervals``."""
-        path = self.folder(testset) / f"fit={fit_id}.{kind}.json"
-        write_bytes(path, json.dumps(value, sort_keys=True).encode())
+        write_document(self._annotation_file(testset, fit_id, kind), value)
 
     def annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
-        """What ``annotate`` kept, or None."""
-        path = self.folder(testset) / f"fit={fit_id}.{kind}.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        """What ``annotate`` kept, or None; one that was damaged is set aside and is none."""
+        try:
+            return self.read_annotation(testset, fit_id, kind)
+        except DamagedError:
+            return None
+
+    def read_annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
+        """What ``annotate`` kept, or None where it kept nothing; ``DamagedError`` where it was set aside as damaged."""
+        path = self._annotation_file(testset, fit_id, kind)
+        try:
+            return read_document(path)
+        except FileNotFoundError:
+            return None
+        except DamagedError as error:
+            set_aside(path, str(error))
+            raise
+
+    def _annotation_file(self, testset: str, fit_id: str, kind: str) -> Path:
+        return self.folder(testset) / f"fit={fit_id}.{kind}.json"
+
+    def has_edition(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
+        """Whether the files of an edition and of its fits are there."""
+        files = [self._edition_file(testset, edition), *(self.fit_file(testset, fit_id) for fit_id in fit_ids)]
+        return all(path.is_file() for path in files)
+
+    def _edition_file(self, testset: str, edition: str) -> Path:
+        return self.folder(testset) / f"edition={edition}.json"
 
     def write_edition(self, edition: Edition) -> None:
         """Keep an edition; the same again becomes the latest."""
-        path = self.folder(edition.testset) / f"edition={edition.edition}.json"
-        write_bytes(path, json.dumps(asdict(edition)).encode())  # aggregators stay in their configured order
+        write_document(self._edition_file(edition.testset, edition.edition), asdict(edition))
 
     def editions(self, testset: str) -> list[Edition]:
-        """All kept editions, oldest first."""
-        found = [Edition(**json.loads(p.read_text())) for p in self.folder(testset).glob("edition=*.json")]
-        return sorted(found, key=lambda e: (e.made_at, e.edition))
+        """All kept editions, oldest first; those that were damaged are set aside."""
+        editions = [self._edition(path) for path in self.folder(testset).glob("edition=*.json")]
+        return sorted((e for e in editions if e is not None), key=lambda e: (e.made_at, e.edition))
+
+    def _edition(self, path: Path) -> Edition | None:
+        try:
+            return Edition(**read_document(path))
+        except FileNotFoundError:
+            return None
+        except DamagedError as error:
+            set_aside(path, str(error))
+            return None
 
     def publish(self, publication: Publication) -> None:
         """Append to the log of a test set's publications."""
         log = [*self.publications(publication.testset), publication]
-        lines = "".join(json.dumps(asdict(p)) + "\n" for p in log)
-        write_bytes(self.folder(publication.testset) / "publications.jsonl", lines.encode())
+        write_lines(self._log_file(publication.testset), list(map(asdict, log)))
+
+    def _log_file(self, testset: str) -> Path:
+        return self.folder(testset) / "publications.jsonl"
 
     def publications(self, testset: str) -> list[Publication]:
-        """The log, oldest first."""
-        path = self.folder(testset) / "publications.jsonl"
-        return [Publication(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+        """The log, oldest first; of a damaged one the lines that can be read, which from then on are the log."""
+        path = self._log_file(testset)
+        try:
+            lines = read_lines(path)
+        except FileNotFoundError:
+            return []
+        except DamagedError as error:
+            lines = readable_lines(path)
+            set_aside(path, str(error))
+            if lines:
+                write_lines(path, lines)
+        return [Publication(**line) for line in lines]
 
     def published(self, testset: str) -> tuple[Publication, Edition] | None:
         """What is published now, or None."""
         log = self.publications(testset)
-        if not log:
-            return None
-        path = self.folder(testset) / f"edition={log[-1].edition}.json"
-        return (log[-1], Edition(**json.loads(path.read_text()))) if path.exists() else None
+        edition = self._edition(self._edition_file(testset, log[-1].edition)) if log else None
+        return None if edition is None else (log[-1], edition)
 
     def remove_edition(self, edition: Edition, kept: Sequence[Edition]) -> int:
         """Delete an edition and those of its fits that no kept edition has; returns bytes freed."""
         shared = {fit_id for e in kept for fit_id in e.fits.values()}
         folder = self.folder(edition.testset)
-        doomed = [folder / f"edition={edition.edition}.json"]
+        doomed = [self._edition_file(edition.testset, edition.edition)]
         for fit_id in set(edition.fits.values()) - shared:
             doomed += folder.glob(f"fit={fit_id}.*")
         freed = sum(path.stat().st_size for path in doomed)
@@ -228,20 +282,43 @@ class FitStore:
         return freed
 
 
+def fit_of(path: Path) -> FitRecord:
+    """The fit that ``FitStore.write_fit`` wrote; raises as ``storage.read_table`` does."""
+    table = read_table(path)
+    head = json.loads((table.schema.metadata or {})[b"fit"])
+    values = {name: table.column(name).combine_chunks() for name in ("estimate", "sd", "p_quality")}
+    return FitRecord(**head, **values, item_ids=table.column("item_id").to_pylist())
+
+
 def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
-    """Rebuild a test set's rows of fits, evaluations, intervals, editions and publications from the files."""
+    """Rebuild a test set's rows of fits, evaluations, intervals, editions and publications from the files.
+
+    What was damaged or is gone is left out. The latest edition is left out as a whole where anything of it is lacking:
+    it is then missing, and `care run` makes it again.
+    """
     editions = store.editions(testset)
+    lacking: set[str] = set()
     for fit_id in sorted({fit_id for e in editions for fit_id in e.fits.values()}):
-        store_fit(connection, store.read_fit(testset, fit_id))
-        evaluation = store.annotation(testset, fit_id, "evaluation")
-        if evaluation is not None:
-            store_evaluation(connection, fit_id, evaluation)
-        intervals = store.annotation(testset, fit_id, "intervals")
-        if intervals is not None:
-            store_intervals(connection, fit_id, Intervals(**intervals))
+        try:
+            _load_fit(connection, store, testset, fit_id)
+        except WarehouseError as error:
+            logging.getLogger(__name__).warning("%s", error)
+            lacking.add(fit_id)
+    if editions and lacking & set(editions[-1].fits.values()):
+        editions.pop()
     for edition in editions:
         store_edition(connection, edition)
     load_publications(connection, store, testset)
+
+
+def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
+    store_fit(connection, store.read_fit(testset, fit_id))
+    evaluation = store.read_annotation(testset, fit_id, "evaluation")
+    if evaluation is not None:
+        store_evaluation(connection, fit_id, evaluation)
+    intervals = store.read_annotation(testset, fit_id, "intervals")
+    if intervals is not None:
+        store_intervals(connection, fit_id, Intervals(**intervals))
 
 
 def store_edition(connection: duckdb.DuckDBPyConnection, edition: Edition) -> None:

@@ -1,16 +1,15 @@
 """Parquet parts: the record of items and scores.
 
-A part is written under a temporary name and then replaced, so that a reader sees all of it or none. The
-name of a score part is the hash of what it holds, so that a batch written twice is one file.
+The name of a score part is the hash of the items and the key that it answers for, so that a batch written twice is
+one file. A part that is damaged is set aside (``storage``): its items are then without scores, and are asked again.
 
-Belongs here: paths, schema, atomic writes, what is done already. Does not: the database over the parts.
+Belongs here: paths, schema, what is done already. Does not: writing one file (``storage``), the database over parts.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,10 +17,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
+from warehouse.storage import DamagedError, leftovers, noted, notes_in, read_table, set_aside, write_table
 
 SCORE_SCHEMA = pa.schema(
     [
@@ -55,7 +54,9 @@ ITEM_SCHEMA = pa.schema(
         ("metadata", pa.string()),
     ]
 )
-_TEMPORARY = ".tmp"
+
+_REQUIRED = ("item_id", "item_key", "judge_key", "status")
+"""Columns without which a row answers for nothing; a part from before another column was added is read without it."""
 
 
 class PartStore:
@@ -106,11 +107,19 @@ class PartStore:
         ------
         WarehouseError
             The items have not been written yet.
+        DamagedError
+            They cannot be read; the part was set aside and is not there any more.
         """
         path = self.items_file(testset)
-        if not path.exists():
-            raise WarehouseError(f"{path}: test set {testset!r} has no items yet; materialise `items` first")
-        rows = pq.ParquetFile(path).read().to_pylist()
+        try:
+            rows = read_table(path, ITEM_SCHEMA, ITEM_SCHEMA.names).to_pylist()
+        except FileNotFoundError:
+            raise WarehouseError(f"{path}: test set {testset!r} has no items yet; `care run` reads them") from None
+        except DamagedError as error:
+            aside = set_aside(path, str(error))
+            raise DamagedError(
+                f"{error}. It was set aside as {aside}; the next `care run` reads the items from their source again"
+            ) from None
         return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in rows]
 
     def write_scores(
@@ -132,14 +141,43 @@ class PartStore:
         return path
 
     def read_scores(self, judge: str, testset: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows ever written for a judge on a test set, whatever their keys."""
+        """All rows ever written for a judge on a test set, whatever their keys; damaged parts are set aside."""
+        schema = pa.schema([SCORE_SCHEMA.field(name) for name in columns]) if columns else SCORE_SCHEMA
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
-        chosen = [SCORE_SCHEMA.field(c) for c in columns] if columns else list(SCORE_SCHEMA)
-        schema = pa.schema(chosen)
-        if not files:
-            return schema.empty_table()
-        names = [field.name for field in schema]
-        return pa.concat_tables([pq.ParquetFile(file).read(columns=names).cast(schema) for file in files])
+        tables = [table for file in files if (table := self._read_part(file, schema)) is not None]
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def _read_part(self, path: Path, schema: pa.Schema) -> pa.Table | None:
+        """Rows of one score part; None where it was damaged, or has been deleted meanwhile."""
+        try:
+            return read_scores_part(path, schema)
+        except FileNotFoundError:
+            return None
+        except DamagedError as error:
+            set_aside(path, str(error))
+            return None
+
+    def key_of(self, path: Path) -> str | None:
+        """The judge key that a score part was written under; None where it is empty or was damaged."""
+        table = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]))
+        return table.column(0)[0].as_py() if table is not None and table.num_rows else None
+
+    def must_not_pay_twice(self, judge: str, testset: str) -> None:
+        """Refuse to ask a judge that costs money for what it may have answered already.
+
+        Raises
+        ------
+        DamagedError
+            Parts of its scores were set aside, and nobody has said yet that their items are to be asked again.
+        """
+        notes = notes_in(self.scores_folder(judge, testset))
+        if notes:
+            raise DamagedError(
+                f"{len(notes)} part(s) of what {judge!r} said of {testset!r} were damaged and set aside, the last as "
+                f"{noted(notes[-1])}. Asking this judge again costs money, so it is not done by itself. Put the parts "
+                "back from a backup if you have one; then `care doctor --repair`, and the next `care run` asks for "
+                "what is still missing"
+            )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
         """Keys of the items that have a row under this judge key whose status is not in ``again``."""
@@ -165,44 +203,14 @@ class PartStore:
         return len(found)
 
 
-def write_table(path: Path, table: pa.Table) -> None:
-    """Write a Parquet file so that it appears whole or not at all."""
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, row_group_size=131_072)
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all."""
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
-
-
-class replacing:
-    """A temporary path beside ``path`` that takes its place when the block ends well."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
-
-    def __enter__(self) -> Path:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        return self._temporary
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None:
-            self._temporary.unlink(missing_ok=True)
-            return
-        with self._temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        self._temporary.replace(self._path)
-
-
-def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
-    """Temporary files in a folder, and below it where ``deep``, each with the number of the process that writes it."""
-    pattern = f".*{_TEMPORARY}"
-    found = folder.rglob(pattern) if deep else folder.glob(pattern)
-    numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in found]
-    return [(path, int(number)) for path, number in numbers if number.isdigit()]
+def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
+    """Rows of one score part; raises as ``storage.read_table`` does."""
+    wanted = [name for name in schema.names if name in _REQUIRED]
+    table = read_table(path, schema, wanted)
+    nameless = [name for name in wanted if table.column(name).null_count]
+    if nameless:
+        raise DamagedError(f"{path}: it is damaged (there are rows without {', '.join(nameless)})")
+    return table
 
 
 def _digest(value: object) -> str:

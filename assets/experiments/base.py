@@ -188,15 +188,23 @@ class Experiment:
 
     def kept(self, workspace: Workspace) -> dict[str, Any] | None:
         """What it found last, or None; also None where an earlier release wrote it in another form."""
+        from warehouse.storage import DamagedError, read_document, set_aside
+
         path = self.file(workspace)
-        document = json.loads(path.read_text()) if path.exists() else None
-        return document if document and "size" in document else None
+        try:
+            document = read_document(path)
+        except FileNotFoundError:
+            return None
+        except DamagedError as error:
+            set_aside(path, str(error))
+            return None
+        return document if "size" in document else None
 
     def keep(
         self, workspace: Workspace, findings: Findings, reads: Mapping[str, str] | None, *, seconds: float
     ) -> None:
         """Write what was found, and what it was made from."""
-        from warehouse.parts import write_bytes
+        from warehouse.storage import write_document
 
         document = {
             "version": version(self.key, reads),
@@ -204,7 +212,7 @@ class Experiment:
             "seconds": seconds,
             "findings": asdict(findings),
         }
-        write_bytes(self.file(workspace), json.dumps(document, indent=1, default=float).encode())
+        write_document(self.file(workspace), json.loads(json.dumps(document, default=float)))
 
 
 def version(key: str, reads: Mapping[str, str] | None) -> dict[str, Any]:

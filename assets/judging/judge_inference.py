@@ -143,6 +143,8 @@ def _score_testset(
     if again and (spent := attempts.spent(spec.attempts)):
         done |= spent & workspace.parts.done(judge, testset, key)
     pending = [item for item in todo if item.key not in done]
+    if pending and spec.engine.needs.endpoint:
+        workspace.parts.must_not_pay_twice(judge, testset)
     told = time.perf_counter()
 
     def sink(scores: Sequence[Score], version: str) -> None:

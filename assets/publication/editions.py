@@ -86,9 +86,9 @@ class HeldBack:
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     """Whether the latest fit of a test set waits for a person."""
     folder = workspace.fit_folder(testset)
-    if not (folder.path / "review.json").exists():
+    review = folder.find_json("review")
+    if not review:
         return None
-    review = folder.read_json("review")
     published = workspace.fits.published(testset)
     if review["state"] != "held back" or (published is not None and published[1].edition == review["edition"]):
         return None

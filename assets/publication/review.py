@@ -20,6 +20,7 @@ from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.publication.editions import extend, publish, store_log
 from assets.workspace import ReviewConfig, Workspace
+from care_ops.errors import WarehouseError
 
 if TYPE_CHECKING:
     from care_ops.results.drift import Drift
@@ -155,7 +156,10 @@ def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding
     from warehouse.fits import Publication
 
     folder = workspace.fit_folder(testset)
-    edition = next(e for e in workspace.fits.editions(testset) if e.edition == folder.read_json("fit")["edition"])
+    made = folder.read_json("fit")["edition"]
+    edition = next((e for e in workspace.fits.editions(testset) if e.edition == made), None)
+    if edition is None:
+        raise WarehouseError(f"edition {made} of {testset!r} is gone, or was damaged; `care run` makes it again")
     latest = workspace.fits.published(testset)
     if latest is not None and latest[1].edition == edition.edition:
         said = "published before" if latest[0].published_by == "review" else f"accepted by hand ({latest[0].why})"

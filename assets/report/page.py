@@ -15,7 +15,7 @@ from typing import Any
 from assets.report.data import ReportData
 from assets.report.figures import figures, trend
 from assets.report.names import page_name
-from warehouse.parts import write_bytes
+from warehouse.storage import write_bytes
 
 _SCRIPT = "plotly.min.js"
 

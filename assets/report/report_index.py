@@ -26,7 +26,7 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
     from assets.report.states import FILE, drawn, notes, script
-    from warehouse.parts import write_bytes
+    from warehouse.storage import write_bytes
 
     folder, written = workspace.report_folder, drawn(workspace)
     with workspace.warehouse.reader() as connection:

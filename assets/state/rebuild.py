@@ -1,15 +1,17 @@
-"""The warehouse rebuilt from the parts: after it was deleted, or when its schema is of another version.
+"""The warehouse rebuilt from the parts: after it was deleted or damaged, or when its schema is of another version.
 
 Belongs here: loading every item, slice, fit and publication that the parts hold and the workspace names.
 Does not: what is to be made anew (``assets.reconcile``).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
 from assets.workspace import Workspace
-from care_ops.errors import CareError
+from care_ops.errors import CareError, WarehouseError
+from warehouse.items import ItemRecord
 
 
 def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
@@ -34,7 +36,10 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     rebuilt = [name for name in sorted(workspace.testsets) if name in written]
     broken: dict[str, str] = {}
     for testset in rebuilt:
-        load_items(beside, testset, workspace.parts.read_items(testset))
+        try:
+            load_items(beside, testset, _items(workspace, testset))
+        except CareError:  # neither part nor source can be read: `items` is asked for, fails and says why
+            continue
         with making.writer() as connection:
             for judge in workspace.judges_of(testset):
                 try:
@@ -49,3 +54,13 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     making.path.replace(workspace.warehouse.path)
     making.path.parent.rmdir()
     return broken
+
+
+def _items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
+    """A test set's items from its part, or from its source where the part is damaged or gone."""
+    try:
+        return workspace.parts.read_items(testset)
+    except WarehouseError:
+        records = workspace.read_source(testset)
+        workspace.parts.write_items(testset, records)
+        return records

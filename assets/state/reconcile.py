@@ -8,7 +8,7 @@ Belongs here: the comparison. Does not: starting anything (``orchestration``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assets.fit.stages import fit_code, stage_code
@@ -54,7 +54,7 @@ def _missing_of(
     from warehouse.database import slice_versions
 
     known = connection.execute("SELECT 1 FROM testsets WHERE testset = ?", [testset]).fetchone()
-    if known is None or not workspace.parts.items_file(testset).exists():
+    if known is None or not workspace.parts.items_file(testset).is_file():
         return [("items", testset), ("gold", testset)]
     # A judge that cannot be built is left out: `judge_inference` fails and says why, asking every night mends nothing.
     incomplete = {entry.judge for entry in owing if entry.incomplete}
@@ -62,7 +62,8 @@ def _missing_of(
     again = [pair for entry in owing if entry.to_ask for pair in _judged(entry.judge, testset)]
     roster = set(workspace.judges_of(testset))
     seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in roster}
-    panel, fit = _document(workspace, testset, "panel"), _document(workspace, testset, "fit")
+    folder = workspace.fit_folder(testset)
+    panel, fit = folder.find_json("panel"), folder.find_json("fit")
     settings = workspace.settings_version(testset)
     now = (seen, workspace.panel_version(testset), stage_code("panel"))
     if len(seen) < 2 or incomplete & panel.get("slices", {}).keys():
@@ -70,10 +71,14 @@ def _missing_of(
     made = (panel.get("slices"), panel.get("settings"), panel.get("code"))
     same_panel = (fit.get("panel"), fit.get("settings"), fit.get("code")) == (panel.get("panel"), settings, fit_code())
     kept = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.get("edition")]).fetchone()
-    if made != now or not same_panel or kept is None:
+    whole = folder.has_fit() and workspace.fits.has_edition(testset, fit["edition"], _fit_ids(fit)) if fit else False
+    if made != now or not same_panel or kept is None or not whole:
         return [*found, *again, *((asset, testset) for asset in (*FIT, *RESULTS)), ("report_index", None)]
+    review = folder.find_json("review")
+    if not review or (review["state"] == "published" and not workspace.fits.publications(testset)):
+        found.append(("review", testset))  # what it said is gone
     held = fit.get("edition") not in {e.edition for e in _published(workspace, testset)}
-    if not held and not (workspace.report_folder / page_name(testset)).exists():
+    if not held and not (folder.has_results() and (workspace.report_folder / page_name(testset)).is_file()):
         found += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
     return [*found, *again]
 
@@ -88,6 +93,5 @@ def _published(workspace: Workspace, testset: str) -> list[Edition]:
     return [published[1]] if published else []
 
 
-def _document(workspace: Workspace, testset: str, name: str) -> dict[str, Any]:
-    folder = workspace.fit_folder(testset)
-    return folder.read_json(name) if (folder.path / f"{name}.json").exists() else {}
+def _fit_ids(fit: Mapping[str, Any]) -> list[str]:
+    return [fit_id for _, fit_id in fit["fit_ids"]]

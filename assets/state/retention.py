@@ -5,8 +5,8 @@ Belongs here: deleting. Does not: the command line.
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import FORGOTTEN, Workspace, forgotten_key
 from care_ops.errors import CareError, InputError
-from warehouse.parts import leftovers, write_bytes, write_table
+from warehouse.storage import (
+    DAMAGED,
+    DamagedError,
+    leftovers,
+    read_document,
+    read_table,
+    set_aside,
+    write_document,
+    write_lines,
+    write_table,
+)
 from warehouse.testsets import VersionsSource
 from warehouse.versions import ORIGINAL, version_id
 
@@ -87,8 +97,6 @@ def _loose(workspace: Workspace, testset: str, named: Collection[str], before: f
 
 
 def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
-    import pyarrow.parquet as pq
-
     for judge in workspace.parts.judges():
         for testset in workspace.parts.testsets():
             files = sorted(workspace.parts.scores_folder(judge, testset).glob("*.parquet"))
@@ -102,7 +110,7 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
                 key = workspace.judge_key(judge, testset)
             except CareError:  # a judge that cannot be built today may be mended tomorrow, and its parts are then read
                 continue
-            outdated = [p for p in old if pq.ParquetFile(p).read(columns=["judge_key"]).column(0)[0].as_py() != key]
+            outdated = [path for path in old if workspace.parts.key_of(path) not in (key, None)]
             if outdated:
                 what = f"{len(outdated)} parts of {judge} on {testset}"
                 yield Removable(what, "scored under another specification", tuple(outdated))
@@ -156,7 +164,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
     if under_way is not None and under_way != (spec, item_id):
         finish_forgetting(workspace)
-    write_bytes(_promise(workspace), json.dumps({"testset": spec, "item": item_id}).encode())
+    write_document(_promise(workspace), {"testset": spec, "item": item_id})
     return _keep_promise(workspace, spec, item_id)
 
 
@@ -200,19 +208,33 @@ def _alive(process: int) -> bool:
 
 
 def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
-    list_, key = workspace.data / FORGOTTEN, forgotten_key(testset, item_id)
-    lines = list_.read_text().splitlines() if list_.exists() else []
-    if key not in {json.loads(line)["item"] for line in lines}:
-        write_bytes(list_, "".join(f"{line}\n" for line in (*lines, json.dumps({"item": key}))).encode())
+    key, forgotten = forgotten_key(testset, item_id), workspace.forgotten()
+    if key not in forgotten:
+        write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
     removed = {"items": 0, "scores": 0, "fits": 0}
     for name, items in _versions_too(workspace, testset, item_id):
         for kind, rows in _rows_of(workspace, name, items, remove=True).items():
             removed[kind] += rows
+    for name, _ in _versions_too(workspace, testset, item_id):
+        _delete_set_aside(workspace, name)
     for page in workspace.report_folder.glob("*.html"):
         page.unlink()  # pages quote texts; the next run writes them anew
     rebuild_warehouse(workspace)
     _promise(workspace).unlink()
     return removed
+
+
+def _delete_set_aside(workspace: Workspace, testset: str) -> None:
+    """Delete damaged files of a test set: nobody can tell whether the item is in them."""
+    folders = [workspace.parts.scores_folder(judge, testset) for judge in workspace.parts.judges()]
+    folders += [
+        workspace.parts.items_file(testset).parent,
+        workspace.fits.folder(testset),
+        workspace.fit_folder(testset).path,
+        workspace.report_folder,
+    ]
+    for folder in folders:
+        shutil.rmtree(folder / DAMAGED, ignore_errors=True)
 
 
 def _promise(workspace: Workspace) -> Path:
@@ -221,10 +243,14 @@ def _promise(workspace: Workspace) -> Path:
 
 
 def _promised(workspace: Workspace) -> tuple[str, str] | None:
-    path = _promise(workspace)
-    if not path.exists():
+    try:
+        document = read_document(_promise(workspace))
+    except FileNotFoundError:
         return None
-    document = json.loads(path.read_text())
+    except DamagedError as error:
+        raise DamagedError(
+            f"{error}. An item was being forgotten: move the file away and `care forget` that item again"
+        ) from None
     return document["testset"], document["item"]
 
 
@@ -252,11 +278,14 @@ def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remo
 def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
     """How many rows of a Parquet file are these items'; rewritten without them where asked."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    if not path.exists():
+    try:
+        table = read_table(path)
+    except FileNotFoundError:
         return 0
-    table = pq.ParquetFile(path).read()
+    except DamagedError as error:
+        set_aside(path, str(error))  # and deleted with what else was set aside of this test set
+        return 0
     rest = table.filter(pa.array([item not in items for item in table.column("item_id").to_pylist()], pa.bool_()))
     gone = table.num_rows - rest.num_rows
     if gone and remove and rest.num_rows:

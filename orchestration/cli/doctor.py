@@ -27,9 +27,10 @@ _LOW_DISK_GB = 5.0
 def doctor(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Set damaged files aside, to be made again.")] = False,
 ) -> None:
-    """Check versions, the workspace and the disk before a night is spent."""
-    rows = [_python(), *(_package(name) for name in _NEEDED), _ray(), *_workspace(workspace)]
+    """Check versions, the disk and every file of the workspace before a night is spent."""
+    rows = [_python(), *(_package(name) for name in _NEEDED), _ray(), *_workspace(workspace, repair)]
     show(rows, "care doctor", as_json=json)
     if any(row["state"] == "fails" for row in rows):
         raise typer.Exit(1)
@@ -52,7 +53,7 @@ def _package(name: str) -> dict[str, str]:
         return _row(name, "fails", "not installed; pip install care-eval")
 
 
-def _workspace(folder: Path) -> list[dict[str, str]]:
+def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     from assets.experiments.registry import experiments
     from care_ops.errors import CareError
     from orchestration.workspace import load_workspace
@@ -75,8 +76,32 @@ def _workspace(folder: Path) -> list[dict[str, str]]:
         )
     )
     rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
+    rows += _files(loaded, repair)
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name)]
     return rows + [row for name in sorted(loaded.judges) for row in _judge(loaded, name)]
+
+
+def _files(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
+    """What of the data folder is damaged; nothing where all of it can be read."""
+    from assets.state.repair import findings
+    from care_ops.errors import CareError
+    from orchestration.instance import alone, hold_daemon_lock
+
+    if not loaded.data.exists():
+        return []
+    try:
+        if not repair:
+            found = findings(loaded, repair=False)
+        else:
+            with alone(loaded, "care doctor --repair"):
+                daemon = hold_daemon_lock(loaded)
+                try:
+                    found = findings(loaded, repair=True)
+                finally:
+                    os.close(daemon)
+    except CareError as error:
+        return [_row("files", "fails", str(error))]
+    return [_row("file", each.state, f"{each.path.relative_to(loaded.data)}: {each.says}") for each in found]
 
 
 def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:

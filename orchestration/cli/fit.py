@@ -240,7 +240,7 @@ def _report_data(
 def _write(out: Path, found: Fit, data: ReportData) -> None:
     """Aggregates, judges, fit.json and the page; each appears whole or not at all."""
     from assets.report.page import write_page
-    from warehouse.parts import write_bytes, write_table
+    from warehouse.storage import write_bytes, write_table
 
     write_table(out / "aggregates.parquet", _aggregates_table(found))
     write_table(out / "judges.parquet", _judges_table(found, data))

@@ -101,7 +101,7 @@ def run(
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:
     """The latest evaluation of every test set, empty where there is none."""
-    if not workspace.warehouse.path.exists():
+    if not workspace.warehouse.usable():
         return []
     with workspace.warehouse.reader() as connection:
         found = connection.execute(
@@ -133,8 +133,8 @@ def warnings_of(workspace: Workspace, testset: str, owing: Sequence[Unheard]) ->
 
     unverified = workspace.testset(testset).unverified()
     folder = workspace.fit_folder(testset)
-    page = folder.read_json("warnings")["warnings"] if (folder.path / "warnings.json").exists() else []
-    review = folder.read_json("review") if (folder.path / "review.json").exists() else {}
+    page = folder.find_json("warnings").get("warnings", [])
+    review = folder.find_json("review")
     found = [*([unverified] if unverified else []), *page, *notes(workspace, testset, owing)]
     if review.get("state") == "pinned":
         found.append("the latest fit is not published: a person pinned another; `care history` lists both")

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 SOURCE = Path(__file__).with_suffix(".c")
-_MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms"}
-"""Columns and keys that say when something was done, or how long it took."""
+_MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", "sha256"}
+"""Columns and keys that say when something was done, how long it took, or seal a document that says so."""
 _SPOKEN = re.compile(rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?")
 """A moment in a page."""
 
@@ -228,7 +228,7 @@ def _parquet(path: Path) -> bytes:
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(path).read()
-    head = {key.decode(): json.loads(text) for key, text in (table.schema.metadata or {}).items()}
+    head = {key.decode(): json.loads(text) for key, text in (table.schema.metadata or {}).items() if key != b"sha256"}
     rows = table.drop_columns([c for c in table.column_names if c in _MOMENTS]).to_pylist()
     return json.dumps([_timeless(head), rows], default=str).encode()
 

@@ -29,7 +29,8 @@ from warehouse.fits import (
 )
 from warehouse.items import ItemRecord
 from warehouse.matrix import read_scores
-from warehouse.parts import PartStore, replacing
+from warehouse.parts import PartStore
+from warehouse.storage import replacing
 
 RECORDS = [ItemRecord(f"i{k}", response=f"text {k}", gold=k / 4, split_unit=f"u{k % 2}") for k in range(5)]
 KEYS = [f"key{k}" for k in range(5)]
@@ -273,7 +274,7 @@ def test_what_is_not_there_is_told(store, tmp_path):
         read_scores(connection, "set one")
     with pytest.raises(WarehouseError, match="run `care run` first"), Warehouse(tmp_path / "none").reader():
         pass
-    with pytest.raises(WarehouseError, match="upstream"):
+    with pytest.raises(WarehouseError, match="`care run` makes it"):
         FitFolder(tmp_path, "x").read_panel()
 
 

@@ -1,0 +1,197 @@
+"""Damaged files of a workspace: found by reading all of them, and set aside on request.
+
+Belongs here: which reader tells whether a file is whole, and what becomes of one that is not. Does not: making anything
+again (the next ``care run`` does), reading one file (``warehouse.storage``), the command line.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote
+
+from assets.workspace import FORGOTTEN, Workspace
+from care_ops.errors import WarehouseError
+
+State = Literal["fails", "warns", "ok"]
+Read = Callable[[Path], object]
+_FROM_A_BACKUP = "`care run` makes it again if it is of the latest edition; an older one comes back from a backup only"
+_AGAIN = "`care run` makes it again"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A file that is damaged, or that was set aside.
+
+    Attributes
+    ----------
+    path : Path
+    state : {"fails", "warns", "ok"}
+        Fails where a person must do something; ok where it has been repaired just now.
+    says : str
+        What is wrong, and what was done or is to be done.
+    """
+
+    path: Path
+    state: State
+    says: str
+
+
+def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
+    """Read every file that CARE keeps of a workspace.
+
+    Parameters
+    ----------
+    repair : bool
+        Set aside what is damaged, and take back the notes on what was set aside before: what was in it may then be
+        asked again, also where that costs money. Nobody else may be at work on the workspace.
+    """
+    set_aside_before = list(_noted(workspace, repair=repair))
+    damaged = [
+        finding for path, read, then in _files(workspace) for finding in _checked(workspace, path, read, then, repair)
+    ]
+    damaged += [*_database(workspace, repair=repair), *_dagster(workspace, repair=repair)]
+    if repair:  # what was set aside just now has been told; a second `--repair` is not needed to have it made again
+        list(_noted(workspace, repair=True))
+    return [*set_aside_before, *damaged]
+
+
+def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
+    """What was set aside when it was read, and what of it costs money to make again."""
+    from warehouse.storage import noted, notes_below
+
+    for note in notes_below(workspace.data):
+        says = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was set aside as {noted(note)}"
+        costs = _costs_money(workspace, note.parent.parent)
+        if repair:
+            note.unlink(missing_ok=True)
+            then = "its items are asked again by the next `care run`, which costs money" if costs else _AGAIN
+            yield Finding(noted(note), "ok", f"{says}; {then}")
+        elif costs:
+            yield Finding(
+                noted(note),
+                "fails",
+                f"{says}. Asking again costs money and is done on request only: put it back from a backup, or leave "
+                "it; then `care doctor --repair`, and the next `care run` asks for what is still missing",
+            )
+        else:
+            yield Finding(noted(note), "warns", f"{says}. `care doctor --repair` takes this note back")
+
+
+def _costs_money(workspace: Workspace, folder: Path) -> bool:
+    """Whether a folder holds the score parts of a judge that is paid for."""
+    names = [part.removeprefix("judge=") for part in folder.parts if part.startswith("judge=")]
+    judge = workspace.judges.get(unquote(names[-1])) if names else None
+    return judge is not None and judge.engine.needs.endpoint
+
+
+def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
+    """Every file with the reader that knows its format, and what follows when it has been set aside."""
+    from warehouse.artifacts import panel_of
+    from warehouse.fits import fit_of
+    from warehouse.parts import read_scores_part
+    from warehouse.storage import read_arrays, read_document, read_lines, read_table
+
+    parts, fits = workspace.parts.root, workspace.fit_folder("").path.parent
+    for folder, pattern, read, then in (
+        (parts, "items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
+        (parts, "scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
+        (fits, "testset=*/*.parquet", panel_of, _AGAIN),
+        (fits, "testset=*/*.npz", read_arrays, _AGAIN),
+        (fits, "testset=*/*.json", read_document, _AGAIN),
+        (workspace.fits.root, "testset=*/fit=*.parquet", fit_of, _FROM_A_BACKUP),
+        (workspace.fits.root, "testset=*/*.json", read_document, _FROM_A_BACKUP),
+        (workspace.fits.root, "testset=*/publications.jsonl", read_lines, "its readable lines are kept"),
+        (workspace.data / "experiments", "*.json", read_document, "`care run --select key:NAME` makes it again"),
+        (workspace.report_folder, "*.html", _read_page, _AGAIN),
+        (workspace.data, FORGOTTEN, read_lines, ""),
+    ):
+        for path in sorted(folder.glob(pattern)):
+            yield path, read, then
+
+
+def _read_page(path: Path) -> None:
+    from warehouse.storage import DamagedError
+
+    if path.is_dir():
+        raise DamagedError(f"{path}: there is a folder in place of the page")
+    if not path.read_bytes().rstrip().endswith(b"</html>"):
+        raise DamagedError(f"{path}: it is damaged (the page has no end)")
+
+
+def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bool) -> Iterator[Finding]:
+    """Nothing where a file can be read or is gone meanwhile; else what was done, or what can be done."""
+    from warehouse.storage import DamagedError, set_aside
+
+    try:
+        read(path)
+    except FileNotFoundError:
+        return
+    except DamagedError as error:
+        if path.name == FORGOTTEN:
+            yield Finding(
+                path,
+                "fails",
+                f"{error}. It lists what must never be read again: put it back from a backup, or move it away and "
+                "`care forget` each of those items again",
+            )
+        elif not repair:
+            costs = ", which costs money: put a backup in its place first" if _costs_money(workspace, path) else ""
+            yield Finding(path, "fails", f"{error}. `care doctor --repair` sets it aside, and {then}{costs}")
+        elif path.name == "publications.jsonl":
+            workspace.fits.publications(unquote(path.parent.name.removeprefix("testset=")))
+            yield Finding(path, "ok", f"{error}; it was set aside, and {then}")
+        else:
+            yield Finding(path, "ok", f"{error}; it was set aside as {set_aside(path, str(error))}, and {then}")
+    except WarehouseError as error:  # of the system, not of the file
+        yield Finding(path, "fails", str(error))
+
+
+def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
+    """The warehouse holds nothing that the parts do not."""
+    from warehouse.storage import DamagedError
+
+    path = workspace.warehouse.path
+    if not path.exists():
+        return
+    try:
+        workspace.warehouse.check()
+    except DamagedError as error:
+        if repair:
+            workspace.warehouse.remove()
+        yield Finding(path, "ok" if repair else "fails", str(error))
+    except WarehouseError as error:
+        yield Finding(path, "fails", str(error))
+
+
+def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
+    """Dagster's storage is a record of runs, not of results: it is moved away as a whole."""
+    home = workspace.data / "dagster"
+    reasons = [reason for path in sorted(home.rglob("*.db")) if (reason := _broken_sqlite(path)) is not None]
+    if not reasons:
+        return
+    says = "; ".join(reasons)
+    if not repair:
+        yield Finding(home, "fails", f"{says}. `care doctor --repair` moves Dagster's storage away; no score is lost")
+        return
+    target = home.with_name(f"dagster.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+    home.rename(target)
+    yield Finding(home, "ok", f"{says}; the folder was moved to {target}, and `care run` makes a new one")
+
+
+def _broken_sqlite(path: Path) -> str | None:
+    """What is wrong with a SQLite database; None where nothing is."""
+    if path.is_dir():
+        return f"{path}: there is a folder in place of the database"
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        return f"{path}: it is damaged ({error})"
+    return f"{path}: it is damaged ({verdict if tables else 'it is empty'})" if verdict != "ok" or not tables else None

@@ -1,0 +1,164 @@
+"""A file of a workspace damaged, and what the next runs make of it.
+
+Belongs here: the kinds of damage, which files there are, one case from the damage to the comparison. Does not: which
+cases are tried (``tests/orchestration/test_damage.py``, ``benchmarks.soak_damage``).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+from tests.support.faults import Difference, State, compare, state_of
+from tests.support.workspaces import make, write_items
+
+ITEMS, JUDGES = 12, ("length", "conciseness", "redundancy")
+CARE = "fit: {resamples: 20, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
+_DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=compute_logs/)\w+")
+_REPAIR = re.compile(r"`care |put it back|put the parts back|mend that|move it away|no such file|not valid YAML")
+"""What a person is told to do."""
+
+
+def _flip(path: Path) -> None:
+    """One bit at four places: so that text stays text, and only what it says is another."""
+    content = bytearray(path.read_bytes())
+    for quarter in range(4) if content else ():
+        content[len(content) * quarter // 4 + len(content) // 8] ^= 1
+    path.write_bytes(content)
+
+
+def _overwrite_head(path: Path) -> None:
+    """Bytes 8 to 24, where databases say what they are."""
+    content = bytearray(path.read_bytes())
+    for at in range(8, min(24, len(content))):
+        content[at] ^= 0xFF
+    path.write_bytes(content)
+
+
+def _replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "something.txt").write_text("somebody's")
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "flipped": _flip,
+    "head": _overwrite_head,
+    "emptied": lambda path: path.write_bytes(b""),
+    "deleted": Path.unlink,
+    "a folder": _replace_by_folder,
+}
+
+
+def make_small(folder: Path) -> Path:
+    """A workspace as small as may be after a good night."""
+    make(folder, judges=JUDGES, n=ITEMS, care=CARE)
+    assert run(folder).code == 0
+    return folder
+
+
+def one_of_each_kind(workspace: Path) -> list[str]:
+    """Files below a workspace: of those whose paths differ by hashes alone the first."""
+    paths = sorted(str(path.relative_to(workspace)) for path in workspace.rglob("*") if path.is_file())
+    chosen: dict[str, str] = {}
+    for path in paths:
+        chosen.setdefault(_DRAWN.sub("#", path), path)
+    return [path for path in chosen.values() if not path.endswith(".lock")]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How ``care run`` ended; ``traceback`` is the exception that nobody had caught, if there was one."""
+
+    code: int
+    output: str
+    traceback: str = ""
+
+
+def run(workspace: Path, *command: str) -> Ran:
+    """A command as a person types it, by default ``care run``."""
+    result = CliRunner().invoke(app, [*(command or ("run",)), "--workspace", str(workspace)])
+    escaped = result.exception
+    uncaught = "" if escaped is None or isinstance(escaped, SystemExit) else repr(escaped)
+    if not uncaught and "Traceback" in result.output:
+        uncaught = result.output[result.output.index("Traceback") :][-300:]
+    return Ran(result.exit_code, result.output, uncaught)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What became of one damage.
+
+    Attributes
+    ----------
+    path, damage : str
+    healed : {"by itself", "after a run that failed", "by doctor --repair", "put back by a person", "no"}
+    told : str
+        What the first run that failed said.
+    wrong : list of str
+        Uncaught exceptions, failures that name no repair, and what differs from an undisturbed workspace at the end.
+    """
+
+    path: str
+    damage: str
+    healed: str
+    told: str
+    wrong: list[str]
+
+
+def undisturbed(small: Path, folder: Path) -> State:
+    """What a workspace must hold after what ``try_damage`` does apart from the damage."""
+    workspace = shutil.copytree(small, folder, symlinks=True)
+    for _ in range(2):
+        write_items(workspace, ITEMS, edited=3)
+        assert run(workspace).code == 0
+    return state_of(workspace)
+
+
+def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -> Case:
+    """Damage a file of a copy of a workspace; a run, an edited item, two runs, and a repair where one is needed."""
+    workspace = shutil.copytree(small, folder, symlinks=True)
+    target = workspace / path
+    content, users = target.read_bytes(), not path.startswith("data/")
+    DAMAGES[damage](target)
+    runs = [run(workspace)]
+    if users:
+        shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
+        target.write_bytes(content)
+    write_items(workspace, ITEMS, edited=3)
+    runs += [run(workspace), run(workspace)]
+    failed = [each for each in runs if each.code != 0]
+    healed = "by itself" if not failed else "put back by a person" if users else "after a run that failed"
+    if runs[-1].code != 0:
+        repair = run(workspace, "doctor", "--repair")
+        runs.append(run(workspace))
+        healed = "by doctor --repair" if runs[-1].code == 0 else "no"
+        runs.append(replace(repair, code=0))
+    wrong = [f"uncaught {each.traceback}" for each in runs if each.traceback]
+    wrong += [f"no repair named: {_line(each)}" for each in failed if not _REPAIR.search(each.output)]
+    wrong += [f"run {n} fails" for n, each in enumerate(runs) if n > 2 and each.code != 0]
+    wrong += _differences(compare(calm, state_of(workspace)))
+    return Case(path, damage, healed, _line(failed[0]) if failed else "", wrong)
+
+
+def _differences(found: Difference) -> list[str]:
+    """What a workspace has otherwise than an undisturbed one, apart from what was set aside."""
+    different = [what for what in found.different if "damaged" not in what]
+    return [
+        f"{kind}: {what}"
+        for kind, all_ in (("lost", found.lost), ("double", found.double), ("different", different))
+        for what in all_
+    ]
+
+
+def _line(ran: Ran) -> str:
+    """What a run said of a failure, on one line."""
+    lines = [line for line in ran.output.splitlines() if line.startswith(("failed:", "error:"))]
+    return lines[0] if lines else " ".join(ran.output.split())[-200:]

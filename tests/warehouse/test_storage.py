@@ -1,0 +1,299 @@
+"""One file written, damaged and read: what is not what was written is never taken for it."""
+
+import json
+import logging
+import os
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from care_ops.errors import WarehouseError
+from warehouse.artifacts import FitFolder
+from warehouse.database import Warehouse
+from warehouse.fits import Edition, FitStore, Publication
+from warehouse.parts import PartStore
+from warehouse.storage import (
+    DamagedError,
+    leftovers,
+    noted,
+    notes_below,
+    notes_in,
+    read_arrays,
+    read_document,
+    read_lines,
+    read_table,
+    readable_lines,
+    replacing,
+    set_aside,
+    write_arrays,
+    write_bytes,
+    write_document,
+    write_lines,
+    write_table,
+)
+
+TABLE = pa.table({"name": ["a", "b", "c"], "value": [1.5, None, 2.5]}).replace_schema_metadata({"fit": '{"weight": 7}'})
+DOCUMENT = {"b": [1, 2.5, None], "a": {"nested": "text"}}
+ARRAYS = {"matrix": np.arange(12.0).reshape(3, 4), "names": np.array(["x", "yy"])}
+FORMATS = {
+    "table": (lambda path: write_table(path, TABLE), read_table),
+    "document": (lambda path: write_document(path, DOCUMENT), read_document),
+    "lines": (lambda path: write_lines(path, [DOCUMENT, {"c": 1}]), read_lines),
+    "arrays": (lambda path: write_arrays(path, ARRAYS), read_arrays),
+}
+
+
+def as_plain(value):
+    """Something that can be compared with ``==``."""
+    if isinstance(value, pa.Table):
+        return value.to_pydict(), value.schema.metadata
+    if isinstance(value, dict) and all(isinstance(v, np.ndarray) for v in value.values()):
+        return {name: array.tolist() for name, array in value.items()}
+    return value
+
+
+@pytest.fixture(params=FORMATS)
+def written(request, tmp_path):
+    """A file of each format, and its reader."""
+    write, read = FORMATS[request.param]
+    path = tmp_path / "file"
+    write(path)
+    return path, read
+
+
+def test_what_was_written_is_read(tmp_path):
+    for name, (write, read) in FORMATS.items():
+        write(tmp_path / name)
+        assert as_plain(read(tmp_path / name)) is not None
+    assert read_table(tmp_path / "table").equals(TABLE, check_metadata=True)
+    assert read_document(tmp_path / "document") == DOCUMENT
+    assert list(read_document(tmp_path / "document")) == list(DOCUMENT)  # in the order of writing
+    assert read_lines(tmp_path / "lines") == [DOCUMENT, {"c": 1}]
+    for name, array in read_arrays(tmp_path / "arrays").items():
+        np.testing.assert_array_equal(array, ARRAYS[name])
+
+
+def test_a_flipped_bit_is_found_or_changes_nothing(written):
+    """Every byte of a small file, one bit of each: never another content than was written."""
+    path, read = written
+    content, wanted = path.read_bytes(), as_plain(read(path))
+    chance, found = random.Random(7), 0
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << chance.randrange(8)]) + content[at + 1 :])
+        try:
+            assert as_plain(read(path)) == wanted, f"byte {at}"
+        except DamagedError:
+            found += 1
+    assert found > len(content) / 3
+
+
+def test_no_truncated_file_is_read(written):
+    path, read = written
+    content = path.read_bytes()
+    whole_lines = {i + 1 for i, byte in enumerate(content) if byte == ord("\n")} if read is read_lines else set()
+    for length in range(len(content) - (read in (read_lines, read_document))):
+        path.write_bytes(content[:length])
+        if length not in whole_lines and length + 1 not in whole_lines:
+            with pytest.raises(DamagedError):
+                read(path)
+
+
+def test_what_is_no_file_is_told_apart(written):
+    path, read = written
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        read(path)
+    path.mkdir()
+    with pytest.raises(DamagedError, match="folder in place of the file"):
+        read(path)
+
+
+def test_what_the_system_refuses_is_not_damage(written, monkeypatch):
+    path, read = written
+    path.unlink()
+    path.symlink_to(path)  # a loop, which root may not read either
+    with pytest.raises(WarehouseError, match="the system does not let it be read") as caught:
+        read(path)
+    assert not isinstance(caught.value, DamagedError)
+
+
+def test_a_table_of_another_schema(tmp_path):
+    path = tmp_path / "part"
+    write_table(path, pa.table({"name": ["a"]}))
+    schema = pa.schema([("name", pa.string()), ("value", pa.float64())])
+    assert read_table(path, schema).to_pydict() == {"name": ["a"], "value": [None]}  # from before there was a value
+    with pytest.raises(DamagedError, match="no column value"):
+        read_table(path, schema, ["value"])
+    with pytest.raises(DamagedError):
+        read_table(path, pa.schema([("name", pa.float64())]))
+
+
+def test_files_without_checksums_are_read(tmp_path):
+    """As releases before 2026-11 wrote them."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(TABLE, tmp_path / "table")
+    assert read_table(tmp_path / "table").to_pydict() == TABLE.to_pydict()
+    (tmp_path / "document").write_text(json.dumps(DOCUMENT))
+    assert read_document(tmp_path / "document") == DOCUMENT
+
+
+def test_set_aside_keeps_the_file_and_says_why(tmp_path, caplog):
+    path = tmp_path / "below" / "file.json"
+    write_bytes(path, b"{")
+    with caplog.at_level(logging.WARNING):
+        first = set_aside(path, "it is damaged")
+    write_bytes(path, b"[")
+    second = set_aside(path, "again")
+    assert not path.exists()
+    assert (first.read_bytes(), second.read_bytes()) == (b"{", b"[")
+    assert "it is damaged. It was set aside as " in caplog.text
+    notes = notes_in(path.parent)
+    assert [noted(note) for note in notes] == [first, second]
+    assert [note.read_text() for note in notes] == ["it is damaged\n", "again\n"]
+    assert list(notes_below(tmp_path)) == notes
+    assert set_aside(path, "gone").parent == first.parent  # another process was faster
+    assert notes_in(path.parent) == notes
+
+
+def test_a_folder_in_the_way_is_set_aside_and_kept(tmp_path):
+    path = tmp_path / "page.html"
+    path.mkdir()
+    (path / "somebody's").write_text("text")
+    write_bytes(path, b"whole")
+    assert path.read_bytes() == b"whole"
+    assert (noted(notes_in(tmp_path)[0]) / "somebody's").read_text() == "text"
+
+
+def test_of_a_damaged_log_the_whole_lines_are_kept(tmp_path):
+    path = tmp_path / "log"
+    write_lines(path, [{"n": number} for number in range(3)])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1].replace(b'"n": 1', b'"n": 7') + b"\xff\xfe\n" + lines[2])
+    with pytest.raises(DamagedError):
+        read_lines(path)
+    assert readable_lines(path) == [{"n": 0}, {"n": 2}]
+
+
+def test_an_unfinished_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    write_bytes(path, b"old")
+
+    def fail_halfway() -> None:
+        with replacing(path) as temporary:
+            temporary.write_bytes(b"ne")
+            assert leftovers(tmp_path) == [(temporary, os.getpid())]
+            raise ValueError("half")
+
+    with pytest.raises(ValueError, match="half"):
+        fail_halfway()
+    assert path.read_bytes() == b"old"
+    assert leftovers(tmp_path) == []
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Two batches of one judge's scores."""
+    store = PartStore(tmp_path / "parts")
+    for item in ("a", "b"):
+        row = {"item_id": item, "item_key": f"key of {item}", "score": 1.0, "status": "ok"}
+        store.write_scores("judge", "one", "v1", "none", [row])
+    return store
+
+
+def test_a_damaged_score_part_is_set_aside_and_the_others_are_read(parts):
+    damaged = sorted(parts.scores_folder("judge", "one").glob("*.parquet"))[0]
+    damaged.write_bytes(b"PAR1")
+    assert parts.read_scores("judge", "one").num_rows == 1
+    assert len(parts.done("judge", "one", "v1")) == 1
+    assert not damaged.exists()
+    with pytest.raises(DamagedError, match=r"`care doctor --repair`.*asks for what is still missing"):
+        parts.must_not_pay_twice("judge", "one")
+    for note in notes_in(damaged.parent):
+        note.unlink()
+    parts.must_not_pay_twice("judge", "one")
+
+
+def test_a_part_of_another_tool_is_set_aside(parts):
+    path = parts.scores_folder("judge", "one") / "foreign.parquet"
+    write_table(path, pa.table({"item_id": ["c"], "rating": [3]}))
+    assert parts.read_scores("judge", "one").num_rows == 2
+    assert "no column item_key, judge_key, status" in notes_in(path.parent)[0].read_text()
+
+
+def test_damaged_items_are_told_and_set_aside(tmp_path):
+    store = PartStore(tmp_path)
+    write_bytes(store.items_file("one"), b"")
+    with pytest.raises(DamagedError, match=r"set aside as .* reads the items from their source again"):
+        store.read_items("one")
+    with pytest.raises(WarehouseError, match="has no items yet"):
+        store.read_items("one")
+
+
+def test_a_stage_says_that_its_input_was_damaged(tmp_path):
+    folder = FitFolder(tmp_path, "one")
+    for name, read in (("panel.parquet", folder.read_panel), ("moments.npz", lambda: folder.read_arrays("moments"))):
+        write_bytes(folder.path / name, b"nonsense")
+        with pytest.raises(DamagedError, match="the next `care run` makes it again"):
+            read()
+        with pytest.raises(WarehouseError, match="it is not there; `care run` makes it"):
+            read()
+    write_bytes(folder.path / "fit.json", b"{}x")
+    assert folder.find_json("fit") == {}
+    assert folder.find_json("fit") == {}
+
+
+def test_damaged_editions_are_left_out_and_the_log_goes_on(tmp_path):
+    store = FitStore(tmp_path)
+    for name in ("first", "second"):
+        store.write_edition(Edition(name, "one", {"avg": f"fit of {name}"}, {}, made_at=name))
+        store.publish(Publication("one", name, "review"))
+    write_bytes(tmp_path / "testset=one" / "edition=first.json", b"{")
+    assert [edition.edition for edition in store.editions("one")] == ["second"]
+    assert store.has_edition("one", "second", [])
+    assert not store.has_edition("one", "second", ["fit of second"])
+    log = tmp_path / "testset=one" / "publications.jsonl"
+    log.write_bytes(b"#" + log.read_bytes())
+    assert [publication.edition for publication in store.publications("one")] == ["second"]
+    assert [publication.edition for publication in store.publications("one")] == ["second"], "the rest is the log now"
+    assert len(notes_in(log.parent)) == 2
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped", "emptied", "a folder"])
+def test_a_damaged_database_is_not_usable_until_it_is_made_anew(tmp_path, how):
+    warehouse = Warehouse(tmp_path / "care.duckdb")
+    with warehouse.writer() as connection:
+        connection.execute("INSERT INTO testsets SELECT 'one', repeat('x', 100000), 1, 2, 3, 'hash'")
+    warehouse.check()
+    content = bytearray(warehouse.path.read_bytes())
+    warehouse.path.unlink()
+    if how == "a folder":
+        warehouse.path.mkdir()
+    elif how == "flipped":
+        for at in range(5000, len(content), 997):
+            content[at] ^= 0xFF
+        warehouse.path.write_bytes(content)
+    else:
+        warehouse.path.write_bytes(content[: len(content) // 2 if how == "truncated" else 0])
+    if warehouse.usable():  # what is damaged lies where nobody has looked yet
+        with pytest.raises(DamagedError, match="`care run` rebuilds it"):
+            warehouse.check()
+    assert not warehouse.usable()
+    warehouse.remove()
+    with warehouse.writer():
+        pass
+    assert warehouse.usable()
+
+
+def test_a_full_disk_is_not_a_damaged_database(tmp_path):
+    import duckdb
+
+    warehouse = Warehouse(tmp_path / "care.duckdb")
+    with warehouse.writer():
+        pass
+    with pytest.raises(WarehouseError, match="mend that") as caught, warehouse.writer():
+        raise duckdb.IOException('IO Error: Could not write file "care.duckdb": No space left on device')
+    assert not isinstance(caught.value, DamagedError)
+    assert warehouse.usable()
