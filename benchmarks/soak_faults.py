@@ -132,7 +132,9 @@ def in_turn(trials: dict[str, list[Trial]], seed: int) -> list[Trial]:
 
 
 def kill_table(surveys: dict[str, Survey], results: Iterable[Result]) -> str:
-    """Points, states and what became of those that were tried."""
+    """Points, states and what became of those that were tried; empty where nothing was surveyed."""
+    if not surveys:
+        return ""
     columns = ("scenario", "points", "states", "tried", "equal, tried", "failed", *FINDINGS)
     rows: list[tuple[Any, ...]] = []
     mine = [result for result in results if result.kind == "kill"]
@@ -146,7 +148,7 @@ def kill_table(surveys: dict[str, Survey], results: Iterable[Result]) -> str:
 
 
 def failure_table(results: Iterable[Result]) -> str:
-    """What became of commands that met another fault than a kill."""
+    """What became of commands that met another fault than a kill; empty where none was tried."""
     columns = ("fault", "tried", "met by", "tracebacks", "unsaid", "failed", *FINDINGS)
     by_kind: dict[str, list[Result]] = {}
     for result in results:
@@ -163,7 +165,7 @@ def failure_table(results: Iterable[Result]) -> str:
         )
         for kind, mine in sorted(by_kind.items())
     ]
-    return _table(columns, rows)
+    return _table(columns, rows) if rows else ""
 
 
 def _wrong(results: Sequence[Result]) -> list[int]:
@@ -280,7 +282,7 @@ def other_versions(surveys: dict[str, Survey], results: list[Result]) -> list[st
 def main() -> int:
     """Print the tables; 1 where something did not end as undisturbed."""
     given = arguments()
-    if _CODE not in os.environ or given.folder is None:
+    if _CODE not in os.environ:
         memory = _MEMORY if _MEMORY.is_dir() else None
         again_under_the_library(Path(tempfile.mkdtemp(prefix="soak_faults_", dir=memory)))
     try:
@@ -289,13 +291,11 @@ def main() -> int:
         shutil.rmtree(given.folder, ignore_errors=True)
     results = [result for result in results if result.scenario in given.scenario]
     bad = [result for result in results if result.bad]
-    said = [result.text() for result in bad[:12]]
-    gc.unfreeze()
-    print(
-        "\n".join(
-            ["", *said, "", kill_table(surveys, results), "", failure_table(results), *other_versions(surveys, results)]
-        )
-    )
+    said = "\n".join(result.text() for result in bad[:12])
+    notes = "\n".join(other_versions(surveys, results))
+    tables = [kill_table(surveys, results), failure_table(results)]
+    gc.unfreeze()  # else the interpreter says at its end that nobody has collected what was frozen
+    print("", *(part for part in (said, *tables, notes) if part), sep="\n\n")
     return 1 if bad else 0
 
 

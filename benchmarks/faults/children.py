@@ -52,7 +52,7 @@ def fork(job: Job, log: Path, environment: Mapping[str, str] | None = None) -> i
         traceback.print_exc()
         raise
     finally:
-        atexit._run_exitfuncs()
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # the parent's own clean-up is not the child's

@@ -56,7 +56,7 @@ class Survey:
     points : int
         Changes that the run made.
     stops : int
-        At how many of them it stood still; where two threads write at once, one stop serves both.
+        At how many of them it stood still; where two of its processes write at once, one stop may serve both.
     kept : list of Kept
     """
 
@@ -121,7 +121,8 @@ def read_survey(kept: Path, name: str) -> Survey | None:
     if not file.exists():
         return None
     document = json.loads(file.read_text())
-    return Survey(**{**document, "kept": [Kept(**entry) for entry in document["kept"]]})
+    kept_points = [Kept(**entry) for entry in document.pop("kept")]
+    return Survey(**document, kept=kept_points)
 
 
 def _stopped_everywhere(

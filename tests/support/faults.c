@@ -7,7 +7,7 @@
  * Environment, read when the library is loaded and again by faults_arm():
  *   FAULTS_ROOT   folder whose changes count, as a real path; nothing counts without it
  *   FAULTS_STATE  file of two 64-bit numbers shared by all processes: calls so far, and the call that is meant (0: none;
- *                 a stop comes at that call or, where two threads race, at the first one after it)
+ *                 a stop comes at that call or, where two processes race, at the first one after it)
  *   FAULTS_LOG    file outside the root that gets a line a call: number, call, path below the root, by tabs
  *   FAULTS_MODE   count | kill | stop | fail | readonly (every change, and opening for writing, fails with EROFS)
  *   FAULTS_WHEN   before | after: where a kill or stop lies relative to the call
@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -142,7 +143,7 @@ static void act(void) {
 }
 
 /* Count a call; what is to become of it. */
-static enum verdict point(const char *call, const char *path) {
+static enum verdict decide(const char *call, const char *path) {
     int saved = errno;
     uint64_t number = atomic_fetch_add(&shared->count, 1) + 1, at = atomic_load(&shared->at);
     tell(number, call, path);
@@ -161,6 +162,16 @@ static enum verdict point(const char *call, const char *path) {
     if (after) return GO_THEN_ACT;
     act();
     return GO; /* a stop that was ended */
+}
+
+/* Stops come one at a time: a thread that reaches its call while another stops waits, and then stops at its own. */
+static enum verdict point(const char *call, const char *path) {
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    if (mode != STOP) return decide(call, path);
+    pthread_mutex_lock(&one_at_a_time);
+    enum verdict verdict = decide(call, path);
+    pthread_mutex_unlock(&one_at_a_time);
+    return verdict;
 }
 
 static enum verdict at_descriptor(const char *call, int descriptor) {

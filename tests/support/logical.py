@@ -55,7 +55,7 @@ def database_of(name: str) -> str | None:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file is named as one that is swept (``warehouse.parts.replacing``)."""
+    """Whether a file is named as one that is swept (``warehouse.storage.replacing``)."""
     return Path(name).name.startswith(".") and name.endswith(".tmp")
 
 
