@@ -185,10 +185,11 @@ def still_held(workspace: Workspace, testset: str) -> list[str]:
 def sweep(workspace: Workspace) -> int:
     """Remove temporary files of processes that are gone; returns how many.
 
-    A temporary file carries the number of the process that writes it (``warehouse.parts.replacing``): perhaps a run
+    A temporary file carries the number of the process that writes it (``warehouse.storage.replacing``): perhaps a run
     of Dagster's daemon that is at work just now.
     """
-    found = leftovers(workspace.data, deep=False)
+    # of Dagster's folder its top, where the cursor of ``care run`` lies: what is below is Dagster's own
+    found = [*leftovers(workspace.data, deep=False), *leftovers(workspace.data / "dagster", deep=False)]
     for folder in ("parts", "fits", "report", "experiments"):
         found += leftovers(workspace.data / folder)
     gone = [path for path, process in found if process == os.getpid() or not _alive(process)]
