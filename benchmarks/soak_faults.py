@@ -224,13 +224,14 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak_faults")
     parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="only this; may be given several times")
     parser.add_argument("--sample", type=int, default=20, help="points of a scenario tried although their state was")
-    parser.add_argument("--failures", type=int, default=4, help="points of a scenario at which each failure is tried")
+    parser.add_argument("--failures", type=int, default=3, help="points of a scenario at which each failure is tried")
     parser.add_argument("--only", choices=("kills", "failures"), help="only these trials")
     parser.add_argument(
         "--again", action="store_true", help="try what went wrong once more, with the code as it is now"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="trials at once")
+    parser.add_argument("--trials", type=int, default=sys.maxsize, help="stop after so many; the next start goes on")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long; the next start goes on")
     parser.add_argument("--state", type=Path, default=Path("build/soak-faults.jsonl"), help="file to go on from")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -261,7 +262,7 @@ def soak(given: argparse.Namespace) -> tuple[dict[str, Survey], list[Result]]:
         survey = this.surveys.get(name)
         states = f"{survey.points} points, {survey.stops} stops, {survey.states} states, " if survey else ""
         print(f"{name}: {states}{len(trials[name])} to try ({time.monotonic() - started:.0f} s)", flush=True)
-    for result in this.results(in_turn(trials, given.seed), until):
+    for result in this.results(in_turn(trials, given.seed)[: given.trials], until):
         done[result.key] = result
         append(given.state, asdict(result))
         print(f"{time.strftime('%H:%M:%S')} {result.text()}", flush=True)
