@@ -24,10 +24,12 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -43,6 +45,8 @@ from tests.support.snapshots import Snapshots
 PACKAGES = ("orchestration", "assets", "warehouse", "judges", "care_ops", "tests/support", "benchmarks")
 _MEMORY = Path("/dev/shm")
 _CODE = "SOAK_FAULTS_CODE"
+_DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=judge=)\w+|\d+")
+"""What of a path does not matter for its kind: run ids, hashes, numbers, which judge."""
 
 
 class Soak:
@@ -125,10 +129,19 @@ class Soak:
 
 
 def in_turn(trials: dict[str, list[Trial]], seed: int) -> list[Trial]:
-    """Trials of all scenarios in a drawn order: a soak that is stopped early has tried a fair sample of each."""
+    """Trials of all scenarios, first one of each kind, then a second: one that is stopped early has tried all kinds.
+
+    A kind is a scenario, a fault, a call and a path without ids and hashes; within it the order is drawn.
+    """
     every = [trial for mine in trials.values() for trial in mine]
     random.Random(seed).shuffle(every)
-    return every
+    so_far: Counter[tuple[str, ...]] = Counter()
+    turns: list[tuple[int, Trial]] = []
+    for trial in every:
+        kind = (trial.scenario, trial.kind, trial.call, _DRAWN.sub("#", trial.path))
+        turns.append((so_far[kind], trial))
+        so_far[kind] += 1
+    return [trial for _, trial in sorted(turns, key=lambda turn: turn[0])]
 
 
 def kill_table(surveys: dict[str, Survey], results: Iterable[Result]) -> str:
