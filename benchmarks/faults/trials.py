@@ -78,7 +78,7 @@ class Result:
     said : str
         What that run said last; for a kill empty.
     traceback, unsaid : bool
-        Whether that run showed one; whether it failed without a sentence.
+        Whether that run showed one; whether it failed, and was not killed, without a sentence.
     """
 
     scenario: str
@@ -132,12 +132,12 @@ def kills(scenario: str, kept: list[Kept]) -> Iterator[Trial]:
 
 
 def failures(scenario: str, calm: Calm, each: int, seed: int) -> Iterator[Trial]:
-    """Faults while the command runs: a full disk and a broken one, once or from then on, and what is there throughout.
+    """Faults while the command runs: at points of it, and such as are there throughout.
 
     Parameters
     ----------
     each : int
-        Points at which each of the four is tried.
+        Points at which a full and a broken disk, once or from then on, and a kill in the middle of a write are tried.
     """
     ready = f"{scenario}-ready"
     chance = random.Random(seed)
@@ -149,6 +149,11 @@ def failures(scenario: str, calm: Calm, each: int, seed: int) -> Iterator[Trial]
                 fault = Fault("fail", number, errno=errno, half=chance.random() < 0.5, from_then_on=on)
                 point = by_number[number]
                 yield Trial(scenario, kind, number, point.call, point.path, ready, fault=fault)
+    writes = [point for point in calm.points if "write" in point.call]
+    for number in sorted(sample(writes, each, chance.randrange(1 << 30))):
+        point = by_number[number]
+        fault = Fault("kill", number, half=True)
+        yield Trial(scenario, "kill within a write", number, point.call, point.path, ready, fault=fault)
     yield Trial(scenario, "read-only", 0, "", "", ready, fault=Fault("readonly"))
     yield Trial(scenario, "a day back", 0, "", "", ready, fault=Fault(clock=-DAY_S))
 
@@ -166,7 +171,7 @@ def attempt(trial: Trial, snapshots: Snapshots, calm: Calm, folder: Path, versio
             "fault_code": code,
             "said": next((line for line in reversed(printed.splitlines()) if line.strip()), "")[:300],
             "traceback": "Traceback (most recent call last)" in printed,
-            "unsaid": code != 0 and not _TOLD.search(printed),
+            "unsaid": code is not None and code > 0 and not _TOLD.search(printed),
         }
     code = finish(scenario, workspace, done=met.get("fault_code") == 0)
     found = asdict(compare(calm.state, state(workspace)))
