@@ -9,8 +9,8 @@ full disk, a broken one, one that is read-only, a clock set back) are tried at a
 in a sentence what is wrong, and once the fault is over one more run must end as undisturbed.
 
 The state file gets a line for each trial; the states themselves lie in a folder beside it, so that a soak that was
-stopped goes on without making them again. Commands run in children of this process, which has imported all that they
-need, on a copy of the code: somebody may edit it meanwhile.
+stopped goes on without making them again. With other code it begins anew. Commands run in children of this process,
+which has imported all that they need, on a copy of the code: somebody may edit it meanwhile.
 
 Belongs here: the command line, the order of trials, the state file, the tables. Does not: the parts
 (``benchmarks.faults``), the library and the comparison (``tests.support.faults``).
@@ -75,10 +75,10 @@ class Soak:
         folder = self._folder / f"of-{name}"
         folder.mkdir()
         calm_file = self._kept / f"{name}.calm"
-        calm = read_calm(calm_file, self._version)
+        calm = read_calm(calm_file)
         if calm is None:
             calm = undisturbed(SCENARIOS[name], self._ready(name, folder), folder)
-            write_calm(calm_file, calm, self._version)
+            write_calm(calm_file, calm)
         self._calm[name] = calm
         found: list[Trial] = []
         if self._given.only != "failures":
@@ -86,7 +86,7 @@ class Soak:
             if survey is None:
                 drawn = sample(calm.points, self._given.sample, self._given.seed)
                 command = SCENARIOS[name].command
-                survey = make_survey(name, command, folder / "survey", self._kept, drawn, self._version)
+                survey = make_survey(name, command, folder / "survey", self._kept, drawn)
             self.surveys[name] = survey
             found += kills(name, survey.kept)
         if self._given.only != "kills":
@@ -195,10 +195,10 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def read_state(file: Path) -> dict[tuple[str, str, int], Result]:
-    """What was tried before; of what was tried several times the last."""
+    """What was tried before with this code."""
     lines = file.read_text().splitlines() if file.exists() else []
     results = [Result(**json.loads(line)) for line in lines]
-    return {result.key: result for result in results}
+    return {result.key: result for result in results if result.version == os.environ[_CODE]}
 
 
 def append(file: Path, line: dict[str, Any]) -> None:
@@ -239,9 +239,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=20, help="points of a scenario tried although their state was")
     parser.add_argument("--failures", type=int, default=3, help="points of a scenario at which each failure is tried")
     parser.add_argument("--only", choices=("kills", "failures"), help="only these trials")
-    parser.add_argument(
-        "--again", action="store_true", help="try what went wrong once more, with the code as it is now"
-    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="trials at once")
     parser.add_argument("--trials", type=int, default=sys.maxsize, help="stop after so many; the next start goes on")
@@ -254,24 +251,16 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def wanted(trials: list[Trial], done: dict[tuple[str, str, int], Result], given: argparse.Namespace) -> list[Trial]:
-    """Trials that are still to be made."""
-    if given.again:
-        return [trial for trial in trials if trial.key in done and done[trial.key].bad]
-    return [trial for trial in trials if trial.key not in done]
-
-
 def soak(given: argparse.Namespace) -> tuple[dict[str, Survey], list[Result]]:
     """Survey the chosen scenarios and try what has not been tried."""
     until = time.monotonic() + given.minutes * 60
-    kept = given.state.with_suffix(".states")
-    kept.mkdir(parents=True, exist_ok=True)
+    kept = given.state.with_suffix(".states") / os.environ[_CODE]
     done = read_state(given.state)
     this = Soak(given.folder.resolve(), kept, given)
     trials: dict[str, list[Trial]] = {}
     for name in given.scenario:
         started = time.monotonic()
-        trials[name] = wanted(this.trials(name), done, given)
+        trials[name] = [trial for trial in this.trials(name) if trial.key not in done]
         survey = this.surveys.get(name)
         states = f"{survey.points} points, {survey.stops} stops, {survey.states} states, " if survey else ""
         print(f"{name}: {states}{len(trials[name])} to try ({time.monotonic() - started:.0f} s)", flush=True)
@@ -280,17 +269,6 @@ def soak(given: argparse.Namespace) -> tuple[dict[str, Survey], list[Result]]:
         append(given.state, asdict(result))
         print(f"{time.strftime('%H:%M:%S')} {result.text()}", flush=True)
     return this.surveys, list(done.values())
-
-
-def other_versions(surveys: dict[str, Survey], results: list[Result]) -> list[str]:
-    """What of a table is not about the code as it is now."""
-    version = os.environ[_CODE]
-    older = sum(result.version != version for result in results)
-    surveyed = [name for name, survey in surveys.items() if survey.version != version]
-    notes = [f"{older} of these trials were made with another version of the code."] if older else []
-    if surveyed:
-        notes.append(f"The states of {', '.join(surveyed)} are those that another version of the code leaves.")
-    return [*notes, "Remove the state file and the folder beside it to begin anew."] if notes else []
 
 
 def main() -> int:
@@ -306,10 +284,9 @@ def main() -> int:
     results = [result for result in results if result.scenario in given.scenario]
     bad = [result for result in results if result.bad]
     said = "\n".join(result.text() for result in bad[:12])
-    notes = "\n".join(other_versions(surveys, results))
     tables = [kill_table(surveys, results), failure_table(results)]
     gc.unfreeze()  # else the interpreter says at its end that nobody has collected what was frozen
-    print("", *(part for part in (said, *tables, notes) if part), sep="\n\n")
+    print("", *(part for part in (said, *tables) if part), sep="\n\n")
     return 1 if bad else 0
 
 

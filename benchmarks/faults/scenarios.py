@@ -136,15 +136,16 @@ def undisturbed(scenario: Scenario, ready: Path, folder: Path) -> Calm:
     return Calm(holds, points(notes))
 
 
-def write_calm(path: Path, calm: Calm, version: str) -> None:
-    """Keep it for the next start, which need not run the scenario again unless the code has changed."""
-    document = {"version": version, "state": asdict(calm.state), "points": [asdict(point) for point in calm.points]}
-    path.write_text(json.dumps(document))
+def write_calm(path: Path, calm: Calm) -> None:
+    """Keep it for the next start, which need not run the scenario again."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(json.dumps(asdict(calm)))
+    temporary.replace(path)
 
 
-def read_calm(path: Path, version: str) -> Calm | None:
-    """What was kept, or None where there is nothing of this version of the code."""
-    document = json.loads(path.read_text()) if path.exists() else {}
-    if document.get("version") != version:
+def read_calm(path: Path) -> Calm | None:
+    """What was kept, or None."""
+    if not path.exists():
         return None
+    document = json.loads(path.read_text())
     return Calm(State(**document["state"]), [Point(**point) for point in document["points"]])

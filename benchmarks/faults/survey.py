@@ -51,8 +51,6 @@ class Survey:
 
     Attributes
     ----------
-    version : str
-        Of the code that was stopped.
     points : int
         Changes that the run made.
     stops : int
@@ -60,7 +58,6 @@ class Survey:
     kept : list of Kept
     """
 
-    version: str
     points: int
     stops: int
     kept: list[Kept]
@@ -80,7 +77,7 @@ def sample(found: list[Point], size: int, seed: int) -> set[int]:
     return {*drawn, *chance.sample(inside, min(size - len(drawn), len(inside)))}
 
 
-def make_survey(name: str, command: tuple[str, ...], folder: Path, kept: Path, drawn: set[int], version: str) -> Survey:
+def make_survey(name: str, command: tuple[str, ...], folder: Path, kept: Path, drawn: set[int]) -> Survey:
     """Run a command on a copy of the scenario's ready workspace and stop at every point.
 
     In a child, because reading databases starts threads, which a later fork would not survive.
@@ -96,7 +93,7 @@ def make_survey(name: str, command: tuple[str, ...], folder: Path, kept: Path, d
     """
 
     def job() -> int:
-        survey = _stopped_everywhere(name, command, folder, Snapshots(kept), drawn, version)
+        survey = _stopped_everywhere(name, command, folder, Snapshots(kept), drawn)
         temporary = kept / f".{name}.survey.tmp"
         temporary.write_text(json.dumps(asdict(survey)))
         temporary.replace(survey_file(kept, name))
@@ -126,7 +123,7 @@ def read_survey(kept: Path, name: str) -> Survey | None:
 
 
 def _stopped_everywhere(
-    name: str, command: tuple[str, ...], folder: Path, snapshots: Snapshots, drawn: set[int], version: str
+    name: str, command: tuple[str, ...], folder: Path, snapshots: Snapshots, drawn: set[int]
 ) -> Survey:
     workspace, notes = snapshots.restore(f"{name}-ready", folder / "rough"), folder / "notes"
     pid = start(workspace, command, settings(workspace, notes, Fault("stop", at=1)))
@@ -155,4 +152,4 @@ def _stopped_everywhere(
             os.killpg(pid, signal.SIGCONT)
     if code != 0:
         raise RuntimeError(f"exit code {code}; stops should not change how a command ends")
-    return Survey(version, counted(notes), stops, kept)
+    return Survey(counted(notes), stops, kept)
