@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test test-slow test-vllm check verify soak soak-judging soak-year wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
+.PHONY: run test test-slow test-vllm check verify soak soak-judging soak-year soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -56,6 +56,12 @@ soak-judging: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 
 soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 	$(BIN)/python -m benchmarks.soak_year
+
+soak-together: $(VENV)/.dev ## eight processes at once on one workspace; ten minutes and what follows
+	$(BIN)/python -W ignore -m benchmarks.soak_together
+
+soak-nights: $(VENV)/.dev ## what nights leave open and on disk, each a process of its own; five minutes
+	$(BIN)/python -m benchmarks.soak_nights
 
 wheel-namespaced: $(VENV)/.dev ## the same packages inside one, for a project with an `assets` of its own; to dist/
 	$(BIN)/python -m deploy.namespaced

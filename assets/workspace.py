@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from annotated_types import Ge, Interval
 
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import AdmissionRule, Calibration, FitConfig
+from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import CareError, InputError
 from judges.engines.base import Context, Ledger, Recording
 from judges.engines.factory import revision_of
@@ -50,18 +52,21 @@ class MomentsConfig:
     Attributes
     ----------
     dask_workers : int
-        Processes of a local cluster; 0 stays in this process.
+        Processes of a local Dask cluster; 0 stays in this process.
     dask_address : str, optional
-        A running scheduler; wins over ``dask_workers``.
+        Address of a running Dask scheduler; wins over ``dask_workers``.
     threshold_rows : int
-        Below it the moments stay in this process: a cluster costs more than it saves.
+        Test sets with fewer items stay in this process: a cluster costs more than it saves.
     rows_per_shard : int
+        Items that a Dask task reads at once.
     """
 
-    dask_workers: int = 0
+    __pydantic_config__: ClassVar = NOTHING_ELSE
+
+    dask_workers: Annotated[int, Ge(0)] = 0
     dask_address: str | None = None
-    threshold_rows: int = 5_000_000
-    rows_per_shard: int = 524_288
+    threshold_rows: Annotated[int, Ge(0)] = 5_000_000
+    rows_per_shard: Annotated[int, Ge(1)] = 524_288
 
 
 @dataclass(frozen=True)
@@ -75,29 +80,31 @@ class ReviewConfig:
     max_missing : float
         Share of the admitted panel's scores that may be missing.
     max_missing_rise : float
-        By how much that share may rise.
+        By how much that share may rise from one published fit to the next.
     max_psi : float
-        Population stability index of the recommended aggregate, beyond what chance gives.
+        Largest population stability index of the recommended aggregate, beyond what chance gives.
     max_mean_shift : float
-        Of its mean, in standard deviations.
+        How far its mean may move, in standard deviations.
     min_rank_correlation : float
-        Spearman's, over the items of both nights.
+        Least rank correlation (Spearman) of its estimates, over the items of both nights.
     min_quality : float
-        Cosine of the quality factor's loadings.
+        Least cosine between the quality factor's loadings of both nights.
     max_duplicates_rise : float
-        Of the share of items that repeat another's texts without sharing its split unit.
+        By how much the share of items may rise that repeat another's texts without sharing its split unit.
     declared : tuple of str
-        Judges that are people or the gold label on purpose.
+        Judges that are people, or the gold label, on purpose: their agreement with gold is no leak.
     """
 
+    __pydantic_config__: ClassVar = NOTHING_ELSE
+
     hold: bool = True
-    max_missing: float = 0.20
-    max_missing_rise: float = 0.05
-    max_psi: float = 0.25
-    max_mean_shift: float = 0.5
-    min_rank_correlation: float = 0.70
-    min_quality: float = 0.70
-    max_duplicates_rise: float = 0.01
+    max_missing: Annotated[float, Interval(ge=0, le=1)] = 0.20
+    max_missing_rise: Annotated[float, Interval(ge=0, le=1)] = 0.05
+    max_psi: Annotated[float, Ge(0)] = 0.25
+    max_mean_shift: Annotated[float, Ge(0)] = 0.5
+    min_rank_correlation: Annotated[float, Interval(ge=-1, le=1)] = 0.70
+    min_quality: Annotated[float, Interval(ge=-1, le=1)] = 0.70
+    max_duplicates_rise: Annotated[float, Interval(ge=0, le=1)] = 0.01
     declared: tuple[str, ...] = ()
 
 
@@ -108,13 +115,15 @@ class CanaryConfig:
     Attributes
     ----------
     items : int
-        Scored items that each such judge is asked again every night; 0 asks none.
+        Scored items about which each judge behind an API is asked again every night; 0 asks none.
     tolerance : float
         Mean absolute change of their scores that is let pass, as a share of the scale.
     """
 
-    items: int = 12
-    tolerance: float = 0.1
+    __pydantic_config__: ClassVar = NOTHING_ELSE
+
+    items: Annotated[int, Ge(0)] = 12
+    tolerance: Annotated[float, Interval(gt=0, le=1)] = 0.1
 
 
 @dataclass(frozen=True)
@@ -141,16 +150,14 @@ class Workspace:
     data: Path
     testsets: Mapping[str, TestsetSpec]
     judges: Mapping[str, JudgeSpec]
-    admission: AdmissionRule = field(default_factory=AdmissionRule)
-    fit: FitConfig = field(default_factory=FitConfig)
-    pool: PoolConfig = field(default_factory=PoolConfig)
-    moments: MomentsConfig = field(default_factory=MomentsConfig)
-    review: ReviewConfig = field(default_factory=ReviewConfig)
-    canary: CanaryConfig = field(default_factory=CanaryConfig)
-    experiments: str = "small"
-    experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]] = field(
-        default_factory=dict[str, Mapping[str, int | Sequence[float]]]
-    )
+    admission: AdmissionRule
+    fit: FitConfig
+    pool: PoolConfig
+    moments: MomentsConfig
+    review: ReviewConfig
+    canary: CanaryConfig
+    experiments: str
+    experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]]
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
 
     @cached_property

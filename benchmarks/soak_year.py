@@ -15,19 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import linregress
 
 from assets.state.rebuild import rebuild_warehouse
+from benchmarks.team import change, workspace
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import query, run, score_rows, write_items, write_testset
+from tests.support.workspaces import query, run, score_rows
 
-_CARE = "fit: {resamples: 0, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
-_TESTSETS = tuple(f"set{k}" for k in range(10))
-_ITEMS = 40
 _TABLES = ("latest_aggregates", "latest_fits", "history", "judge_card", "published")
 
 
@@ -40,12 +37,12 @@ def main() -> None:
     rng = np.random.default_rng(0)
     changed = set(rng.choice(np.arange(1, options.nights), options.changes, replace=False).tolist())
     with tempfile.TemporaryDirectory() as root:
-        folder = _workspace(Path(root) / "ws")
+        folder = workspace(Path(root) / "ws", testsets=10, judges=40)
         whole = 0.0
         quiet: list[tuple[int, float, float]] = []
         calls_at_start, alone_at_start = 0, 0.0
         for night in range(options.nights):
-            what = _change(folder, rng, night) if night in changed else ""
+            what = change(folder, rng, night) if night in changed else ""
             before = _disk(folder)  # walks every file, of which there are more each time: not a part of the night
             started = time.perf_counter()
             outcome = run(folder)
@@ -77,60 +74,6 @@ def main() -> None:
         print(f"{len(rows)} rows of scores, none twice; the database rebuilt from the files: {same or 'DIFFERENT'}")
         print(f"disk at the end: {_disk(folder) / 2**20:.0f} MiB")
     sys.exit(not same)
-
-
-def _workspace(folder: Path) -> Path:
-    for sub in ("judges", "testsets"):
-        (folder / sub).mkdir(parents=True)
-    (folder / "care.yaml").write_text(_CARE)
-    for name in _TESTSETS:
-        write_testset(folder, name)
-        file = folder / "testsets" / f"{name}.yaml"
-        file.write_text(file.read_text().replace("scale:", f"  scores: {{path: {name}-scores.csv}}\nscale:"))
-        write_items(folder, _ITEMS, name=name)
-    _record(folder, [f"judge{k:02d}" for k in range(40)])
-    return folder
-
-
-def _record(folder: Path, judges: list[str]) -> None:
-    """Scores of every judge on every test set, drawn by name: quality, a bias every third judge shares, noise."""
-    (folder / "judges.txt").write_text("\n".join(judges))
-    for name in _TESTSETS:
-        n = len((folder / f"{name}.csv").read_text().splitlines()) - 1
-        truth = [_draw(name, k) for k in range(n)]
-        lines = ["item_id," + ",".join(judges)]
-        for k, (quality, bias, _) in enumerate(truth):
-            said = [5 + quality + (zlib.crc32(j.encode()) % 3 == 0) * bias + _draw(name, k, j)[2] for j in judges]
-            lines.append(f"i{k}," + ",".join(f"{min(max(s, 0), 10):.2f}" for s in said))
-        (folder / f"{name}-scores.csv").write_text("\n".join(lines) + "\n")
-
-
-def _draw(*what: object) -> np.ndarray:
-    return np.random.default_rng(zlib.crc32(repr(what).encode())).standard_normal(3)
-
-
-def _change(folder: Path, rng: np.random.Generator, night: int) -> str:
-    """Something that happens to a team."""
-    kind = int(rng.integers(5))
-    judges = (folder / "judges.txt").read_text().splitlines()
-    testset = str(rng.choice(_TESTSETS))
-    if kind < 2:  # about forty all the year, so that growth is what piles up and not a larger panel
-        if len(judges) > 40:
-            _record(folder, [j for k, j in enumerate(judges) if k != night % len(judges)])
-            return "a judge leaves"
-        _record(folder, [*judges, f"judge{40 + night}"])
-        return "a judge comes"
-    file = folder / f"{testset}.csv"
-    if kind == 2:
-        file.write_text(file.read_text().replace(",0\n", ",9\n", 1))
-        return f"a label of {testset} changes"
-    if kind == 3:
-        write_items(folder, len(file.read_text().splitlines()) + 1, name=testset)
-        _record(folder, judges)
-        return f"{testset} has two items more"
-    text = file.read_text()
-    file.write_text(text.replace(",Rome", f",Rome {night}", 1))
-    return f"an item of {testset} is edited"
 
 
 def _calls(folder: Path) -> int:

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Literal, get_args
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from care_ops.errors import InputError
 
@@ -41,14 +45,71 @@ LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "g
 """All but ``best_judge``, which is nothing without labels, and ``ged``, which is for pairs of systems alone."""
 
 
+LEAST_RESAMPLES = 20
+"""Of a bootstrap; fewer bound nothing."""
+
+Bound = tuple[Callable[[Any], bool], str]
+"""Whether a value lies within a bound, and the bound in words."""
+
+NOTHING_ELSE = {"extra": "forbid"}
+"""Of a settings class that is read from a file (``__pydantic_config__``): keys without a field are refused."""
+
+
+def check(settings: Any, what: str) -> None:
+    """Hold each field of a settings dataclass against what its type declares.
+
+    Raises
+    ------
+    InputError
+        A number lies outside its bounds, or a word is none of those that are allowed.
+    """
+    for name, bounds, words in _declared(type(settings)):
+        value = getattr(settings, name)
+        outside = next((words_of for holds, words_of in bounds if not holds(value)), None)
+        if outside is not None:
+            raise InputError(f"{what}: {name} is {value}; give a value {outside}")
+        if words and value not in words:
+            raise InputError(f"{what}: {name} is {value!r}; use {', '.join(words)}")
+
+
+@cache
+def _declared(kind: type) -> list[tuple[str, list[Bound], tuple[str, ...]]]:
+    """Fields of a settings class with their bounds and their allowed words."""
+    hints = get_type_hints(kind, include_extras=True)
+    found: list[tuple[str, list[Bound], tuple[str, ...]]] = []
+    for entry in fields(kind):
+        hint = hints[entry.name]
+        metadata = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        plain = get_args(hint)[0] if metadata else hint
+        words = get_args(plain) if get_origin(plain) is Literal else ()
+        found.append((entry.name, [bound for m in metadata for bound in _bounds(m)], words))
+    return found
+
+
+def _bounds(metadata: Any) -> list[Bound]:
+    match metadata:
+        case Interval():
+            return [bound for part in metadata for bound in _bounds(part)]
+        case Ge(limit):
+            return [(lambda value: value >= limit, f"of at least {limit:g}")]
+        case Gt(limit):
+            return [(lambda value: value > limit, f"above {limit:g}")]
+        case Le(limit):
+            return [(lambda value: value <= limit, f"of at most {limit:g}")]
+        case Lt(limit):
+            return [(lambda value: value < limit, f"below {limit:g}")]
+        case _:
+            raise TypeError(f"no bound is known that is declared by {metadata!r}")
+
+
 @dataclass(frozen=True)
 class AdmissionRule:
-    """Thresholds of admission to a panel; see ``quality.check_panel``.
+    """Who is admitted to a panel; see ``admission.check_panel``.
 
     Attributes
     ----------
     admit : {"rule", "all"}
-        ``all`` keeps every judge that has at least two different scores.
+        By the thresholds below, or every judge that has at least two different scores.
     max_missing : float
         Largest share of missing or out-of-range scores (paper: 10 %).
     max_mode_share : float
@@ -56,20 +117,25 @@ class AdmissionRule:
     min_entropy : float
         Bits; a judge whose scores carry less is degenerate.
     min_return : float
-        Agreement that must come back under a shift or a re-join to call a judge misaligned.
+        A judge whose rows are shifted or reversed is misaligned: agreement that must come back when they are put right.
     min_gain : float
-        How far that agreement must exceed the one under the rows as they are.
+        How far that agreement must exceed the one of the rows as they are.
     report_agreement : float
-        Agreement below this, or below three standard errors of none at all (3 / sqrt n), is reported.
+        Agreement with the other judges below this, or below 3 / sqrt(items), is reported; it never excludes.
     """
 
+    __pydantic_config__: ClassVar = NOTHING_ELSE
+
     admit: Literal["rule", "all"] = "rule"
-    max_missing: float = 0.10
-    max_mode_share: float = 0.95
-    min_entropy: float = 0.20
-    min_return: float = 0.30
-    min_gain: float = 0.25
-    report_agreement: float = 0.1
+    max_missing: Annotated[float, Interval(ge=0, le=1)] = 0.10
+    max_mode_share: Annotated[float, Interval(gt=0, le=1)] = 0.95
+    min_entropy: Annotated[float, Ge(0)] = 0.20
+    min_return: Annotated[float, Interval(ge=0, le=1)] = 0.30
+    min_gain: Annotated[float, Interval(ge=0, le=2)] = 0.25
+    report_agreement: Annotated[float, Interval(ge=-1, le=1)] = 0.1
+
+    def __post_init__(self) -> None:
+        check(self, "admission")
 
 
 @dataclass(frozen=True)
@@ -79,17 +145,22 @@ class StructureConfig:
     Attributes
     ----------
     program : {"frobenius", "dtrace"}
-        Algorithm 1's loss by default.
+        Loss of the program that splits the precision into S - L: that of the paper's Algorithm 1, or the D-trace loss.
     gamma : float
-        gamma_n = gamma * sqrt(log p / n) * median diagonal of the loss's target (theorem
-        "Sample complexity": gamma_n of order 1/sqrt(n)).
+        Penalty: gamma_n = gamma * sqrt(log p / n) * median diagonal of the loss's target (the paper's theorem on sample
+        complexity asks for the order 1 / sqrt(n)).
     tau : float
-        tau = tau * sqrt(p), the balance at which neither S nor L alone takes up a shared factor.
+        Weight of L's penalty over that of S: tau * sqrt(p), at which neither of the two takes up a shared factor alone.
     """
 
+    __pydantic_config__: ClassVar = NOTHING_ELSE
+
     program: Program = "frobenius"
-    gamma: float = 1.0
-    tau: float = 0.5
+    gamma: Annotated[float, Gt(0)] = 1.0
+    tau: Annotated[float, Gt(0)] = 0.5
+
+    def __post_init__(self) -> None:
+        check(self, "structure")
 
 
 @dataclass(frozen=True)
@@ -99,26 +170,26 @@ class TensorConfig:
     Attributes
     ----------
     states : int
-        Of the mixture: two for each binary latent, 0 to choose by the Bayesian information criterion.
+        States of ``care_tensor``'s mixture: two for each binary latent; 0 chooses by the Bayesian criterion (BIC).
     views : {"structure", "within"}
-        From S (Algorithm 2 step A), or from the precision within the states of a mixture fitted first.
+        How ``care_tensor`` groups judges into three views: by S (Algorithm 2, step A), or by the precision within the
+        states of a mixture that is fitted first.
     judges : {"gaussian", "graded", "categorical", "student", "scale_mixture"}
-        What a judge is given the state. But for ``gaussian``, two-valued judges are Bernoulli and those of at most ten
-        grades ordered logit (``categorical``: any order); the others are Gaussian, Student's t, or share one scale of
-        noise by item (``observation``). Views and third moment then give no start.
+        How a judge's score is distributed given the state. But for ``gaussian``, two-valued judges are Bernoulli and
+        those of at most ten grades ordered logit (``categorical``: in any order); all others are Gaussian, Student's t,
+        or share one scale of noise by item. See docs/care-tensor.md.
     """
 
-    states: int = 4
+    __pydantic_config__: ClassVar = NOTHING_ELSE
+
+    states: Annotated[int, Interval(ge=0, le=32)] = 4
     views: Literal["structure", "within"] = "structure"
     judges: Judges = "gaussian"
 
     def __post_init__(self) -> None:
-        if self.states == 1 or not 0 <= self.states <= 32:
-            raise InputError(f"tensor: states is {self.states}; give 2 to 32, or 0 to choose by BIC")
-        if self.views not in ("structure", "within"):
-            raise InputError(f"tensor: views is {self.views!r}; use structure or within")
-        if self.judges not in get_args(Judges):
-            raise InputError(f"tensor: judges is {self.judges!r}; use {', '.join(get_args(Judges))}")
+        check(self, "tensor")
+        if self.states == 1:
+            raise InputError("tensor: states is 1, which tells no items apart; give 2 or more, or 0 to choose by BIC")
 
 
 @dataclass(frozen=True)
@@ -152,7 +223,7 @@ class FitConfig:
     Attributes
     ----------
     aggregators : tuple of str
-        Some of ``AGGREGATORS``.
+        What is computed, in this order; the first is the recommended answer.
     cut : float, optional
         Scores above it are votes for Q = 1.
     scale : (low, high), optional
@@ -162,18 +233,20 @@ class FitConfig:
     structure : StructureConfig
     tensor : TensorConfig
     quality : {"leading", "balance"}
-        How ``care_svd`` names the quality factor without anchors; see ``factors``.
+        Which factor ``care_svd`` takes for quality where there are no anchors: the leading one, or the one on which the
+        judges load most evenly. See docs/care-svd.md.
     subtract_confounders : bool
-        Whether ``care_svd`` takes the other factors' directions off its weights
-        (``factors.subtract_confounders``).
+        Whether ``care_svd`` takes the other factors' directions off its weights.
     missing : {"pairwise", "em"}
-        Means and covariances over the items where the scores they need are present, or the Gaussian ones of
-        greatest likelihood (``missing.gaussian_by_em``), which allow for scores that are missing because of others.
+        Means and covariances over the items where the scores they need are present, or those of greatest likelihood,
+        which allow for scores that are missing because of others. See docs/missing.md.
     resamples : int
-        Bootstrap resamples for intervals of weights (``uncertainty``); 0 for none.
+        Bootstrap resamples for intervals of weights, 20 or more; 0 for none.
     seed : int
         Mixed with the content of the scores into the seed of random starts.
     """
+
+    __pydantic_config__: ClassVar = NOTHING_ELSE
 
     aggregators: tuple[str, ...] = DEFAULT_AGGREGATORS
     cut: float | None = None
@@ -184,10 +257,15 @@ class FitConfig:
     quality: Literal["leading", "balance"] = "leading"
     subtract_confounders: bool = False
     missing: Missing = "pairwise"
-    resamples: int = 60
+    resamples: Annotated[int, Ge(0)] = 60
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check(self, "fit")
+        if 0 < self.resamples < LEAST_RESAMPLES:
+            raise InputError(
+                f"fit: resamples is {self.resamples}; give 0 for no intervals, or {LEAST_RESAMPLES} and more"
+            )
         unknown = [name for name in self.aggregators if name not in AGGREGATORS]
         if unknown:
             raise InputError(f"fit: no aggregator {unknown[0]!r}; there are {', '.join(AGGREGATORS)}")

@@ -16,7 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge
 
 from care_ops.errors import JudgeError
 from judges.engines.base import Context, Engine, SpendLimitError
@@ -69,20 +71,22 @@ class PoolConfig:
     Attributes
     ----------
     mode : {"auto", "inline", "ray"}
-        ``inline`` runs in this process; ``ray`` starts actors on ``RAY_ADDRESS`` or an embedded Ray; ``auto`` takes Ray
-        for models that are loaded here and this process for the rest.
+        Where judges run: ``inline`` in this process, ``ray`` in actors on ``RAY_ADDRESS`` or an embedded Ray; ``auto``
+        takes Ray for models that are loaded here and this process for the rest.
     actors : int
-        Actors a judge.
+        Ray actors for each judge, each with a copy of its model.
     in_flight : int
         Batches handed to each actor ahead of its answers.
     side_by_side : int
         Judges that run at the same time, where the machine has room for their models.
     """
 
-    mode: str = "auto"
-    actors: int = 1
-    in_flight: int = 2
-    side_by_side: int = 1
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    mode: Literal["auto", "inline", "ray"] = "auto"
+    actors: Annotated[int, Ge(1)] = 1
+    in_flight: Annotated[int, Ge(1)] = 2
+    side_by_side: Annotated[int, Ge(1)] = 1
 
 
 class Pool:

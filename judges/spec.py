@@ -371,8 +371,12 @@ def load_yaml(path: Path) -> dict[str, Any]:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid YAML ({error})") from error
+    if data is None:
+        raise InputError(f"{path}: is empty; write {{}} into it if nothing is to be declared")
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold a mapping of fields, found {type(data).__name__}")
     return data  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ Belongs here: putting the pieces together. Does not: any of the pieces.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
 from orchestration.conditions import CONDITIONS
+from orchestration.locks import together
 from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
 from orchestration.workspace import CARE_YAML, NightlySettings, Settings, load_workspace, read_settings
@@ -78,9 +79,11 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     # The hour is part of the definitions: reload them after changing it.
     settings = read_settings(folder()) if (folder() / CARE_YAML).exists() else Settings()
 
-    @dg.resource(description="The workspace: folders, specifications, settings.")
-    def workspace(_context: dg.InitResourceContext) -> Workspace:
-        return load()
+    @dg.resource(description="The workspace: folders, specifications, settings. Waits while a command changes it.")
+    def workspace(context: dg.InitResourceContext) -> Iterator[Workspace]:
+        say = context.log.info if context.log else print
+        with together(load(), context.run_id or "", say):
+            yield load()  # as it is once nobody changes it
 
     conditioned = [
         asset.map_asset_specs(

@@ -1,32 +1,35 @@
-"""The workspace's own Dagster instance: where it lies, who may use it, what was left in it.
+"""The workspace's own Dagster instance: where it lies, what was left in it.
 
-Belongs here: everything that ``care run`` does to the instance itself. Does not: what is stale
-(``conditions``), what is run (``runner``).
+Belongs here: everything that ``care run`` does to the instance itself. Does not: who may work on the workspace
+(``locks``), what is stale (``conditions``), what is run (``runner``).
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import yaml
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
+from orchestration.locks import runs_that_wait
 
 LAUNCHED_BY = "care/launched_by"
 """Tag of the runs that ``care run`` starts."""
 
 _DAEMON_SILENCE_S = 90.0
+_BEGINNING_S = 30.0
+"""A run is known to wait only from where it has imported what it needs and asks for the workspace."""
+
 _MOST_ENGINES = 8
 _OF_THE_SYSTEM = ("disk is full", "readonly database", "database is locked", "disk I/O error")
 """What SQLite says where the machine is at fault and not the file."""
@@ -54,7 +57,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
     home = dagster_home(workspace)
     os.environ["DAGSTER_HOME"] = str(home)
     try:
-        with dg.DagsterInstance.get() as instance:
+        with _opened(home) as instance:
             yield instance
     except DatabaseError as error:
         reason = str(error.orig or error).splitlines()[0]
@@ -71,67 +74,32 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
             os.environ["DAGSTER_HOME"] = previous
 
 
-@contextmanager
-def alone(workspace: Workspace, what: str = "care") -> Generator[None]:
-    """Hold the workspace's lock; the system lets go of it when the process dies, however it dies.
-
-    Parameters
-    ----------
-    what : str
-        The command that holds it, for whoever is refused meanwhile.
-
-    Raises
-    ------
-    WarehouseError
-        Another command holds it; the message names command, process and since when.
-    """
-    with (dagster_home(workspace) / "care_run.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            holder = lock.read().strip() or "another command"
-            raise WarehouseError(f"{holder} is at work on {workspace.root}; wait for it to end, or stop it") from error
-        lock.truncate(0)
-        lock.write(f"`{what}` (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})")
-        lock.flush()
-        yield
-
-
-def hold_daemon_lock(workspace: Workspace) -> int:
-    """Be the one daemon of a workspace, until this process and what it turns into end.
-
-    Returns
-    -------
-    int
-        Descriptor of the lock, inherited by a program that this process executes in its place.
-
-    Raises
-    ------
-    WarehouseError
-        There is a daemon already.
-    """
-    descriptor = os.open(dagster_home(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
+def _opened(home: Path) -> dg.DagsterInstance:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
+        return dg.DagsterInstance.get()
+    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
+        reason = str(error).strip().splitlines()[0]
         raise WarehouseError(
-            f"{workspace.root} has a daemon already (`care daemon` or `care ui`); there may be one only"
-        ) from error
-    os.set_inheritable(descriptor, True)
-    return descriptor
+            f"{home / 'dagster.yaml'}: Dagster's settings cannot be read ({reason}); put the file back, or let "
+            "`care doctor --repair` set it aside and `care run` write a new one"
+        ) from None
 
 
-def end_abandoned_runs(instance: dg.DagsterInstance) -> None:
+def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     """Mark runs that nobody is working on any more as failed, and backfills as canceled.
 
     Until then they count as in progress, hold up everything that depends on them, and keep the places in
-    their pools. Runs of another ``care run`` were killed: we hold the lock. Anything else is the daemon's,
-    and abandoned once no daemon is alive; what was asked for is still stale, and is asked for again.
+    their pools. Runs of another ``care run`` were killed: we hold the workspace alone. Anything else is the daemon's,
+    and abandoned once no daemon is alive, unless it waits for us or has only just begun; what was asked for is still
+    stale, and is asked for again.
     """
     daemon = daemon_is_alive(instance)
-    for run in instance.get_runs(_unfinished({LAUNCHED_BY: "care run"} if daemon else {})):
+    waiting, just_now = runs_that_wait(workspace), time.time() - _BEGINNING_S
+    for record in instance.get_run_records(_unfinished({LAUNCHED_BY: "care run"} if daemon else {})):
+        run = record.dagster_run
+        ours = run.tags.get(LAUNCHED_BY) == "care run"
+        if not ours and (run.run_id in waiting or record.update_timestamp.timestamp() > just_now):
+            continue
         instance.report_run_failed(run, "whoever launched this run was killed")
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     if daemon:

@@ -27,7 +27,6 @@ from assets.workspace import Workspace
 from orchestration.alerts import words
 from orchestration.instance import (
     LAUNCHED_BY,
-    alone,
     dagster_home,
     end_abandoned_runs,
     engines_kept,
@@ -53,7 +52,7 @@ class Outcome:
     failures : dict (asset, partition) -> message
         What failed and was not healed by a later run.
     left_to_daemon : int
-        Runs and backfills of a living daemon that were under way at the end.
+        Runs and backfills of Dagster's daemon or UI that were queued, or waited for the workspace, at the end.
     """
 
     materialised: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, "str | None"]])
@@ -74,9 +73,8 @@ def run_stale(
     judge: str | None = None,
     progress: Progress | None = None,
     again: tuple[str, str | None] | None = None,
-    what: str = "care run",
 ) -> Outcome:
-    """Materialise all that is stale, stage by stage.
+    """Materialise all that is stale, stage by stage; the caller holds the workspace alone (``locks.alone``).
 
     Parameters
     ----------
@@ -88,16 +86,9 @@ def run_stale(
         Told of each run before it starts: the launch, its number, how many this tick has.
     again : (asset, partition), optional
         Materialised first, stale or not.
-    what : str
-        The command that a person typed, for whoever is refused meanwhile.
-
-    Raises
-    ------
-    WarehouseError
-        Another command is at work on this workspace.
     """
-    with alone(workspace, what), engines_kept():
-        end_abandoned_runs(instance)
+    with engines_kept():
+        end_abandoned_runs(workspace, instance)
         sweep(workspace)
         finish_forgetting(workspace)
         outcome = _run_stale(defs, workspace, instance, selection, testset, judge, progress, again)

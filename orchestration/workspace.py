@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    ValidationError,
+    field_validator,
+)
 
 from assets.workspace import CanaryConfig, MomentsConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
-from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, FitConfig, Judges, StructureConfig, TensorConfig
+from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
@@ -28,104 +37,24 @@ FULL_SIZE = "CARE_FULL_SIZE"
 """Environment variable that asks for experiments at full size, whatever care.yaml says."""
 
 
-class PanelSettings(BaseModel):
-    """``panel``: who is admitted. See ``care_ops.config.AdmissionRule``."""
+DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration")
+"""Fields of ``FitConfig`` that care.yaml does not set."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    admit: Literal["rule", "all"] = "rule"
-    max_missing: float = Field(default=0.10, ge=0, le=1)
-    max_mode_share: float = Field(default=0.95, gt=0, le=1)
-    min_entropy: float = Field(default=0.20, ge=0)
-    min_return: float = Field(default=0.30, ge=0, le=1)
-    min_gain: float = Field(default=0.25, ge=0, le=2)
-    report_agreement: float = Field(default=0.1, ge=-1, le=1)
+GROUPS_OF_FIT = {"structure": StructureConfig, "tensor": TensorConfig}
+"""Groups of ``FitConfig`` whose settings stand in ``fit`` itself."""
 
 
-class FitSettings(BaseModel):
-    """``fit``: aggregators and penalties."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    aggregators: tuple[str, ...] = DEFAULT_AGGREGATORS
-    program: Literal["frobenius", "dtrace"] = "frobenius"
-    gamma: float = Field(default=1.0, gt=0)
-    tau: float = Field(default=0.5, gt=0)
-    states: int = Field(default=4, ge=0, le=32)
-    views: Literal["structure", "within"] = "structure"
-    judges: Judges = "gaussian"
-    quality: Literal["leading", "balance"] = "leading"
-    subtract_confounders: bool = False
-    missing: Literal["pairwise", "em"] = "pairwise"
-    resamples: int = Field(default=60, ge=0)
-    seed: int = 0
-
-    @field_validator("states")
-    @classmethod
-    def _more_than_one(cls, states: int) -> int:
-        if states == 1:
-            raise ValueError("one state tells no items apart; give two or more, or 0 to choose by BIC")
-        return states
-
-    @field_validator("resamples")
-    @classmethod
-    def _enough(cls, resamples: int) -> int:
-        if 0 < resamples < 20:
-            raise ValueError("fewer than 20 resamples bound nothing; give 0 for no intervals")
-        return resamples
-
-    def config(self) -> FitConfig:
-        """The same for ``care_ops``."""
-        structure = StructureConfig(self.program, self.gamma, self.tau)
-        rest = self.model_dump(exclude={"program", "gamma", "tau", "states", "views", "judges"})
-        return FitConfig(structure=structure, tensor=TensorConfig(self.states, self.views, self.judges), **rest)
-
-
-class JudgingSettings(BaseModel):
-    """``judging``: where judges run."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    mode: Literal["auto", "inline", "ray"] = "auto"
-    actors: int = Field(default=1, ge=1)
-    in_flight: int = Field(default=2, ge=1)
-    side_by_side: int = Field(default=1, ge=1)
-
-
-class ReviewSettings(BaseModel):
-    """``review``: when a night is held back from publication. See ``assets.workspace.ReviewConfig``."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    hold: bool = True
-    max_missing: float = Field(default=0.20, ge=0, le=1)
-    max_missing_rise: float = Field(default=0.05, ge=0, le=1)
-    max_psi: float = Field(default=0.25, ge=0)
-    max_mean_shift: float = Field(default=0.5, ge=0)
-    min_rank_correlation: float = Field(default=0.7, ge=-1, le=1)
-    min_quality: float = Field(default=0.7, ge=-1, le=1)
-    max_duplicates_rise: float = Field(default=0.01, ge=0, le=1)
-    declared: tuple[str, ...] = ()
-
-
-class CanarySettings(BaseModel):
-    """``canary``: judges behind an API are asked again. See ``assets.workspace.CanaryConfig``."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    items: int = Field(default=12, ge=0)
-    tolerance: float = Field(default=0.1, gt=0, le=1)
-
-
-class MomentsSettings(BaseModel):
-    """``moments``: in this process or on Dask."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    dask_workers: int = Field(default=0, ge=0)
-    dask_address: str | None = None
-    threshold_rows: int = Field(default=5_000_000, ge=0)
-    rows_per_shard: int = Field(default=524_288, ge=1)
+def _grouped(fit: Any) -> Any:
+    """``fit`` as care.yaml has it, flat, in the groups that ``care_ops`` knows."""
+    if not isinstance(fit, dict):
+        return fit
+    settings: dict[str, Any] = dict(fit)  # type: ignore[arg-type]
+    for name in settings.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
+        where = "a test set declares it" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
+        raise ValueError(f"{name} does not belong here; {where}")
+    for group, kind in GROUPS_OF_FIT.items():
+        settings[group] = {f.name: settings.pop(f.name) for f in fields(kind) if f.name in settings}
+    return settings
 
 
 class NightlySettings(BaseModel):
@@ -133,12 +62,12 @@ class NightlySettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$")
-    zone: str = "UTC"
+    at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the night")
+    zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
     days: str = Field(
-        default="*", pattern=r"^[\d*,-]+$", description="of the week, as in cron: 1-5 is Monday to Friday"
+        default="*", pattern=r"^[\d*,-]+$", description="days of the week, as in cron: 1-5 is Monday to Friday"
     )
-    deadline_hours: float = Field(default=6, gt=0, le=23)
+    deadline_hours: float = Field(default=6, gt=0, le=23, description="hours until a night that has not come is told")
 
     @field_validator("zone")
     @classmethod
@@ -159,7 +88,7 @@ class AlertSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     webhook: str | None = Field(default=None, description="https address, or ${NAME} from the environment")
-    file: str | None = None
+    file: str | None = Field(default=None, description="file that gets a line of JSON for each alert")
 
     @field_validator("webhook")
     @classmethod
@@ -190,26 +119,28 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    data: str = "data"
-    judges: str = "judges"
-    testsets: str = "testsets"
-    panel: PanelSettings = PanelSettings()
-    fit: FitSettings = FitSettings()
-    judging: JudgingSettings = JudgingSettings()
-    moments: MomentsSettings = MomentsSettings()
-    review: ReviewSettings = ReviewSettings()
-    canary: CanarySettings = CanarySettings()
+    data: str = Field(default="data", description="folder of parts, warehouse, fits and reports")
+    judges: str = Field(default="judges", description="folder with a YAML file for each judge")
+    testsets: str = Field(default="testsets", description="folder with a YAML file for each test set")
+    panel: AdmissionRule = AdmissionRule()
+    fit: Annotated[FitConfig, BeforeValidator(_grouped)] = FitConfig()
+    judging: PoolConfig = PoolConfig()
+    moments: MomentsConfig = MomentsConfig()
+    review: ReviewConfig = ReviewConfig()
+    canary: CanaryConfig = CanaryConfig()
     experiments: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
     experiment_sizes: dict[str, dict[str, StrictInt | list[StrictInt | StrictFloat]]] = Field(
-        default={}, description="experiment -> its parameters, instead of the size's"
+        default={}, description="single parameters of experiments, by experiment: instead of the size's"
     )
     nightly: NightlySettings | None = None
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
-        default=(), description="of every asset: team:NAME, or an e-mail address"
+        default=(), description="owners of every asset: team:NAME, or an e-mail address"
     )
-    watch_seconds: int = Field(default=30, ge=1, description="how often the daemon looks at the workspace")
+    watch_seconds: int = Field(default=30, ge=1, description="seconds between two looks of the daemon at the workspace")
     alerts: AlertSettings = AlertSettings()
-    anchors: dict[str, str] = Field(default={}, description="test set -> file of item_id, label")
+    anchors: dict[str, str] = Field(
+        default={}, description="labels that fits may see, by test set: a file of item_id, label"
+    )
 
     @field_validator("experiment_sizes")
     @classmethod
@@ -241,12 +172,12 @@ def load_workspace(root: Path) -> Workspace:
         data=(root / settings.data).absolute(),
         testsets=testsets,
         judges=judges,
-        admission=AdmissionRule(**settings.panel.model_dump()),
-        fit=settings.fit.config(),
-        pool=PoolConfig(**settings.judging.model_dump()),
-        moments=MomentsConfig(**settings.moments.model_dump()),
-        review=ReviewConfig(**settings.review.model_dump()),
-        canary=CanaryConfig(**settings.canary.model_dump()),
+        admission=settings.panel,
+        fit=settings.fit,
+        pool=settings.judging,
+        moments=settings.moments,
+        review=settings.review,
+        canary=settings.canary,
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments,
         experiment_sizes=settings.experiment_sizes,
     )
@@ -269,12 +200,17 @@ def read_settings(root: Path) -> Settings:
     if not path.exists():
         raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
     try:
-        settings = Settings.model_validate(load_yaml(path) if path.stat().st_size else {})
+        settings = Settings.model_validate(load_yaml(path))
         if settings.alerts.webhook is not None:
             settings.alerts.address()  # before a night is spent, not after
         return settings
     except ValidationError as error:
-        raise InputError(f"{path}: {explain(error)}") from error
+        problems = explain(error)
+        for group in GROUPS_OF_FIT:
+            problems = problems.replace(f"fit.{group}.", "fit.")
+        raise InputError(f"{path}: {problems}") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def judges_folder(root: Path) -> Path:

@@ -111,14 +111,14 @@ class Warehouse:
         WarehouseError
             There is no database yet, another process held it for a minute, or it is damaged.
         """
-        if not self.path.exists():
+        if not self._begun():
             raise WarehouseError(f"{self.path}: there is no warehouse yet; run `care run` first")
         with self._damage_told(), self._connect(read_only=True) as connection:
             yield connection
 
     def usable(self) -> bool:
         """Whether there is a database of the current schema that is not known to be damaged."""
-        if not self.path.exists():
+        if not self._begun():
             return False
         try:
             with self.reader() as connection:
@@ -143,6 +143,23 @@ class Warehouse:
             if path.is_dir():
                 set_aside(path, "there is a folder in place of the database")
             path.unlink(missing_ok=True)
+
+    def replace_by(self, other: Warehouse) -> None:
+        """Put another database in the place of this one: a reader finds one or the other.
+
+        Only where a killed writer left a log is there none for an instant: the new database must not read that log.
+        """
+        if self.path.is_dir() or self._beside(".wal").exists():
+            self.remove()
+        other.path.replace(self.path)
+        self._mark.unlink(missing_ok=True)
+
+    def _begun(self) -> bool:
+        """Whether there is a database; the very first writer makes an empty file, and then locks it."""
+        try:
+            return self.path.stat().st_size > 0
+        except FileNotFoundError:
+            return False
 
     def _beside(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)

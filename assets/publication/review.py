@@ -112,6 +112,8 @@ class Night:
     group_name="publication",
     kinds={"duckdb"},
     pool="warehouse_writer",
+    # Last of what follows the aggregates in a run: people read a fit once it has been evaluated.
+    op_tags={"dagster/priority": "-1"},
     code_version=code_version(__name__, "care_ops"),
     check_specs=[
         dg.AssetCheckSpec(name, asset="review", description=says, blocking=blocking, partitions_def=TESTSETS)

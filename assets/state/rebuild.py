@@ -50,8 +50,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
             editions = workspace.fits.editions(testset)
             if editions:
                 replace_panel(connection, testset, editions[-1].inputs["panel"])
-    workspace.warehouse.remove()
-    making.path.replace(workspace.warehouse.path)
+    workspace.warehouse.replace_by(making)
     making.path.parent.rmdir()
     return broken
 

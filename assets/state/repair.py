@@ -171,7 +171,15 @@ def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 
 def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     """Dagster's storage is a record of runs, not of results: it is moved away as a whole."""
+    from warehouse.storage import set_aside
+
     home = workspace.data / "dagster"
+    settings = home / "dagster.yaml"
+    broken = _broken_yaml(settings) if settings.exists() else None
+    if broken is not None and repair:
+        yield Finding(settings, "ok", f"{broken}; it was set aside as {set_aside(settings, broken)}, and {_AGAIN}")
+    elif broken is not None:
+        yield Finding(settings, "fails", f"{broken}. `care doctor --repair` sets it aside, and {_AGAIN}")
     reasons = [reason for path in sorted(home.rglob("*.db")) if (reason := _broken_sqlite(path)) is not None]
     if not reasons:
         return
@@ -182,6 +190,17 @@ def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     target = home.with_name(f"dagster.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     home.rename(target)
     yield Finding(home, "ok", f"{says}; the folder was moved to {target}, and `care run` makes a new one")
+
+
+def _broken_yaml(path: Path) -> str | None:
+    """What is wrong with a YAML file; None where nothing is."""
+    import yaml
+
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:
+        return f"{path}: it is damaged ({str(error).strip().splitlines()[0]})"
+    return None if isinstance(settings, dict) else f"{path}: it is damaged (it holds no settings)"
 
 
 def _broken_sqlite(path: Path) -> str | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Aggregate
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import FitConfig
+from care_ops.config import LEAST_RESAMPLES, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.scores import ScoreMatrix, content_seed
@@ -86,7 +86,7 @@ def weight_intervals(
     FitError
         No aggregator could answer on all items.
     """
-    if resamples < 20 or not 0 < level < 1:
+    if resamples < LEAST_RESAMPLES or not 0 < level < 1:
         raise InputError(f"intervals: at least 20 resamples and a level in (0, 1), got {resamples} and {level}")
     n = scores.shape[0]
     names = scores.item_ids if units is None else [u if u else i for u, i in zip(units, scores.item_ids, strict=True)]

@@ -13,7 +13,7 @@ from orchestration.cli.judges import judges
 from orchestration.cli.retention import forget, gc
 from orchestration.cli.run import run
 from orchestration.cli.select import select
-from orchestration.cli.setup import init
+from orchestration.cli.setup import init, schema
 from orchestration.cli.show import daemon, report, status, systems, ui
 from orchestration.cli.testsets import testsets
 
@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
-for command in (run, fit, select, *LOOKING, *PUBLISHING, init, doctor, gc, forget):
+for command in (run, fit, select, *LOOKING, *PUBLISHING, init, schema, doctor, gc, forget):
     app.command()(command)
 app.add_typer(judges, name="judges")
 app.add_typer(testsets, name="testsets")

@@ -85,7 +85,7 @@ def _files(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
     """What of the data folder is damaged; nothing where all of it can be read."""
     from assets.state.repair import findings
     from care_ops.errors import CareError
-    from orchestration.instance import alone, hold_daemon_lock
+    from orchestration.locks import alone, hold_daemon_lock
 
     if not loaded.data.exists():
         return []

@@ -24,7 +24,7 @@ def _load(workspace: Path) -> Workspace:
     return load_workspace(workspace)
 
 
-def _republish(loaded: Workspace, testset: str, what: str) -> None:
+def _republish(loaded: Workspace, testset: str) -> None:
     """Let the review look again, so that the page follows."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
@@ -32,7 +32,7 @@ def _republish(loaded: Workspace, testset: str, what: str) -> None:
 
     with workspace_instance(loaded) as instance:
         defs = build_defs(loaded.root, {"workspace": loaded})
-        outcome = run_stale(defs, loaded, instance, testset=testset, again=("review", testset), what=what)
+        outcome = run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
     for (asset, partition), message in outcome.failures.items():
         errors.print(f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, soft_wrap=True)
 
@@ -91,13 +91,12 @@ def accept(
 ) -> None:
     """Publish the latest fit of a test set: although the review held it back, or instead of a pinned one."""
     from assets.publication.editions import promote as publish
-    from orchestration.instance import alone
+    from orchestration.locks import workspace_alone
 
-    loaded = _load(workspace)
-    with alone(loaded, "care accept"):
+    with workspace_alone(workspace, "care accept") as loaded:
         edition = _latest(loaded, testset)
         publish(loaded, edition, by="accept", why=why, pinned=False)
-    _republish(loaded, testset, "care accept")
+        _republish(loaded, testset)
     console.print(f"{testset}: {edition.edition} is published", highlight=False)
 
 
@@ -108,14 +107,13 @@ def promote(
     """Publish a kept fit and pin it: later nights are kept beside it, new items are scored with it."""
     from assets.publication.editions import extend, find
     from assets.publication.editions import promote as publish
-    from orchestration.instance import alone
+    from orchestration.locks import workspace_alone
 
-    loaded = _load(workspace)
-    with alone(loaded, "care promote"):
+    with workspace_alone(workspace, "care promote") as loaded:
         edition = find(loaded, fit)
         publish(loaded, edition, by="promote", why=why, pinned=True)
         added = extend(loaded, edition)
-    _republish(loaded, edition.testset, "care promote")
+        _republish(loaded, edition.testset)
     more = f"; {added} newer items were scored with it" if added else ""
     console.print(f"{edition.testset}: {edition.edition} is published and pinned{more}", highlight=False)
 
@@ -126,12 +124,11 @@ def rollback(
 ) -> None:
     """Publish and pin what was published before."""
     from assets.publication.editions import rollback as back
-    from orchestration.instance import alone
+    from orchestration.locks import workspace_alone
 
-    loaded = _load(workspace)
-    with alone(loaded, "care rollback"):
+    with workspace_alone(workspace, "care rollback") as loaded:
         edition = back(loaded, loaded.testset(testset).name, why)
-    _republish(loaded, testset, "care rollback")
+        _republish(loaded, testset)
     console.print(f"{testset}: {edition.edition} is published and pinned again", highlight=False)
 
 

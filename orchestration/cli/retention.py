@@ -20,11 +20,9 @@ def gc(
 ) -> None:
     """Delete old fits, and scores of judges that are gone or were specified otherwise."""
     from assets.state.retention import removable, remove
-    from orchestration.instance import alone
-    from orchestration.workspace import load_workspace
+    from orchestration.locks import workspace_alone
 
-    loaded = load_workspace(workspace)
-    with alone(loaded, "care gc"):
+    with workspace_alone(workspace, "care gc") as loaded:
         doomed = removable(loaded, editions=editions, months=months, days=days)
         rows = [{"what": r.what, "why": r.why, "bytes": r.size or None} for r in doomed]
         if not doomed:
@@ -46,11 +44,9 @@ def forget(
     """Remove an item from items, scores, fits, database and pages, and never read it again."""
     from assets.state.retention import forget as remove_item
     from assets.state.retention import still_held
-    from orchestration.instance import alone
-    from orchestration.workspace import load_workspace
+    from orchestration.locks import workspace_alone
 
-    loaded = load_workspace(workspace)
-    with alone(loaded, "care forget"):
+    with workspace_alone(workspace, "care forget") as loaded:
         removed = remove_item(loaded, testset, item)
     rows = ", ".join(f"{count} in {what}" for what, count in removed.items())
     console.print(f"{item} is forgotten: {rows}. `care run` writes the pages anew")

@@ -16,6 +16,8 @@ from orchestration.cli.output import console, errors, show, speaking_errors
 if TYPE_CHECKING:
     from assets.judging.failures import Unheard
     from assets.workspace import Workspace
+    from orchestration.launches import Launch
+    from orchestration.runner import Outcome
 
 _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
 
@@ -32,34 +34,15 @@ def run(
     """Materialise everything that is stale, and nothing else; experiments where they are selected."""
     from assets.publication.editions import held_back
     from orchestration.alerts import send
-    from orchestration.definitions import build_defs
-    from orchestration.instance import workspace_instance
-    from orchestration.launches import Launch
-    from orchestration.runner import run_stale
-    from orchestration.workspace import FULL_SIZE, load_workspace, read_settings
+    from orchestration.locks import workspace_alone
+    from orchestration.workspace import FULL_SIZE, read_settings
 
     started = time.perf_counter()
     if full:
         os.environ[FULL_SIZE] = "1"
-    loaded = load_workspace(workspace)
-    _must_be_known(loaded, testset, judge)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with workspace_instance(loaded) as instance, Progress(*columns, console=errors, transient=True) as display:
-        task = display.add_task("looking for what is stale", total=None)
-
-        def progress(launch: Launch, number: int, total: int) -> None:
-            display.update(task, description=launch.label, completed=number, total=total)
-            display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
-
-        outcome = run_stale(
-            build_defs(loaded.root, {"workspace": loaded}),  # as it was read: one state of it for the whole night
-            loaded,
-            instance,
-            selection=select,
-            testset=testset,
-            judge=judge,
-            progress=progress,
-        )
+    with workspace_alone(workspace, "care run") as loaded:
+        _must_be_known(loaded, testset, judge)
+        outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)
     seconds = time.perf_counter() - started
     rows = results(loaded)
     if json:
@@ -79,7 +62,7 @@ def run(
     done = len(outcome.materialised)
     if outcome.left_to_daemon:
         errors.print(
-            f"a Dagster daemon has {outcome.left_to_daemon} run(s) or backfill(s) under way on this workspace; "
+            f"Dagster has {outcome.left_to_daemon} run(s) or backfill(s) waiting for this workspace; "
             "what depends on them is left to it",
             style="yellow",
         )
@@ -97,6 +80,31 @@ def run(
         said = "; ".join(f"{what}: {why}" for what, why in failed.items())
         send(read_settings(loaded.root).alerts, loaded.root, f"CARE: care run on {loaded.root.name} failed. {said}")
         raise typer.Exit(1)
+
+
+def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
+    """``run_stale``, with what is being made shown on standard error."""
+    from orchestration.definitions import build_defs
+    from orchestration.instance import workspace_instance
+    from orchestration.runner import run_stale
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with workspace_instance(loaded) as instance, Progress(*columns, console=errors, transient=True) as display:
+        task = display.add_task("looking for what is stale", total=None)
+
+        def progress(launch: Launch, number: int, total: int) -> None:
+            display.update(task, description=launch.label, completed=number, total=total)
+            display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
+
+        return run_stale(
+            build_defs(loaded.root, {"workspace": loaded}),  # as it was read: one state of it for the whole night
+            loaded,
+            instance,
+            selection=select,
+            testset=testset,
+            judge=judge,
+            progress=progress,
+        )
 
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:

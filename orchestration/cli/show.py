@@ -75,7 +75,7 @@ def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tup
 
 
 def _slice_counts(workspace: Workspace) -> dict[tuple[str, str], tuple[int, int]]:
-    if not workspace.warehouse.path.exists():
+    if not workspace.warehouse.usable():
         return {}
     with workspace.warehouse.reader() as connection:
         rows = connection.execute("SELECT judge, testset, n_ok, n_items FROM slices").fetchall()
@@ -132,7 +132,7 @@ def ui(
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
 ) -> None:
     """Dagster's UI and daemon over the workspace, on localhost, until interrupted."""
-    from orchestration.instance import hold_daemon_lock
+    from orchestration.locks import hold_daemon_lock
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
@@ -171,7 +171,7 @@ def _with_children(command: list[str], environment: dict[str, str]) -> int:
 @speaking_errors
 def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path()) -> None:
     """Dagster's daemon over the workspace without the UI: watches, schedules, runs, until interrupted."""
-    from orchestration.instance import hold_daemon_lock
+    from orchestration.locks import hold_daemon_lock
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)

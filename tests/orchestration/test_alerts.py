@@ -15,7 +15,8 @@ from assets.state.reconcile import missing
 from care_ops.errors import InputError, WarehouseError
 from orchestration.alerts import AlertError, send
 from orchestration.definitions import build_defs
-from orchestration.instance import hold_daemon_lock, workspace_instance
+from orchestration.instance import workspace_instance
+from orchestration.locks import hold_daemon_lock
 from orchestration.workspace import AlertSettings, load_workspace
 from tests.support.workspaces import JUDGES, QUICK, make, run
 

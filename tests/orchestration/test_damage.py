@@ -1,200 +1,23 @@
-"""Files of a workspace that are damaged after a good night: the next nights heal it, or say what to do."""
+"""Files of a workspace damaged after a good night: made again, paid for on request only, told by the doctor."""
 
 from __future__ import annotations
 
 import json
-import logging
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from care_ops.errors import CareError
 from orchestration.cli.app import app
-from orchestration.definitions import build_defs
-from orchestration.instance import workspace_instance
-from orchestration.runner import run_stale
-from orchestration.workspace import load_workspace
-from tests.support.workspaces import query, run, score_rows
+from tests.support.damage import DAMAGES, make_small, try_damage, undisturbed
+from tests.support.faults import State
+from tests.support.openai_server import Server, answer
+from tests.support.workspaces import query, run
 
 ESTIMATES = (
     "SELECT DISTINCT i.item_id, f.aggregator, a.estimate FROM latest_fits f "
     "JOIN aggregates a USING (fit_id) JOIN items i USING (item_ix) ORDER BY ALL"
 )
-
-
-def _flip(path: Path) -> None:
-    """One bit at four places: so that text stays text, and only what it says is another."""
-    content = bytearray(path.read_bytes())
-    for quarter in range(4):
-        content[len(content) * quarter // 4 + len(content) // 8] ^= 1
-    path.write_bytes(content)
-
-
-def _header(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    for at in range(8, 24):
-        content[at] ^= 0xFF
-    path.write_bytes(content)
-
-
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-    (path / "something.txt").write_text("somebody's")
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "truncated": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "flipped": _flip,
-    "header": _header,
-    "emptied": lambda path: path.write_bytes(b""),
-    "deleted": Path.unlink,
-    "a folder": _folder,
-}
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of file: where it lies below ``data``, and what makes a run read it.
-
-    Attributes
-    ----------
-    where : str
-        A pattern; the first that matches.
-    again : str
-        The asset that is made again.
-    without : str
-        A file that is deleted first, so that it is made of this one.
-    """
-
-    where: str
-    again: str = ""
-    without: str = ""
-
-
-KINDS = {
-    "score part": Kind("parts/scores/judge=length/testset=one/*.parquet", without="care.duckdb"),
-    "score part, read by the judge": Kind("parts/scores/judge=length/testset=one/*.parquet", again="judge_inference"),
-    "items part": Kind("parts/items/testset=one/items.parquet", without="care.duckdb"),
-    "items part, read by a stage": Kind("parts/items/testset=one/items.parquet", again="aggregates"),
-    "database": Kind("care.duckdb", again="panel"),
-    "panel.parquet": Kind("fits/testset=one/panel.parquet", again="moments"),
-    "panel.json": Kind("fits/testset=one/panel.json"),
-    "moments.npz": Kind("fits/testset=one/moments.npz", again="structure"),
-    "structure.npz": Kind("fits/testset=one/structure.npz", again="aggregates"),
-    "structure.json": Kind("fits/testset=one/structure.json", again="aggregates"),
-    "fit.json": Kind("fits/testset=one/fit.json"),
-    "factors.json": Kind("fits/testset=one/factors.json", again="report"),
-    "systems.json": Kind("fits/testset=one/systems.json", again="report"),
-    "review.json": Kind("fits/testset=one/review.json"),
-    "kept fit": Kind("parts/fits/testset=one/fit=*.parquet", without="care.duckdb"),
-    "kept fit, read by the review": Kind("parts/fits/testset=one/fit=*.parquet", again="review"),
-    "evaluation": Kind("parts/fits/testset=one/fit=*.evaluation.json", without="care.duckdb"),
-    "edition": Kind("parts/fits/testset=one/edition=*.json", without="care.duckdb"),
-    "edition, read by the review": Kind("parts/fits/testset=one/edition=*.json", again="review"),
-    "publications": Kind("parts/fits/testset=one/publications.jsonl", without="care.duckdb"),
-    "report page": Kind("report/testset-one.html"),
-    "cursor": Kind("dagster/care_run_cursor.json"),
-}
-
-
-def damaged(folder: Path, kind: Kind, how: str) -> Path:
-    """Damage the first file of a kind; returns it."""
-    path = sorted((folder / "data").glob(kind.where))[0]
-    DAMAGE[how](path)
-    if kind.without:
-        (folder / "data" / kind.without).unlink()
-    return path
-
-
-def night(folder: Path, again: str = "") -> str:
-    """``care run`` in this process: what it says of what failed, empty after a good night."""
-    workspace = load_workspace(folder)
-    partition = "length" if again == "judge_inference" else "one"
-    try:
-        with workspace_instance(workspace) as instance:
-            defs = build_defs(folder, {"workspace": workspace})
-            outcome = run_stale(defs, workspace, instance, again=(again, partition) if again else None)
-    except CareError as error:
-        return str(error)
-    return "; ".join(f"{asset}: {why}" for (asset, _), why in outcome.failures.items())
-
-
-def names_a_repair(said: str) -> bool:
-    return "`care " in said and "Traceback" not in said
-
-
-def what_happens(folder: Path, kind: Kind, how: str) -> str:
-    """Damage, two nights and the repair: "healed", "healed by the second run", or what is asked of a person."""
-    before, asked = query(folder, ESTIMATES), set(score_rows(folder))
-    damaged(folder, kind, how)
-    said = [night(folder, kind.again), night(folder)]
-    assert not said[0] or names_a_repair(said[0]), said[0]
-    assert not said[1] or names_a_repair(said[1]), said[1]
-    if said[1]:
-        return f"says what to do: {said[1]}"
-    assert query(folder, ESTIMATES) == before
-    assert set(score_rows(folder)) == asked
-    assert not night(folder)
-    return "healed by the second run" if said[0] else "healed"
-
-
-QUICK = [
-    ("score part", "truncated"),
-    ("database", "header"),
-    ("review.json", "flipped"),
-]
-"""What is tried in every `make test`; the rest is in the table below."""
-
-
-@pytest.mark.parametrize(("name", "how"), QUICK)
-def test_the_next_nights_heal_what_was_damaged(after_a_night, name, how):
-    assert what_happens(after_a_night, KINDS[name], how).startswith("healed")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [how for how in DAMAGE if how != "header"])
-def test_every_kind_of_file_and_of_damage(one_night, tmp_path, how, capsys):
-    """The table, told also where it is good; every failure of it is told, not the first alone."""
-    bad: list[str] = []
-    for name, kind in KINDS.items():
-        folder = shutil.copytree(one_night, tmp_path / name.replace(" ", "_"), symlinks=True)
-        try:
-            said = what_happens(folder, kind, how)
-        except AssertionError as error:
-            said = f"FAILS: {str(error).splitlines()[0] if str(error) else 'estimates or scores differ'}"
-            bad.append(f"{name}, {how}: {said}")
-        with capsys.disabled():
-            print(f"{name:32}{how:12}{said}")
-    assert not bad
-
-
-def test_the_doctor_tells_what_is_damaged_and_sets_it_aside_on_request(after_a_night):
-    parts = sorted((after_a_night / "data" / "parts" / "scores").rglob("*.parquet"))
-    page = after_a_night / "data" / "report" / "testset-one.html"
-    panel = after_a_night / "data" / "fits" / "testset=one" / "panel.json"
-    database = after_a_night / "data" / "care.duckdb"
-    assert not doctor(after_a_night)
-    before = query(after_a_night, ESTIMATES)
-    _flip(parts[0])
-    DAMAGE["emptied"](page)
-    _folder(panel)
-    _header(database)
-    told = doctor(after_a_night)
-    for path in (parts[0], page, panel, database):
-        assert any(path.name in what and state == "fails" and "`care " in what for state, what in told), path
-    assert parts[0].is_file()  # it only tells
-    assert {state for state, _ in doctor(after_a_night, "--repair")} == {"ok"}
-    assert not parts[0].exists()
-    assert list((after_a_night / "data" / "parts" / "damaged").rglob(f"{parts[0].name}.*"))
-    assert not doctor(after_a_night)
-    assert not run(after_a_night).failures
-    assert query(after_a_night, ESTIMATES) == before
-    assert parts[0].exists()
 
 
 def doctor(folder: Path, *options: str) -> list[tuple[str, str]]:
@@ -204,31 +27,109 @@ def doctor(folder: Path, *options: str) -> list[tuple[str, str]]:
     return [(row["state"], row["what"]) for row in json.loads(result.stdout) if row["check"] in ("file", "files")]
 
 
-def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(after_a_night):
-    before, asked = query(after_a_night, ESTIMATES), written(after_a_night)
-    home = after_a_night / "data" / "dagster"
-    _header(home / "history" / "runs.db")
-    DAMAGE["emptied"](home / "schedules" / "schedules.db")
-    told = doctor(after_a_night)
-    assert len(told) == 2
-    assert all(state == "fails" and "`care doctor --repair`" in what for state, what in told)
-    assert [state for state, _ in doctor(after_a_night, "--repair")] == ["ok"]
-    assert not home.exists()
-    assert not run(after_a_night).failures
-    assert query(after_a_night, ESTIMATES) == before
-    assert written(after_a_night) == asked
-
-
-def written(folder: Path) -> dict[Path, int]:
+def when_written(folder: Path) -> dict[Path, int]:
     """When each score part was written: nobody was asked again where that is the same."""
     return {path: path.stat().st_mtime_ns for path in (folder / "data" / "parts" / "scores").rglob("*.parquet")}
 
 
-def test_what_is_set_aside_is_logged(after_a_night, caplog):
-    damaged(after_a_night, KINDS["panel.json"], "emptied")
-    folder = load_workspace(after_a_night).fit_folder("one")
-    with caplog.at_level(logging.WARNING):
-        assert folder.find_json("panel") == {}
-    assert "panel.json" in caplog.text
-    assert "set aside" in caplog.text
-    assert not (folder.path / "panel.json").exists()
+def test_the_doctor_tells_what_is_damaged_and_sets_it_aside_on_request(after_a_night):
+    parts = sorted((after_a_night / "data" / "parts" / "scores").rglob("*.parquet"))
+    page = after_a_night / "data" / "report" / "testset-one.html"
+    panel = after_a_night / "data" / "fits" / "testset=one" / "panel.json"
+    database = after_a_night / "data" / "care.duckdb"
+    assert doctor(after_a_night) == []
+    before = query(after_a_night, ESTIMATES)
+    for path, damage in ((parts[0], "flipped"), (page, "emptied"), (panel, "a folder"), (database, "truncated")):
+        DAMAGES[damage](path)
+    told = doctor(after_a_night)
+    for path in (parts[0], page, panel, database):
+        assert any(path.name in says and state == "fails" and "`care " in says for state, says in told), path
+    assert parts[0].is_file(), "it only tells"
+    assert {state for state, _ in doctor(after_a_night, "--repair")} == {"ok"}
+    assert not parts[0].exists()
+    assert list((parts[0].parent / "damaged").glob(f"{parts[0].name}.*"))
+    assert doctor(after_a_night) == []
+    assert not run(after_a_night).failures
+    assert query(after_a_night, ESTIMATES) == before
+    assert parts[0].exists()
+
+
+def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(after_a_night):
+    before, asked = query(after_a_night, ESTIMATES), when_written(after_a_night)
+    home = after_a_night / "data" / "dagster"
+    DAMAGES["head"](home / "history" / "runs.db")
+    DAMAGES["emptied"](home / "schedules" / "schedules.db")
+    result = CliRunner().invoke(app, ["run", "--workspace", str(after_a_night)])
+    assert result.exit_code == 1
+    assert "`care doctor --repair` moves it away" in result.output.replace("\n", " ")
+    told = doctor(after_a_night)
+    assert [state for state, _ in told] == ["fails"]
+    assert all(name in told[0][1] for name in ("runs.db", "schedules.db", "`care doctor --repair`"))
+    assert [state for state, _ in doctor(after_a_night, "--repair")] == ["ok"]
+    assert not home.exists()
+    assert not run(after_a_night).failures
+    assert query(after_a_night, ESTIMATES) == before
+    assert when_written(after_a_night) == asked
+
+
+@pytest.fixture
+def paid(after_a_night, monkeypatch):
+    """A workspace with a judge behind an address, which costs money, after its night; and the server."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    server = Server(lambda _, __: answer("7"))
+    engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, retries: 0}}"
+    (after_a_night / "judges" / "api.yaml").write_text(f"engine: {engine}\nbatch_size: 20\n")
+    assert not run(after_a_night).failures
+    yield after_a_night, server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.slow
+def test_a_judge_that_costs_money_is_asked_again_on_request_only(paid):
+    folder, server = paid
+    damaged, whole = sorted((folder / "data" / "parts" / "scores" / "judge=api" / "testset=one").glob("*.parquet"))
+    DAMAGES["flipped"](damaged)
+    (folder / "data" / "care.duckdb").unlink()
+    asked = len(server.requests)
+    for _ in range(2):
+        told = run(folder).failures["judge_inference", "api"]
+        assert "1 part(s) of what 'api' said of 'one' were damaged" in told
+        assert "`care doctor --repair`" in told
+    assert len(server.requests) == asked
+    assert any(state == "fails" and "costs money" in says for state, says in doctor(folder))
+    assert all(state == "ok" for state, _ in doctor(folder, "--repair"))
+    assert not run(folder).failures
+    assert 0 < len(server.requests) - asked <= 20, "the items of one of two batches"
+    assert whole.exists()
+    assert query(folder, "SELECT count(*) FROM scores JOIN judges USING (judge_ix) WHERE judge = 'api'") == [(40,)]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Path:
+    return make_small(tmp_path_factory.mktemp("damage") / "small")
+
+
+@pytest.fixture(scope="module")
+def calm(small, tmp_path_factory) -> State:
+    return undisturbed(small, tmp_path_factory.mktemp("calm") / "calm")
+
+
+SAMPLE = {
+    "data/parts/scores/judge=length/testset=one/*.parquet": "flipped",
+    "data/parts/items/testset=one/items.parquet": "truncated",
+    "data/parts/fits/testset=one/edition=*.json": "a folder",
+    "data/parts/fits/testset=one/publications.jsonl": "flipped",
+    "data/fits/testset=one/review.json": "emptied",
+    "data/care.duckdb": "flipped",
+    "judges/length.yaml": "truncated",
+}
+"""One damage for some kinds of files; all of them are tried by `make soak-damage`."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", SAMPLE)
+def test_what_was_damaged_is_made_again(small, calm, tmp_path, pattern):
+    path = str(next(small.glob(pattern)).relative_to(small))
+    case = try_damage(small, tmp_path / "case", path, SAMPLE[pattern], calm)
+    assert not case.wrong

@@ -115,7 +115,7 @@ def test_a_team_can_mount_care_in_its_own_dagster(tmp_path):
 
 
 def test_dg_check_accepts_the_definitions(tmp_path):
-    (tmp_path / "care.yaml").write_text("")
+    (tmp_path / "care.yaml").write_text("{}\n")
     environment = {**os.environ, "CARE_WORKSPACE": str(tmp_path), "DG_CLI_TELEMETRY_ENABLED": "false"}
     done = subprocess.run(
         [BIN / "dg", "check", "defs"], capture_output=True, text=True, check=False, cwd=ROOT, env=environment

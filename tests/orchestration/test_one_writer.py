@@ -1,4 +1,4 @@
-"""One command at work on a workspace at a time, named to whoever is refused; promises kept through a kill."""
+"""One command at work on a workspace, or runs of Dagster, named to whoever waits; promises kept through a kill."""
 
 import json
 import os
@@ -6,20 +6,77 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+import dagster as dg
 import httpx
 import pytest
 from typer.testing import CliRunner
 
 from assets.state import retention
 from assets.state.rebuild import rebuild_warehouse
+from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.cli.app import app
-from orchestration.instance import alone
+from orchestration.definitions import build_defs
+from orchestration.instance import dagster_home, end_abandoned_runs, workspace_instance
+from orchestration.locks import PATIENCE, alone, runs_that_wait, together
+from orchestration.runner import run_stale
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, make, query, run, score_rows, write_items
+
+
+def folder_of(workspace):
+    """Where its locks lie."""
+    return workspace.data / "dagster" / "locks"
+
+
+def until(what: Callable[[], object], seconds: float = 60) -> None:
+    """Wait for something that happens elsewhere."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.05)
+
+
+def hold(lock: AbstractContextManager[object], work: Callable[[], object]) -> None:
+    """Work under a lock."""
+    with lock:
+        work()
+
+
+class Process(subprocess.Popen[bytes]):
+    """A process whose output can be read while it runs; killed at the end of its block."""
+
+    def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        super().__init__(
+            command, stdout=self._output, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}
+        )
+
+    def said(self) -> bytes:
+        return os.pread(self._output.fileno(), 1 << 20, 0)
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+        self.wait()
+
+
+def in_the_background(workspace: Workspace, *words: str) -> Process:
+    """A command of ours, as a person types it."""
+    return Process([sys.executable, "-m", "orchestration.cli", *words, "--workspace", str(workspace.root)])
+
+
+def materialising(workspace: Workspace, asset: str, partition: str) -> Process:
+    """A run as Dagster's daemon, UI or command line start it: a process over the real definitions."""
+    command = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "orchestration.definitions"]
+    environment = {"CARE_WORKSPACE": str(workspace.root), "DAGSTER_HOME": str(dagster_home(workspace))}
+    return Process([*command, "--select", asset, "--partition", partition], environment)
 
 
 def said_by(folder, *words, code=0):
@@ -27,10 +84,16 @@ def said_by(folder, *words, code=0):
     return care(folder, *words, code=code).replace("\n", " ")
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """Commands that do not wait for others."""
+    monkeypatch.setenv(PATIENCE, "0")
+
+
 @pytest.mark.parametrize(
     "words", [("run",), ("gc",), ("forget", "i1", "--testset", "one"), ("accept", "one"), ("promote", "x")]
 )
-def test_whoever_holds_the_workspace_is_named(tmp_path, words):
+def test_whoever_holds_the_workspace_is_named(tmp_path, impatient, words):
     folder = make(tmp_path / "ws")
     with alone(load_workspace(folder), "care something"):
         said = said_by(folder, *words, code=1)
@@ -38,12 +101,135 @@ def test_whoever_holds_the_workspace_is_named(tmp_path, words):
     assert "is at work on" in said
 
 
-def test_the_lock_is_free_again_after_its_holder(tmp_path):
+def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
     workspace = load_workspace(make(tmp_path / "ws"))
     with pytest.raises(WarehouseError, match="care gc"), alone(workspace, "care gc"), alone(workspace, "care run"):
         pass
     with alone(workspace, "care run"):
         pass
+    assert not list((folder_of(workspace) / "working").iterdir())
+
+
+def test_a_command_waits_for_another_says_for_whom_and_sees_what_changed_meanwhile(after_a_night):
+    workspace = load_workspace(after_a_night)
+    with in_the_background(workspace, "gc", "--days", "0") as process:
+        with alone(workspace, "care something"):
+            until(lambda: b"waiting" in process.said())
+            (workspace.root / "judges" / "length.yaml").unlink()
+        assert process.wait(timeout=60) == 0, process.said()
+    said = process.said().decode()
+    assert said.count("waiting for") == 1
+    assert f"waiting for `care something` (process {os.getpid()}, since 20" in said
+    assert "parts of length on one" in said
+
+
+def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    monkeypatch.setenv(PATIENCE, "0.2")
+    started = time.monotonic()
+    with pytest.raises(WarehouseError, match="wait for it to end, or stop it"), alone(workspace), alone(workspace):
+        pass
+    assert time.monotonic() - started >= 0.2
+    assert "waiting for `care` (process" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["soon", "-1", "nan"])
+def test_a_time_to_wait_that_is_none_is_told(tmp_path, monkeypatch, seconds):
+    monkeypatch.setenv(PATIENCE, seconds)
+    said = said_by(make(tmp_path / "ws"), "gc", code=2)
+    assert f"{PATIENCE}={seconds}: give the seconds" in said
+
+
+def test_runs_of_dagster_share_the_workspace_and_are_all_named(tmp_path, impatient):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    with together(workspace, "first-of-two", print), together(workspace, "second-of-two", print):
+        said = said_by(workspace.root, "gc", code=1)
+    assert f"Dagster's run first-of (process {os.getpid()}, since" in said
+    assert f"Dagster's run second-o (process {os.getpid()}, since" in said
+
+
+def test_runs_that_come_later_queue_behind_a_command_that_waits(tmp_path):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    order: list[str] = []
+    with ThreadPoolExecutor(2) as threads:
+        with together(workspace, "at work", print):
+            command = threads.submit(hold, alone(workspace, "care gc"), lambda: order.append("command"))
+            until(lambda: list((folder_of(workspace) / "waiting").glob("*")))
+            later = threads.submit(hold, together(workspace, "later", print), lambda: order.append("later run"))
+            until(lambda: runs_that_wait(workspace) == {"later"})
+        command.result(timeout=30)
+        later.result(timeout=30)
+    assert order == ["command", "later run"]
+
+
+def test_who_was_killed_is_not_named(tmp_path):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    code = (
+        "import pathlib, sys, time\n"
+        "from orchestration.locks import together\n"
+        "from orchestration.workspace import load_workspace\n"
+        "with together(load_workspace(pathlib.Path(sys.argv[1])), 'killed', print):\n"
+        "    print('holds it', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(workspace.root)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"holds it\n"
+        process.kill()
+    with together(workspace, "alive", print), pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PATIENCE, "0")
+        with pytest.raises(WarehouseError) as refused, alone(workspace):
+            pass
+    assert "run alive" in str(refused.value)
+    assert f"process {process.pid}," not in str(refused.value)
+
+
+def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_night):
+    """Else the command, which needs the place, and the run would wait for each other."""
+    workspace = load_workspace(after_a_night)
+    with workspace_instance(workspace) as instance, materialising(workspace, "panel", "one") as process:
+        with alone(workspace, "care something"):
+            until(lambda: runs_that_wait(workspace))
+            (waiting,) = runs_that_wait(workspace)
+            assert instance.event_log_storage.get_concurrency_info("warehouse_writer").claimed_slots == []
+            end_abandoned_runs(workspace, instance)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("orchestration.instance._BEGINNING_S", 0.0)
+                end_abandoned_runs(workspace, instance)
+            assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.STARTED
+            outcome = run_stale(build_defs(workspace.root, {"workspace": workspace}), workspace, instance)
+            assert (outcome.failures, outcome.left_to_daemon) == ({}, 1)
+        assert process.wait(timeout=120) == 0, process.said()
+        assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.SUCCESS
+        said = [entry.user_message for entry in instance.all_logs(waiting)]
+    assert any("waiting for `care something`" in text for text in said)
+
+
+@pytest.mark.slow
+def test_a_run_in_several_processes_shares_the_workspace_in_each(after_a_night, monkeypatch):
+    """As in a team's own Dagster, whose executor is another."""
+    workspace = load_workspace(after_a_night)
+    monkeypatch.setenv("CARE_WORKSPACE", str(workspace.root))
+    job = dg.reconstructable(every_result_in_several_processes)
+    with dg.instance_for_test() as instance, ThreadPoolExecutor(1) as threads:
+        instance.add_dynamic_partitions("testsets", ["one"])
+        with alone(workspace, "care something"):
+            done = threads.submit(
+                dg.execute_job,
+                job,
+                instance,
+                tags={"dagster/partition": "one"},
+                run_config={"execution": {"config": {}}},
+            )
+            until(lambda: len(list((folder_of(workspace) / "waiting").glob("*"))) >= 2, seconds=90)
+        assert done.result(timeout=120).success
+
+
+def every_result_in_several_processes() -> dg.JobDefinition:
+    """A job over our assets as a team may define it."""
+    chosen = dg.define_asset_job("mine", ["evaluation", "factors"], executor_def=dg.multiprocess_executor)
+    definitions = dg.Definitions.merge(build_defs(Path(os.environ["CARE_WORKSPACE"])), dg.Definitions(jobs=[chosen]))
+    return definitions.resolve_job_def("mine")
 
 
 def test_forgetting_that_is_killed_is_finished_by_the_next_run(after_a_night, monkeypatch):

@@ -142,9 +142,11 @@ def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -
         healed = "by doctor --repair" if runs[-1].code == 0 else "no"
         runs.append(replace(repair, code=0))
     wrong = [f"uncaught {each.traceback}" for each in runs if each.traceback]
-    wrong += [f"no repair named: {_line(each)}" for each in failed if not _REPAIR.search(each.output)]
+    named = re.compile(re.escape(target.name)) if users else _REPAIR
+    wrong += [f"no repair named: {_line(each)}" for each in failed if not named.search(each.output)]
     wrong += [f"run {n} fails" for n, each in enumerate(runs) if n > 2 and each.code != 0]
-    wrong += _differences(compare(calm, state_of(workspace)))
+    if not users or failed:  # else a person's file was changed and stayed valid: that night was another
+        wrong += _differences(compare(calm, state_of(workspace)))
     return Case(path, damage, healed, _line(failed[0]) if failed else "", wrong)
 
 

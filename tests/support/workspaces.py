@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from orchestration.cli.app import app
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
+from orchestration.locks import alone
 from orchestration.runner import Outcome, run_stale
 from orchestration.workspace import load_workspace
 from warehouse.database import Warehouse
@@ -62,7 +63,7 @@ def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str 
 def run(folder: Path, **narrow: str) -> Outcome:
     """``care run`` in this process."""
     workspace = load_workspace(folder)
-    with workspace_instance(workspace) as instance:
+    with alone(workspace, "care run"), workspace_instance(workspace) as instance:
         return run_stale(build_defs(folder, {"workspace": workspace}), workspace, instance, **narrow)  # type: ignore[arg-type]
 
 

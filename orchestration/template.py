@@ -1,0 +1,103 @@
+"""care.yaml as ``care init`` writes it and as editors check it: both are printed from the settings themselves.
+
+Belongs here: the file's text with every default and its JSON schema. Does not: what the settings are (``workspace`` and
+the classes that it names), reading the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, TypeAdapter
+
+from orchestration.workspace import DECLARED_BY_TEST_SETS, GROUPS_OF_FIT, Settings
+
+_HEAD = "# A CARE workspace. Every setting has the value that is given here; delete what you do not change.\n"
+_WIDTH = 110
+_ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : .*$")
+
+
+def template() -> str:
+    """Text of a care.yaml with every setting, its default and what it means."""
+    return _HEAD + "".join(f"\n{block}" for block in _blocks())
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of care.yaml, for editors; the settings of ``fit`` are flat, as they are in the file."""
+    document = Settings.model_json_schema()
+    fit = document["$defs"]["FitConfig"]["properties"]
+    for group, kind in GROUPS_OF_FIT.items():
+        del fit[group]
+        fit |= document["$defs"].pop(kind.__name__)["properties"]
+    for name in DECLARED_BY_TEST_SETS:
+        del fit[name]
+    del document["$defs"]["Calibration"]
+    return document
+
+
+def _blocks() -> Iterator[str]:
+    """A block of lines for each setting of the first level."""
+    for name, entry in Settings.model_fields.items():
+        value = entry.get_default(call_default_factory=True)
+        kind: Any = entry.annotation if value is None else type(value)
+        inner = next((k for k in (kind, *get_args(kind)) if _has_fields(k)), None)
+        if inner is None:
+            yield _line(name, value, entry.description or "", "")
+        elif value is None:  # nothing of it holds until it is there: shown as a comment
+            lines = [f"{name}:\n", *_lines_of(inner, inner(), "  ")]
+            yield "".join("# " + line for text in lines for line in text.splitlines(keepends=True))
+        else:
+            yield "".join([f"{name}:\n", *_lines_of(inner, value, "  ")])
+
+
+def _has_fields(kind: Any) -> bool:
+    return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel))
+
+
+def _lines_of(kind: Any, value: Any, indent: str) -> Iterator[str]:
+    if issubclass(kind, BaseModel):
+        for name, entry in kind.model_fields.items():
+            yield _line(name, getattr(value, name), entry.description or "", indent)
+        return
+    says = _descriptions(kind)
+    for entry in dataclasses.fields(kind):
+        if entry.name in GROUPS_OF_FIT:
+            yield from _lines_of(GROUPS_OF_FIT[entry.name], getattr(value, entry.name), indent)
+        elif entry.name not in DECLARED_BY_TEST_SETS:
+            yield _line(entry.name, getattr(value, entry.name), says.get(entry.name, ""), indent)
+
+
+def _line(name: str, value: Any, says: str, indent: str) -> str:
+    """What a setting means, as comments, and its value."""
+    comments = textwrap.wrap(says, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
+    plain = json.loads(TypeAdapter(Any).dump_json(value))
+    text = yaml.safe_dump(plain, default_flow_style=True, width=_WIDTH * 10).removesuffix("...\n").strip()
+    return "".join(f"{indent}# {line}\n" for line in comments) + f"{indent}{name}: {text}\n"
+
+
+def _descriptions(kind: type) -> dict[str, str]:
+    """What each field of a dataclass means, from the ``Attributes`` of its docstring."""
+    lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
+    found: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in lines:
+        match = _ATTRIBUTE.match(line)
+        if match:
+            names = match[1].split(", ")
+            found |= {name: [_allowed(line)] for name in names}
+        elif names and line.startswith("    "):
+            for name in names:
+                found[name].append(line.strip())
+    return {name: " ".join(word for word in words if word) for name, words in found.items()}
+
+
+def _allowed(line: str) -> str:
+    """The words that a setting may have, where its type lists them."""
+    words = re.search(r"\{(.*)\}", line)
+    return words[1].replace('"', "").replace(", ", " | ") + "." if words else ""

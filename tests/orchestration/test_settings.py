@@ -1,0 +1,135 @@
+"""care.yaml: each setting is declared once, and file, schema and documentation are printed from the declaration."""
+
+import ast
+import json
+import re
+from dataclasses import fields, is_dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
+
+from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
+from care_ops.errors import InputError
+from orchestration.cli.app import app
+from orchestration.template import schema, template
+from orchestration.workspace import DECLARED_BY_TEST_SETS, GROUPS_OF_FIT, Settings, read_settings
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
+
+
+def read(folder, text):
+    (folder / "care.yaml").write_text(text)
+    return read_settings(folder)
+
+
+def test_the_template_is_the_defaults_and_names_every_setting(tmp_path):
+    assert read(tmp_path, template()) == Settings() == read(tmp_path, "{}")
+    shown = template().replace("# nightly", "nightly").replace("#   ", "  ")
+    nightly = yaml.safe_load(shown)["nightly"]
+    assert read(tmp_path, yaml.safe_dump({"nightly": nightly})).nightly is not None
+    for name, value in Settings():
+        assert re.search(rf"^(# )?{name}:", template(), re.MULTILINE), name
+        for entry in fields(value) if is_dataclass(value) else ():
+            if entry.name not in (*DECLARED_BY_TEST_SETS, *GROUPS_OF_FIT):
+                assert re.search(rf"^  {entry.name}:", template(), re.MULTILINE), entry.name
+                assert f"\n  {entry.name}:" in template()
+
+
+def test_every_setting_says_what_it_is():
+    lines = [line for line in template().splitlines()[1:] if line]
+    for before, line in pairwise(lines):
+        if re.match(r"^(#   |  )\w+:", line):
+            assert "#" in before.removeprefix("# "), line
+
+
+def test_the_schema_takes_what_the_reader_takes(tmp_path):
+    validator = Draft202012Validator(schema())
+    for path in (ROOT / "examples").glob("*/care.yaml"):
+        validator.validate(yaml.safe_load(path.read_text()))
+    validator.validate(yaml.safe_load(template()))
+    for text in (
+        "fit: {gamma: 0}",
+        "fit: {judges: poisson}",
+        "fit: {structure: {gamma: 1}}",
+        "panel: {max_missing: 2}",
+        "judging: {actors: 0}",
+        "review: {nothing: 1}",
+        "foo: 1",
+    ):
+        assert not validator.is_valid(yaml.safe_load(text)), text
+        with pytest.raises(InputError, match=r"care\.yaml: "):
+            read(tmp_path, text)
+
+
+def test_the_schemas_are_printed():
+    for words, required in (((), None), (("judge",), "engine"), (("testset",), "source")):
+        result = CliRunner().invoke(app, ["schema", *words])
+        assert result.exit_code == 0
+        document = json.loads(result.stdout)
+        Draft202012Validator.check_schema(document)
+        assert required is None or required in document["required"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fit: {gamma: 0}", "fit.gamma: Input should be greater than 0"),
+        ("fit: {states: 1}", "states is 1, which tells no items apart"),
+        ("fit: {resamples: 3}", "resamples is 3; give 0"),
+        ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
+        ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
+        ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
+        ("fit: 3", "fit: "),
+        ("canary: {tolerance: 0}", "canary.tolerance"),
+    ],
+)
+def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, said):
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, text)
+    assert said in str(caught.value)
+
+
+def test_bounds_hold_in_python_too():
+    for wrong in (
+        lambda: AdmissionRule(max_missing=1.5),
+        lambda: AdmissionRule(admit="perhaps"),  # type: ignore[arg-type]
+        lambda: StructureConfig(gamma=0.0),
+        lambda: TensorConfig(states=40),
+        lambda: FitConfig(resamples=-1),
+    ):
+        with pytest.raises(InputError, match=r"is .*; (give|use) "):
+            wrong()
+
+
+def declared(path):
+    """Classes of a file with the names of their fields that have a type and a default."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            entries = [e for e in node.body if isinstance(e, ast.AnnAssign) and e.value is not None]
+            yield node.name, {e.target.id for e in entries if isinstance(e.target, ast.Name)}
+
+
+def test_no_setting_has_two_declarations():
+    """No class but the settings' own has three of their fields."""
+    kinds = [
+        kind for kind in (*(type(value) for _, value in Settings()), *GROUPS_OF_FIT.values()) if is_dataclass(kind)
+    ]
+    names = {kind.__name__: {f.name for f in fields(kind)} - {*DECLARED_BY_TEST_SETS} for kind in kinds}
+    names["Settings"] = set(Settings.model_fields)
+    assert len(names) == 9
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            for other, theirs in declared(path):
+                for name, ours in names.items():
+                    assert other == name or len(theirs & ours) < 3, f"{path}: {other} repeats {theirs & ours} of {name}"
+
+
+def test_the_documentation_shows_the_template():
+    shown = re.search(r"```yaml\n(# A CARE workspace.*?)```", (ROOT / "docs" / "workspace.md").read_text(), re.DOTALL)
+    assert shown is not None
+    assert shown[1] == template(), "paste what `care init` writes into docs/workspace.md"
