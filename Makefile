@@ -49,7 +49,7 @@ verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
 	$(BIN)/python -m benchmarks.verify_nights
 
 soak: $(VENV)/.dev ## a kill at every change of a workspace, and full, broken and read-only disks; goes on where it was stopped
-	$(BIN)/python -m benchmarks.soak_faults
+	$(BIN)/python -W ignore -m benchmarks.soak_faults
 
 soak-judging: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 	$(MODELS)/bin/python -m benchmarks.soak_judging
