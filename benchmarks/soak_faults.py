@@ -162,7 +162,7 @@ def kill_table(surveys: dict[str, Survey], results: Iterable[Result]) -> str:
 
 def failure_table(results: Iterable[Result]) -> str:
     """What became of commands that met another fault than a kill; empty where none was tried."""
-    columns = ("fault", "tried", "met by", "tracebacks", "unsaid", "failed", *FINDINGS)
+    columns = ("fault", "tried", "failed then", "tracebacks", "unsaid", "failed after", *FINDINGS)
     by_kind: dict[str, list[Result]] = {}
     for result in results:
         if result.kind != "kill":
