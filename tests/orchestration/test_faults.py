@@ -297,11 +297,17 @@ def test_what_a_kill_may_do_is_told_apart(tmp_path):
     part = next((rough / "data" / "parts").rglob("*.parquet"))
     shutil.copy(part, part.with_name("again.parquet"))
     (part.parent / ".half.parquet.7.tmp").write_bytes(b"PAR1")
+    note = rough / "data" / "dagster" / "locks" / "working" / "7.json"
+    note.parent.mkdir(parents=True)
+    note.write_text("{}")
     found = compare(calm, state_of(rough))
     assert len(found.lost) == 1
     assert "item_id=b" in found.lost[0]
     assert found.double == ["judge=judge/testset=one key of a v1"]
-    assert found.left_behind == ["parts/scores/judge=judge/testset=one/.half.parquet.7.tmp"]
+    assert found.left_behind == [
+        "dagster/locks/working/7.json",
+        "parts/scores/judge=judge/testset=one/.half.parquet.7.tmp",
+    ]
     assert found.different[0] == "kept.json says something else"
     assert "item_id=a" in found.different[1]
 

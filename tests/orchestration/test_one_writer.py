@@ -294,11 +294,14 @@ def test_temporary_files_of_processes_that_are_gone_are_swept(after_a_night):
     parts = folder / "data" / "parts" / "scores"
     dead, living = parts / f".a.parquet.{gone.stdout.strip()}.tmp", parts / f".b.parquet.{os.getppid()}.tmp"
     cursor = folder / "data" / "dagster" / f".care_run_cursor.json.{gone.stdout.strip()}.tmp"
-    for path in (dead, living, cursor):
+    note = folder / "data" / "dagster" / "locks" / "working" / "of-one-that-was-killed.json"
+    note.parent.mkdir(exist_ok=True)
+    for path in (dead, living, cursor, note):
         path.write_text("half")
     run(folder)
     assert not dead.exists()
     assert not cursor.exists()
+    assert not note.exists()
     assert living.exists(), "its process may be at work"
 
 

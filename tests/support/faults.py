@@ -25,6 +25,8 @@ from typing import Any, Literal, TextIO
 SOURCE = Path(__file__).with_suffix(".c")
 _MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", "sha256"}
 """Columns and keys that say when something was done, how long it took, or seal a document that says so."""
+_LOCKS = "dagster/locks"
+"""In folders below it lie notes of who is at work, or waits; each goes when its process ends."""
 _SPOKEN = re.compile(rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?")
 """A moment in a page."""
 
@@ -141,7 +143,7 @@ class State:
     rows : list of str
         Of the database's tables, of the score parts, of what Dagster knows; a row that is there twice stands twice.
     temporary : list of str
-        Files named like something unfinished.
+        Files named like something unfinished, and notes of processes at work.
     double : list of str
         Judge, item and judge's key that more than one part answers for.
     """
@@ -169,11 +171,11 @@ def state_of(workspace: Path) -> State:
     """Read a workspace's data folder; it must not be at work."""
     data = workspace / "data"
     inside = sorted(path for path in data.rglob("*") if path.is_file())
-    temporary = [str(p.relative_to(data)) for p in inside if _unfinished(p.name)]
+    temporary = [str(p.relative_to(data)) for p in inside if _unfinished(p.name) or p.parent.parent == data / _LOCKS]
     files: dict[str, str] = {}
     for path in sorted(data.rglob("*")):
         name = str(path.relative_to(data))
-        if name.startswith(("dagster/", "care.duckdb", "parts/scores/")) or name in temporary:
+        if name.startswith(("dagster", "care.duckdb", "parts/scores/")) or name in temporary:
             continue
         files[name] = "folder" if path.is_dir() else hashlib.sha256(_says(path, workspace)).hexdigest()[:16]
     scores, double = _scores(data / "parts" / "scores")
