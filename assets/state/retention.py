@@ -153,14 +153,14 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     Raises
     ------
     InputError
-        Neither the test set's items nor its scores know the item.
+        Neither the test set's items nor its scores know the item, and it was not forgotten before.
     """
     spec = workspace.testset(testset).name
     under_way = _promised(workspace)
     known = any(
         _rows_of(workspace, name, items, remove=False) for name, items in _versions_too(workspace, spec, item_id)
     )
-    if not known and under_way != (spec, item_id):
+    if not known and under_way != (spec, item_id) and forgotten_key(spec, item_id) not in workspace.forgotten():
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
     if under_way is not None and under_way != (spec, item_id):
         finish_forgetting(workspace)

@@ -32,14 +32,11 @@ class Scenario:
     command : tuple of str
         Of ``care``, without the workspace.
     then : tuple of commands
-    repeatable : bool
-        Whether the command may be given again after it has been done.
     """
 
     prepare: Callable[[Path], None]
     command: tuple[str, ...] = ("run",)
     then: tuple[tuple[str, ...], ...] = ()
-    repeatable: bool = True
 
 
 def fresh_workspace(folder: Path) -> Path:
@@ -91,7 +88,7 @@ SCENARIOS = {
     "item": Scenario(_item),
     "edition": Scenario(_edition),
     "gc": Scenario(_old_editions, GC, (("run",),)),
-    "forget": Scenario(_nothing, ("forget", "i3", "--testset", "one"), (("run",),), repeatable=False),
+    "forget": Scenario(_nothing, ("forget", "i3", "--testset", "one"), (("run",),)),
 }
 
 
@@ -103,16 +100,9 @@ class Calm:
     points: list[Point]
 
 
-def finish(scenario: Scenario, folder: Path, *, done: bool = False) -> int | None:
-    """Run a scenario's command, again if it was ``done`` and may be, and what follows.
-
-    Returns
-    -------
-    int or None
-        The exit code of the first that fails, or 0.
-    """
-    repeated = () if done and not scenario.repeatable else (scenario.command,)
-    for command in (*repeated, *scenario.then):
+def finish(scenario: Scenario, folder: Path) -> int | None:
+    """Run a scenario's command and what follows; the exit code of the first that fails, or 0."""
+    for command in (scenario.command, *scenario.then):
         code = care(folder, command)
         if code != 0:
             return code

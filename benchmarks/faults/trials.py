@@ -173,7 +173,7 @@ def attempt(trial: Trial, snapshots: Snapshots, calm: Calm, folder: Path, versio
             "traceback": "Traceback (most recent call last)" in printed,
             "unsaid": code is not None and code > 0 and not _TOLD.search(printed),
         }
-    code = finish(scenario, workspace, done=met.get("fault_code") == 0)
+    code = finish(scenario, workspace)
     found = asdict(compare(calm.state, state(workspace)))
     about = (trial.scenario, trial.kind, trial.number, trial.call, trial.path, trial.state, trial.first)
     result = Result(*about, version, code, **found, **met)

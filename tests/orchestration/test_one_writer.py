@@ -282,6 +282,8 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_ni
 
 def test_forgetting_says_what_may_still_hold_the_item(after_a_night):
     said = said_by(after_a_night, "forget", "i3", "--testset", "one")
+    again = said_by(after_a_night, "forget", "i3", "--testset", "one")  # as after a kill that came at the very end
+    assert "i3 is forgotten: 0 in items, 0 in scores, 0 in fits" in again
     assert "may still hold it" in said
     assert "one.csv" in said
 
