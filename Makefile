@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test test-slow test-vllm check verify soak soak-year soak-faults soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
+.PHONY: run test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -48,11 +48,11 @@ test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, trans
 verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
 	$(BIN)/python -m benchmarks.verify_nights
 
-soak: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
-	$(MODELS)/bin/python -m benchmarks.soak_judging
+soak: $(VENV)/.dev ## a kill at every change of a workspace, and full, broken and read-only disks; goes on where it was stopped
+	$(BIN)/python -W ignore -m benchmarks.soak_faults
 
-soak-faults: $(VENV)/.dev ## commands killed at chosen file operations, then run again; goes on where it was stopped
-	$(BIN)/python -m benchmarks.soak_faults --state build/soak-faults.jsonl
+soak-judging: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
+	$(MODELS)/bin/python -m benchmarks.soak_judging
 
 soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 	$(BIN)/python -m benchmarks.soak_year

@@ -1,4 +1,4 @@
-"""Kill -9 of judging, ten times, and what is left of the scores. ``make soak``.
+"""Kill -9 of judging, ten times, and what is left of the scores. ``make soak-judging``.
 
 A panel of three tiny models (two in transformers, one in vLLM, each in a Ray actor) and three programs scores 2,000
 items. Undisturbed once; then on a fresh workspace an actor, the driver or the whole tree of processes is killed at

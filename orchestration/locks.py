@@ -156,6 +156,8 @@ class _Claim:
                 for wanted in (turnstile, lock):
                     while not self._take(wanted):
                         self._wait(until_taken, time.monotonic() - started)
+            for notes in (_WORKING, _WAITING):
+                _living(folder / notes)  # which removes those of processes that were killed
             with _note(folder / _WORKING, self.who, self.run_id):
                 yield
 

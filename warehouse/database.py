@@ -332,8 +332,8 @@ def replace_slice(
     Parameters
     ----------
     parts : pyarrow.Table
-        All rows of the slice's parts (``PartStore.read_scores``); where a batch was scored twice the
-        latest row counts.
+        All rows of the slice's parts (``PartStore.read_scores``). Of several rows of an item one that is ok
+        counts, since only what failed is asked again, and then the latest.
     """
     judge_ix = _judge_ordinal(connection, judge, family, spec_json)
     connection.register("parts", parts)
@@ -343,7 +343,7 @@ def replace_slice(
             SELECT i.item_ix, i.item_id, p.score, p.status, coalesce(p.text_mismatch, false)
             FROM items i JOIN parts p ON p.item_id = i.item_id AND p.item_key = i.item_key
             WHERE i.testset = ? AND p.judge_key = ?
-            QUALIFY row_number() OVER (PARTITION BY i.item_ix ORDER BY p.created_at DESC) = 1
+            QUALIFY row_number() OVER (PARTITION BY i.item_ix ORDER BY p.status = 'ok' DESC, p.created_at DESC) = 1
             ORDER BY i.item_ix
             """,
             [testset, judge_key],

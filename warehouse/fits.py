@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -50,6 +50,13 @@ METRICS = (
 def now() -> str:
     """This moment in UTC, as stored."""
     return datetime.now(UTC).isoformat()
+
+
+def _not_before(moment: str, latest: str) -> str:
+    """A moment as stored, or just after the latest one where the clock was set back since: order is by moments."""
+    if moment > latest:
+        return moment
+    return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
 
 
 @dataclass(frozen=True)
@@ -227,9 +234,13 @@ class FitStore:
     def _edition_file(self, testset: str, edition: str) -> Path:
         return self.folder(testset) / f"edition={edition}.json"
 
-    def write_edition(self, edition: Edition) -> None:
-        """Keep an edition; the same again becomes the latest."""
+    def write_edition(self, edition: Edition) -> Edition:
+        """Keep an edition, and return it as it is kept: the latest of its test set, also if it was there before."""
+        others = self.editions(edition.testset)
+        if others:
+            edition = replace(edition, made_at=_not_before(edition.made_at, others[-1].made_at))
         write_document(self._edition_file(edition.testset, edition.edition), asdict(edition))
+        return edition
 
     def editions(self, testset: str) -> list[Edition]:
         """All kept editions, oldest first; those that were damaged are set aside."""
@@ -247,8 +258,10 @@ class FitStore:
 
     def publish(self, publication: Publication) -> None:
         """Append to the log of a test set's publications."""
-        log = [*self.publications(publication.testset), publication]
-        write_lines(self._log_file(publication.testset), list(map(asdict, log)))
+        log = self.publications(publication.testset)
+        if log:
+            publication = replace(publication, published_at=_not_before(publication.published_at, log[-1].published_at))
+        write_lines(self._log_file(publication.testset), [asdict(entry) for entry in (*log, publication)])
 
     def _log_file(self, testset: str) -> Path:
         return self.folder(testset) / "publications.jsonl"

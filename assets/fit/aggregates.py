@@ -63,8 +63,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
             record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)
             workspace.fits.write_fit(record)
             store_fit(connection, record)
-        edition = Edition(version[:16], testset, fit_ids, made_of)
-        workspace.fits.write_edition(edition)
+        edition = workspace.fits.write_edition(Edition(version[:16], testset, fit_ids, made_of))
         store_edition(connection, edition)
     # a list, since JSON objects are written sorted and aggregates are shown in their configured order
     fits = [[name, fit_id] for name, fit_id in fit_ids.items()]

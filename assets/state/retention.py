@@ -153,14 +153,14 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     Raises
     ------
     InputError
-        Neither the test set's items nor its scores know the item.
+        Neither the test set's items nor its scores know the item, and it was not forgotten before.
     """
     spec = workspace.testset(testset).name
     under_way = _promised(workspace)
     known = any(
         _rows_of(workspace, name, items, remove=False) for name, items in _versions_too(workspace, spec, item_id)
     )
-    if not known and under_way != (spec, item_id):
+    if not known and under_way != (spec, item_id) and forgotten_key(spec, item_id) not in workspace.forgotten():
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
     if under_way is not None and under_way != (spec, item_id):
         finish_forgetting(workspace)
@@ -185,10 +185,11 @@ def still_held(workspace: Workspace, testset: str) -> list[str]:
 def sweep(workspace: Workspace) -> int:
     """Remove temporary files of processes that are gone; returns how many.
 
-    A temporary file carries the number of the process that writes it (``warehouse.parts.replacing``): perhaps a run
+    A temporary file carries the number of the process that writes it (``warehouse.storage.replacing``): perhaps a run
     of Dagster's daemon that is at work just now.
     """
-    found = leftovers(workspace.data, deep=False)
+    # of Dagster's folder its top, where the cursor of ``care run`` lies: what is below is Dagster's own
+    found = [*leftovers(workspace.data, deep=False), *leftovers(workspace.data / "dagster", deep=False)]
     for folder in ("parts", "fits", "report", "experiments"):
         found += leftovers(workspace.data / folder)
     gone = [path for path, process in found if process == os.getpid() or not _alive(process)]

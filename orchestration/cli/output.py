@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from care_ops.errors import CareError, InputError
+from orchestration.cli.refusals import refusal
 
 _WIDTH = None if sys.stdout.isatty() else 160  # tables in a log are not cut
 
@@ -29,18 +30,28 @@ R = TypeVar("R")
 
 
 def speaking_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Print a ``CareError`` as one message and leave with its exit code."""
+    """Print a ``CareError``, or what the disk refused, as one message and leave with its exit code."""
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except CareError as error:
-            errors.print("error:", style="bold red", end=" ")
-            errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
+            _say(str(error))
             raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
+        except Exception as error:
+            refused = refusal(error)
+            if refused is None:
+                raise
+            _say(refused)
+            raise typer.Exit(1) from None
 
     return wrapped
+
+
+def _say(message: str) -> None:
+    errors.print("error:", style="bold red", end=" ")
+    errors.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> None:

@@ -1,7 +1,8 @@
 """Commands killed in the middle: the library that kills them, the comparison, and a few kills of ``care forget``.
 
-Belongs here: that a fault happens where it is meant, that the comparison sees what is wrong, and the few points that
-a test can pay for. Does not: many points (``benchmarks.soak_faults``).
+Belongs here: that a fault happens where it is meant, that states are told apart which differ to a reader, that the
+comparison sees what is wrong, that a command says what the disk refused, and the few points that a test can pay for.
+Does not: every point (``benchmarks.soak_faults``).
 """
 
 import errno
@@ -10,14 +11,21 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from orchestration.cli.refusals import refusal
 from tests.support import faults
 from tests.support.faults import Fault, Ran, State, compare, state_of
+from tests.support.logical import Reader, digest_of
+from tests.support.snapshots import Snapshots
 from warehouse.parts import PartStore
 
 COUNTING = Fault()
@@ -139,6 +147,26 @@ def test_a_disk_that_stays_full_refuses_everything_after(run_in):
     assert sorted(path.name for path in folder.iterdir()) == ["new"]
 
 
+def test_a_read_only_folder_refuses_opening_for_writing_and_lets_read(run_in, tmp_path):
+    (tmp_path / "root" / "kept").write_text("as it was")
+    ran, folder = run_in(
+        "print(open('kept').read())\n"
+        "for how in ('r+', 'w', 'a'):\n"
+        "    try: open('kept', how)\n"
+        "    except OSError as error: print(error.errno)\n",
+        Fault("readonly"),
+    )
+    assert ran.output == f"as it was\n{errno.EROFS}\n{errno.EROFS}\n{errno.EROFS}\n"
+    assert (folder / "kept").read_text() == "as it was"
+
+
+def test_a_clock_that_was_set_back_is_so_for_python_and_for_duckdb(run_in):
+    asks = "import time, duckdb; print(time.time(), duckdb.connect().execute('SELECT epoch(now())').fetchone()[0])"
+    ran, _ = run_in(asks, Fault(clock=-86_400))
+    for moment in ran.output.split():
+        assert time.time() - float(moment) == pytest.approx(86_400, abs=60)
+
+
 @pytest.mark.parametrize("writer", sorted(WRITERS))
 def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
     ran, folder = run_in(WRITERS[writer])
@@ -153,6 +181,96 @@ def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
     ran, folder = run_in(WRITERS[writer], Fault("fail", at=2, from_then_on=True))
     assert ran.code != 0
     assert [path.stat().st_size for path in folder.iterdir() if path.name == "kept"] in ([], [0])
+
+
+@pytest.fixture
+def told(tmp_path):
+    """A folder, and a function that says what state it is in."""
+    root = tmp_path / "root"
+    root.mkdir()
+    reader = Reader(root, tmp_path / "scratch")
+    return root, lambda *touched: digest_of(reader.read(touched))
+
+
+def test_what_a_database_has_not_committed_is_no_state_of_its_own(told):
+    root, state = told
+    with closing(sqlite3.connect(root / "kept.db")) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute("PRAGMA cache_size = 1")
+        empty = state()
+        connection.executemany("INSERT INTO t VALUES (?)", [("long" * 1000,)] * 50)
+        assert (root / "kept.db-wal").stat().st_size > 50_000, "pages were written before the commit"
+        assert state() == empty
+        connection.commit()
+        assert state() != empty
+
+
+def test_a_database_that_cannot_be_opened_is_a_state_of_its_own(told):
+    root, state = told
+    with duckdb.connect(str(root / "kept.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1")
+    whole = state()
+    (root / "kept.duckdb").write_bytes(b"half a header")
+    assert state() != whole
+
+
+def test_two_writes_within_one_tick_of_the_clock_are_told_apart(told):
+    root, state = told
+    (root / "kept").write_text("one")
+    about = (root / "kept").stat()
+    first = state()
+    (root / "kept").write_text("two")
+    os.utime(root / "kept", ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert state("kept") != first
+
+
+def test_of_a_temporary_file_only_the_name_counts(told):
+    root, state = told
+    (root / ".kept.7.tmp").write_text("half")
+    half = state()
+    (root / ".kept.7.tmp").write_text("half a file")
+    assert state() == half
+    (root / ".kept.7.tmp").rename(root / "kept")
+    assert state() != half
+
+
+def test_a_snapshot_is_put_back_as_it_was(tmp_path):
+    root = tmp_path / "root"
+    (root / "empty").mkdir(parents=True)
+    (root / "kept").write_text("one")
+    os.utime(root / "kept", ns=(5, 5))
+    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshots.keep(root, "first")
+    (root / "kept").write_text("two")
+    snapshots.keep(root, "second", ["kept"])
+    back = snapshots.restore("first", tmp_path / "back")
+    assert (back / "empty").is_dir()
+    assert (back / "kept").read_text() == "one"
+    assert (back / "kept").stat().st_mtime_ns == 5
+    assert (snapshots.restore("second", tmp_path / "again") / "kept").read_text() == "two"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/w/part"), "/w/part: there is no space left"),
+        (sqlite3.OperationalError("database or disk is full"), "there is no space left"),
+        (sqlite3.OperationalError("attempt to write a readonly database"), "the file system is read-only"),
+        (sqlite3.OperationalError("disk I/O error"), "the disk reported an error"),
+        (duckdb.IOException('Could not write file "/w/care.duckdb": No space left on device'), "/w/care.duckdb: there"),
+    ],
+)
+def test_what_the_disk_refused_is_told_in_a_sentence(error, says):
+    told_in = RuntimeError("a library's words for it")
+    told_in.__cause__ = error
+    for met in (error, told_in):
+        assert says in str(refusal(met))
+
+
+def test_an_error_that_is_not_the_disk_s_is_not_taken_for_one():
+    assert refusal(ValueError("no space left on device")) is None
+    assert refusal(FileNotFoundError(errno.ENOENT, "No such file", "/w/part")) is None
 
 
 def _workspace(folder: Path, *rows: tuple[str, float], made_at: str = "today", name: str = "kept") -> Path:
@@ -179,13 +297,34 @@ def test_what_a_kill_may_do_is_told_apart(tmp_path):
     part = next((rough / "data" / "parts").rglob("*.parquet"))
     shutil.copy(part, part.with_name("again.parquet"))
     (part.parent / ".half.parquet.7.tmp").write_bytes(b"PAR1")
+    note = rough / "data" / "dagster" / "locks" / "working" / "7.json"
+    note.parent.mkdir(parents=True)
+    note.write_text("{}")
     found = compare(calm, state_of(rough))
     assert len(found.lost) == 1
     assert "item_id=b" in found.lost[0]
     assert found.double == ["judge=judge/testset=one key of a v1"]
-    assert found.left_behind == ["parts/scores/judge=judge/testset=one/.half.parquet.7.tmp"]
+    assert found.left_behind == [
+        "dagster/locks/working/7.json",
+        "parts/scores/judge=judge/testset=one/.half.parquet.7.tmp",
+    ]
     assert found.different[0] == "kept.json says something else"
     assert "item_id=a" in found.different[1]
+
+
+SOAK = ("-m", "benchmarks.soak_faults", "--scenario", "forget", "--only", "kills")
+
+
+@pytest.mark.slow
+def test_a_soak_goes_on_where_it_was_stopped(tmp_path):
+    state = tmp_path / "state.jsonl"
+    for trials in (2, 1):
+        command = [sys.executable, "-W", "ignore", *SOAK, "--trials", str(trials), "--state", str(state)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    tried = [json.loads(line) for line in state.read_text().splitlines()]
+    assert len({trial["number"] for trial in tried}) == 3, "each point is tried once"
+    assert all(trial["code"] == 0 for trial in tried)
 
 
 FORGET = ("forget", "i3", "--testset", "one")

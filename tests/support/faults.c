@@ -6,13 +6,15 @@
  *
  * Environment, read when the library is loaded and again by faults_arm():
  *   FAULTS_ROOT   folder whose changes count, as a real path; nothing counts without it
- *   FAULTS_STATE  file of two 64-bit numbers shared by all processes: calls so far, and the call that is meant (0: none)
+ *   FAULTS_STATE  file of two 64-bit numbers shared by all processes: calls so far, and the call that is meant (0: none;
+ *                 a stop comes at that call or, where two processes race, at the first one after it)
  *   FAULTS_LOG    file outside the root that gets a line a call: number, call, path below the root, by tabs
- *   FAULTS_MODE   count | kill | stop | fail
+ *   FAULTS_MODE   count | kill | stop | fail | readonly (every change, and opening for writing, fails with EROFS)
  *   FAULTS_WHEN   before | after: where a kill or stop lies relative to the call
  *   FAULTS_ERRNO  ENOSPC | EIO: what a failing call says
  *   FAULTS_HALF   1: of a write half is written first, then it fails or the process is killed (other calls are whole)
  *   FAULTS_ON     1: every call from the n-th on fails, as on a disk that stays full
+ *   FAULTS_CLOCK  seconds that are added to what the clock says, root or no root
  *
  * A call counts where it would change something: making a folder that is there does not. What is written through
  * a memory mapping is not seen (SQLite's -shm is the one such file; it is made anew from the log), nor is what a
@@ -24,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -35,10 +38,12 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
-enum mode { COUNT, KILL, STOP, FAIL };
+enum mode { COUNT, KILL, STOP, FAIL, READONLY };
 enum verdict { GO, GO_THEN_ACT, HALF, REFUSE };
 
 struct shared {
@@ -49,6 +54,7 @@ static struct shared own, *shared = &own;
 static char root[PATH_MAX];
 static size_t root_length;
 static int log_file = -1, mode, after, half, from_on, error_number = ENOSPC;
+static time_t clock_offset;
 
 static int is(const char *name, const char *value) {
     const char *found = getenv(name);
@@ -71,11 +77,20 @@ static void share(const char *path) {
     shared = map;
 }
 
+static int mode_of(const char *name) {
+    static const char *const names[] = {"count", "kill", "stop", "fail", "readonly"};
+    for (int k = KILL; name && k <= READONLY; k++)
+        if (!strcmp(name, names[k])) return k;
+    return COUNT;
+}
+
 __attribute__((constructor)) void faults_arm(void) {
     const char *folder = getenv("FAULTS_ROOT"), *state = getenv("FAULTS_STATE"), *log = getenv("FAULTS_LOG");
+    const char *offset = getenv("FAULTS_CLOCK");
+    clock_offset = offset ? (time_t)strtoll(offset, NULL, 10) : 0;
     root_length = 0;
     if (!folder || strlen(folder) >= sizeof root) return;
-    mode = is("FAULTS_MODE", "kill") ? KILL : is("FAULTS_MODE", "stop") ? STOP : is("FAULTS_MODE", "fail") ? FAIL : COUNT;
+    mode = mode_of(getenv("FAULTS_MODE"));
     after = is("FAULTS_WHEN", "after");
     half = is("FAULTS_HALF", "1");
     from_on = is("FAULTS_ON", "1");
@@ -128,12 +143,17 @@ static void act(void) {
 }
 
 /* Count a call; what is to become of it. */
-static enum verdict point(const char *call, const char *path) {
+static enum verdict decide(const char *call, const char *path) {
     int saved = errno;
     uint64_t number = atomic_fetch_add(&shared->count, 1) + 1, at = atomic_load(&shared->at);
     tell(number, call, path);
     errno = saved;
-    if (mode == COUNT || !at || !(number == at || (mode == FAIL && from_on && number > at))) return GO;
+    if (mode == READONLY) {
+        errno = EROFS;
+        return REFUSE;
+    }
+    int later = mode == STOP || (mode == FAIL && from_on);
+    if (mode == COUNT || !at || !(number == at || (later && number > at))) return GO;
     if (mode == FAIL) {
         errno = error_number;
         return half && number == at ? HALF : REFUSE;
@@ -142,6 +162,16 @@ static enum verdict point(const char *call, const char *path) {
     if (after) return GO_THEN_ACT;
     act();
     return GO; /* a stop that was ended */
+}
+
+/* Stops come one at a time: a thread that reaches its call while another stops waits, and then stops at its own. */
+static enum verdict point(const char *call, const char *path) {
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    if (mode != STOP) return decide(call, path);
+    pthread_mutex_lock(&one_at_a_time);
+    enum verdict verdict = decide(call, path);
+    pthread_mutex_unlock(&one_at_a_time);
+    return verdict;
 }
 
 static enum verdict at_descriptor(const char *call, int descriptor) {
@@ -275,8 +305,12 @@ int renameat2(int from, const char *old, int to, const char *new, unsigned flags
     CALL(renameat2, -1, at_rename("renameat2", from, old, to, new), from, old, to, new, flags);
 }
 
-/* Opening changes something where it empties a file or makes one. */
+/* Opening changes something where it empties a file or makes one; read-only, opening for writing is refused too. */
 static enum verdict at_open(const char *call, int folder, const char *path, int flags) {
+    if (mode == READONLY && (flags & O_ACCMODE) != O_RDONLY) {
+        enum verdict writes = at_path(call, folder, path, 1);
+        if (writes != GO) return writes;
+    }
     if (flags & O_TRUNC && (flags & O_ACCMODE) != O_RDONLY) {
         enum verdict empties = at_path(call, folder, path, 1);
         if (empties != GO) return empties;
@@ -323,4 +357,26 @@ FILE *fopen(const char *path, const char *how) {
 }
 FILE *fopen64(const char *path, const char *how) {
     CALL(fopen64, NULL, at_open("fopen64", AT_FDCWD, path, flags_of(how)), path, how);
+}
+
+/* The clock. What the kernel itself notes, such as when a file was changed, stays as it is. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static __typeof__(&clock_gettime) real;
+    if (!real) real = REAL(clock_gettime);
+    int result = real(clock, now);
+    if (!result && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += clock_offset;
+    return result;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    static __typeof__(&gettimeofday) real;
+    if (!real) real = REAL(gettimeofday);
+    int result = real(now, zone);
+    if (!result) now->tv_sec += clock_offset;
+    return result;
+}
+time_t time(time_t *out) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out) *out = now.tv_sec;
+    return now.tv_sec;
 }

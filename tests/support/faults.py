@@ -12,31 +12,36 @@ import io
 import json
 import os
 import re
+import sqlite3
 import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 SOURCE = Path(__file__).with_suffix(".c")
 _MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", "sha256"}
 """Columns and keys that say when something was done, how long it took, or seal a document that says so."""
+_LOCKS = "dagster/locks"
+"""In folders below it lie notes of who is at work, or waits; each goes when its process ends."""
 _SPOKEN = re.compile(rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?")
 """A moment in a page."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is to happen, and at which change; ``faults.c`` says what each field means."""
+    """What is to happen, and at which change; ``faults.c`` says what each field means, ``clock`` is in seconds."""
 
-    mode: Literal["count", "kill", "stop", "fail"] = "count"
+    mode: Literal["count", "kill", "stop", "fail", "readonly"] = "count"
     at: int = 0
     when: Literal["before", "after"] = "before"
     errno: Literal["ENOSPC", "EIO"] = "ENOSPC"
     half: bool = False
     from_then_on: bool = False
+    clock: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ def settings(root: Path, notes: Path, fault: Fault) -> dict[str, str]:
         "FAULTS_ERRNO": fault.errno,
         "FAULTS_HALF": str(int(fault.half)),
         "FAULTS_ON": str(int(fault.from_then_on)),
+        "FAULTS_CLOCK": str(fault.clock),
     }
 
 
@@ -88,11 +94,27 @@ def aim(notes: Path, at: int) -> None:
         file.write(struct.pack("=Q", at))
 
 
+def counted(notes: Path) -> int:
+    """How many changes there were so far."""
+    with (notes / "state").open("rb") as file:
+        return int(struct.unpack("=Q", file.read(8))[0])
+
+
+def open_log(notes: Path) -> TextIO:
+    """The library's log, to be read as it grows."""
+    return (notes / "log").open(errors="surrogateescape")
+
+
+def parsed(log: Iterable[str]) -> list[Point]:
+    """Lines of the log as changes, by number: two threads may have written theirs the other way round."""
+    lines = [line.rstrip("\n").split("\t", 2) for line in log]
+    return sorted((Point(int(number), call, path) for number, call, path in lines), key=lambda point: point.number)
+
+
 def points(notes: Path) -> list[Point]:
-    """The changes so far, by number: two threads may have written their lines the other way round."""
-    lines = (notes / "log").read_text(errors="surrogateescape").splitlines()
-    found = [Point(int(number), call, path) for number, call, path in (line.split("\t", 2) for line in lines)]
-    return sorted(found, key=lambda point: point.number)
+    """The changes so far."""
+    with open_log(notes) as log:
+        return parsed(log)
 
 
 def run_under(
@@ -113,15 +135,15 @@ def run_under(
 
 @dataclass(frozen=True)
 class State:
-    """What a workspace holds, apart from moments and from Dagster's own storage.
+    """What a workspace holds, apart from moments and from most of Dagster's own storage.
 
     Attributes
     ----------
-    files : dict path -> hash of what it says
+    files : dict path -> hash of what it says, or "folder"
     rows : list of str
-        Of the database's tables and of the score parts; a row that is there twice stands twice.
+        Of the database's tables, of the score parts, of what Dagster knows; a row that is there twice stands twice.
     temporary : list of str
-        Files named like something unfinished.
+        Files named like something unfinished, and notes of processes at work.
     double : list of str
         Judge, item and judge's key that more than one part answers for.
     """
@@ -149,14 +171,16 @@ def state_of(workspace: Path) -> State:
     """Read a workspace's data folder; it must not be at work."""
     data = workspace / "data"
     inside = sorted(path for path in data.rglob("*") if path.is_file())
-    temporary = [str(p.relative_to(data)) for p in inside if _unfinished(p.name)]
+    temporary = [str(p.relative_to(data)) for p in inside if _unfinished(p.name) or p.parent.parent == data / _LOCKS]
     files: dict[str, str] = {}
-    for path in inside:
+    for path in sorted(data.rglob("*")):
         name = str(path.relative_to(data))
-        if not name.startswith(("dagster/", "care.duckdb", "parts/scores/")) and name not in temporary:
-            files[name] = hashlib.sha256(_says(path, workspace)).hexdigest()[:16]
+        if name.startswith(("dagster", "care.duckdb", "parts/scores/")) or name in temporary:
+            continue
+        files[name] = "folder" if path.is_dir() else hashlib.sha256(_says(path, workspace)).hexdigest()[:16]
     scores, double = _scores(data / "parts" / "scores")
-    return State(files, sorted([*scores, *_tables(data / "care.duckdb")]), temporary, double)
+    rows = [*scores, *_tables(data / "care.duckdb"), *_dagster(data / "dagster" / "history")]
+    return State(files, sorted(rows), temporary, double)
 
 
 def compare(calm: State, rough: State) -> Difference:
@@ -253,6 +277,24 @@ def _tables(database: Path) -> list[str]:
         names["judge_ix"].update(connection.execute("SELECT judge_ix, judge FROM judges").fetchall())
         tables = [t for (t,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
         return [row for table in tables for row in _rows(connection, table, names)]
+
+
+def _dagster(history: Path) -> list[str]:
+    """What later runs go by: partitions that were materialised, runs that seem under way, places taken in pools."""
+    questions = {
+        "runs/index.db": (
+            "SELECT DISTINCT 'materialised ' || asset_key || ' ' || coalesce(partition, '') FROM event_logs "
+            "WHERE dagster_event_type = 'ASSET_MATERIALIZATION'",
+            "SELECT 'a place taken in pool ' || concurrency_key FROM concurrency_slots WHERE run_id IS NOT NULL",
+        ),
+        "runs.db": ("SELECT 'a run is ' || status FROM runs WHERE status NOT IN ('SUCCESS', 'FAILURE', 'CANCELED')",),
+    }
+    rows: list[str] = []
+    for name, asked in questions.items():
+        if (history / name).exists():
+            with closing(sqlite3.connect(history / name)) as connection:
+                rows += [f"dagster: {row[0]}" for question in asked for row in connection.execute(question)]
+    return rows
 
 
 def _rows(connection: Any, table: str, names: Mapping[str, Mapping[int, str]]) -> list[str]:

@@ -193,6 +193,27 @@ def test_the_same_fit_again_keeps_its_evaluation(store):
         assert bounds == [(1.0, 0.5, 1.5, [0.1, None], None)]
 
 
+def test_on_a_clock_that_was_set_back_the_latest_still_comes_last(store, tmp_path):
+    _, warehouse = store
+    kept = FitStore(tmp_path / "fits")
+    kept.write_edition(Edition("first", "set one", {}, {}, made_at="2026-11-22T10:00:00+00:00"))
+    second = kept.write_edition(Edition("second", "set one", {}, {}, made_at="2026-11-21T10:00:00+00:00"))
+    assert kept.editions("set one")[-1] == second
+    kept.publish(Publication("set one", "first", "review", published_at="2026-11-22T10:00:00+00:00"))
+    kept.publish(Publication("set one", "second", "review", published_at="2026-11-21T10:00:00+00:00"))
+    with warehouse.writer() as connection:
+        load_fits(connection, kept, "set one")
+        assert connection.execute("SELECT edition FROM published").fetchall() == [("second",)]
+
+
+def test_an_answer_counts_before_a_failure_whatever_the_clock_said(store, monkeypatch):
+    parts, warehouse = store
+    parts.write_scores("a/b", "set one", "K", "e", rows(range(5), lambda k: None, status="timeout"))
+    monkeypatch.setattr("warehouse.parts.time.time", lambda: 0.0)
+    parts.write_scores("a/b", "set one", "K", "e", rows(range(1)))
+    assert load(warehouse, parts).statuses == {"ok": 1, "timeout": 4}
+
+
 def test_what_is_published_is_what_people_read(store, tmp_path):
     _, warehouse = store
     kept = FitStore(tmp_path / "fits")

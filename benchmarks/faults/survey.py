@@ -1,0 +1,155 @@
+"""One run of a scenario, stopped at every change that it makes: which states would a kill leave?
+
+A kill leaves what was written and nothing of what was in memory, so a stop, at which the files are read, sees what a
+kill would leave. States that are equal to whoever reads the workspace afterwards (``tests.support.logical``) count as
+one; the first point of each is kept, and a drawn sample of the others, by which that equality is checked.
+
+Belongs here: the stops. Does not: what a later run makes of a state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.faults.children import child, ended, start
+from tests.support.faults import Fault, Point, aim, counted, open_log, parsed, settings
+from tests.support.logical import DAGSTER, Reader, digest_of
+from tests.support.snapshots import Snapshots
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A point whose workspace was kept.
+
+    Attributes
+    ----------
+    number, call, path
+        The change before which a kill would come.
+    state : str
+        Digest of what the kill would leave.
+    first : bool
+        Whether it is the first point of its state; one of the sample otherwise.
+    snapshot : str
+    """
+
+    number: int
+    call: str
+    path: str
+    state: str
+    first: bool
+    snapshot: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The points of a scenario.
+
+    Attributes
+    ----------
+    points : int
+        Changes that the run made.
+    stops : int
+        At how many of them it stood still; where two of its processes write at once, one stop may serve both.
+    kept : list of Kept
+    """
+
+    points: int
+    stops: int
+    kept: list[Kept]
+
+    @property
+    def states(self) -> int:
+        """Of how many kinds what a kill leaves is."""
+        return sum(one.first for one in self.kept)
+
+
+def sample(found: list[Point], size: int, seed: int) -> set[int]:
+    """Numbers of points drawn at random, one half of them outside Dagster's storage, where the fewer lie."""
+    chance = random.Random(seed)
+    inside = [point.number for point in found if point.path.startswith(DAGSTER)]
+    outside = [point.number for point in found if not point.path.startswith(DAGSTER)]
+    drawn = chance.sample(outside, min(size // 2, len(outside)))
+    return {*drawn, *chance.sample(inside, min(size - len(drawn), len(inside)))}
+
+
+def make_survey(name: str, command: tuple[str, ...], folder: Path, kept: Path, drawn: set[int]) -> Survey:
+    """Run a command on a copy of the scenario's ready workspace and stop at every point.
+
+    In a child, because reading databases starts threads, which a later fork would not survive.
+
+    Parameters
+    ----------
+    folder : Path
+        For the run and for copies of its databases; best in memory.
+    kept : Path
+        The folder of snapshots; ``NAME-ready`` is one of them.
+    drawn : set of int
+        Points that are kept whatever their state.
+    """
+
+    def job() -> int:
+        survey = _stopped_everywhere(name, command, folder, Snapshots(kept), drawn)
+        temporary = kept / f".{name}.survey.tmp"
+        temporary.write_text(json.dumps(asdict(survey)))
+        temporary.replace(survey_file(kept, name))
+        return 0
+
+    folder.mkdir()
+    if child(job, folder / "survey.txt") != 0:
+        raise RuntimeError(f"{name} could not be surveyed:\n{(folder / 'survey.txt').read_text()[-2000:]}")
+    survey = read_survey(kept, name)
+    assert survey is not None
+    return survey
+
+
+def survey_file(kept: Path, name: str) -> Path:
+    """Where the survey of a scenario is kept, beside its snapshots."""
+    return kept / f"{name}.survey"
+
+
+def read_survey(kept: Path, name: str) -> Survey | None:
+    """The survey of a scenario, or None before there is one."""
+    file = survey_file(kept, name)
+    if not file.exists():
+        return None
+    document = json.loads(file.read_text())
+    kept_points = [Kept(**entry) for entry in document.pop("kept")]
+    return Survey(**document, kept=kept_points)
+
+
+def _stopped_everywhere(
+    name: str, command: tuple[str, ...], folder: Path, snapshots: Snapshots, drawn: set[int]
+) -> Survey:
+    workspace, notes = snapshots.restore(f"{name}-ready", folder / "rough"), folder / "notes"
+    pid = start(workspace, command, settings(workspace, notes, Fault("stop", at=1)))
+    reader = Reader(workspace, folder / "scratch")
+    states: set[str] = set()
+    kept: list[Kept] = []
+    since_read: set[str] = set()  # a call is told of before it is made: what it wrote is seen a stop later
+    since_kept: set[str] = set()
+    stops = 0
+    with open_log(notes) as log:
+        while (code := ended(pid, stops=True)) is None:
+            stops += 1
+            new = parsed(log)
+            now = {point.path for point in new}
+            state = digest_of(reader.read(since_read | now))
+            since_kept |= now
+            if new and (state not in states or drawn & {point.number for point in new}):
+                here = new[-1]
+                snapshot = f"{name}-{here.number}"
+                snapshots.keep(workspace, snapshot, since_kept)
+                kept.append(Kept(here.number, here.call, here.path, state, state not in states, snapshot))
+                states.add(state)
+                since_kept = set(now)
+            since_read = now
+            aim(notes, counted(notes) + 1)
+            os.killpg(pid, signal.SIGCONT)
+    if code != 0:
+        raise RuntimeError(f"exit code {code}; stops should not change how a command ends")
+    return Survey(counted(notes), stops, kept)
