@@ -199,8 +199,9 @@ def read_settings(root: Path) -> Settings:
     path = root / CARE_YAML
     if not path.exists():
         raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
+    content = load_yaml(path)
     try:
-        settings = Settings.model_validate(load_yaml(path))
+        settings = Settings.model_validate(content)
         if settings.alerts.webhook is not None:
             settings.alerts.address()  # before a night is spent, not after
         return settings

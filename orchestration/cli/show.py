@@ -150,22 +150,26 @@ def _with_children(command: list[str], environment: dict[str, str]) -> int:
     Dagster's own command starts a webserver, a daemon and code servers; a signal to this process alone would leave them
     running, and the next `care ui` would be the second daemon.
     """
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    started: list[subprocess.Popen[bytes]] = []
 
     def pass_on(_number: int, _frame: object) -> None:
-        os.killpg(process.pid, signal.SIGINT)
+        for process in started:
+            os.killpg(process.pid, signal.SIGINT)
 
+    # Before the command starts: an interrupt that this process was told to ignore, as a shell tells what it runs in the
+    # background, would be ignored by the command too, and nothing would end it.
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        code = process.wait()
+        started.append(subprocess.Popen(command, env=environment, start_new_session=True))
+        return started[0].wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-            time.sleep(_LAST_WORDS_S)
-            os.killpg(process.pid, signal.SIGKILL)
-    return code
+        for process in started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+                time.sleep(_LAST_WORDS_S)
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @speaking_errors
@@ -177,6 +181,7 @@ def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")]
     loaded = load_workspace(workspace)
     hold_daemon_lock(loaded)
     command = [sys.executable, "-m", "dagster._daemon", "run", "-m", _DEFINITIONS]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored where a shell runs this in the background
     os.execve(sys.executable, command, _environment(loaded))
 
 

@@ -75,8 +75,7 @@ def test_templates_and_schemas_count_with_the_modules_beside_them(copied):
     edit(copied / "assets" / "report" / "templates" / "page.html", lambda text: text + "<p>more</p>")
     after = versions(copied)
     assert {asset for asset in before if before[asset] != after[asset]} == {"report", "report_index"}
-    schema = next((copied / "warehouse" / "schema").glob("*.sql"))
-    edit(schema, lambda text: text + "\n-- more\n")
+    edit(copied / "warehouse" / "schema.sql", lambda text: text + "\n-- more\n")
     last = versions(copied)
     assert {asset for asset in after if after[asset] != last[asset]} == {"items", "gold", "scores"}
 

@@ -147,7 +147,7 @@ def test_a_state_that_is_not_there_is_warned_of_and_harms_nothing(rng):
 def test_settings_that_cannot_be_are_told():
     with pytest.raises(InputError, match="0 to choose by BIC"):
         TensorConfig(states=1)
-    with pytest.raises(InputError, match="structure or within"):
+    with pytest.raises(InputError, match="use structure, within"):
         TensorConfig(views="both")
     with pytest.raises(InputError, match="scale_mixture"):
         TensorConfig(judges="poisson")

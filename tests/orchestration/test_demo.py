@@ -17,7 +17,7 @@ DEMO_JUDGES = panels.find("demo").programs
 _DEMO = "source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n"
 
 
-def demo(folder, care: str = ""):
+def demo(folder, care: str = "{}"):
     assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
     (folder / "testsets" / "demo.yaml").write_text(_DEMO)
     (folder / "care.yaml").write_text(care)

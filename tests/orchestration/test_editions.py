@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import JUDGES, care, make, query, run, score_rows, write_items, write_judge
+from tests.support.workspaces import JUDGES, care, care_json, make, query, run, score_rows, write_items, write_judge
 
 STRICT = (
     "fit: {resamples: 0, aggregators: [care, avg, care_svd, mv]}\nreview: {max_psi: 0.0, min_rank_correlation: 1.0}\n"
@@ -43,7 +43,7 @@ def nights(made_once, tmp_path):
 @pytest.mark.slow
 def test_held_back_pinned_and_taken_back(nights):
     folder = nights
-    rows = json.loads(care(folder, "history", "one", "--json"))
+    rows = care_json(folder, "history", "one")
     assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
         ("held back", len(JUDGES) + 1, "new judge: readability"),
         ("published", len(JUDGES), "the first"),
@@ -59,7 +59,7 @@ def test_held_back_pinned_and_taken_back(nights):
     assert "is held back" in warned
     assert "nothing to do" in warned
 
-    moved = json.loads(care(folder, "diff", "one", "--json"))[0]
+    moved = care_json(folder, "diff", "one")[0]
     assert moved["why"] == ["new judge: readability"]
     assert {row["judge"] for row in moved["judges"]} == {*JUDGES, "readability"}
     assert moved["items"][0]["moved"] != 0
@@ -85,7 +85,7 @@ def test_held_back_pinned_and_taken_back(nights):
     assert len(extended) == 44
     assert all(e is not None for _, e in extended)
     assert load_workspace(folder).fit_folder("one").read_json("review")["state"] == "held back", "yet scored"
-    latest = json.loads(care(folder, "history", "one", "--json"))[0]["edition"]
+    latest = care_json(folder, "history", "one")[0]["edition"]
     care(folder, "promote", first[:6], "--why", "again")
     assert published(folder) == [(first, "promote", True)]
     care(folder, "accept", "one")
@@ -99,7 +99,7 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     folder = nights
     with (folder / "care.yaml").open("a") as file:
         file.write("alerts: {file: told.jsonl}\n")
-    second, first = (row["edition"] for row in json.loads(care(folder, "history", "one", "--json")))
+    second, first = (row["edition"] for row in care_json(folder, "history", "one"))
     report = folder / "data" / "report"
     said = f"The latest fit ({second}, made"
     care(folder, "run", code=1)  # a quiet night: it was held back the night before
@@ -120,7 +120,7 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
 
 def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     folder = nights
-    first = json.loads(care(folder, "history", "one", "--json"))[-1]["edition"]
+    first = care_json(folder, "history", "one")[-1]["edition"]
     panel = load_workspace(folder).fits.editions("one")[0]
     known = load_workspace(folder).fits.read_fit("one", panel.fits["avg"])
     rows = query(
@@ -131,7 +131,7 @@ def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     file = tmp_path / "scores.csv"
     with file.open("w", newline="") as out:
         csv.writer(out).writerows([("item_id", "judge", "score"), *rows])
-    scored = json.loads(care(folder, "score", str(file), "--fit", first, "--aggregator", "avg", "--json"))
+    scored = care_json(folder, "score", str(file), "--fit", first, "--aggregator", "avg")
     found = {row["item_id"]: row["estimate"] for row in scored}
     expected = dict(zip(known.item_ids, known.estimate.to_pylist(), strict=True))
     for item in [i for i in expected if i in found]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
@@ -72,6 +74,13 @@ def care(folder: Path, *words: str, code: int = 0) -> str:
     result = CliRunner().invoke(app, [*words, "--workspace", str(folder)])
     assert result.exit_code == code, result.output
     return result.output
+
+
+def care_json(folder: Path, *words: str) -> Any:
+    """What a command prints as JSON on standard output; what it tells a person stands on standard error."""
+    result = CliRunner().invoke(app, [*words, "--workspace", str(folder), "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 def ran(outcome: Outcome, asset: str) -> list[str | None]:
