@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from care_ops.errors import WarehouseError
@@ -132,8 +133,6 @@ def test_a_table_of_another_schema(tmp_path):
 
 def test_files_without_checksums_are_read(tmp_path):
     """As releases before 2026-11 wrote them."""
-    import pyarrow.parquet as pq
-
     pq.write_table(TABLE, tmp_path / "table")
     assert read_table(tmp_path / "table").to_pydict() == TABLE.to_pydict()
     (tmp_path / "document").write_text(json.dumps(DOCUMENT))
@@ -297,3 +296,17 @@ def test_a_full_disk_is_not_a_damaged_database(tmp_path):
         raise duckdb.IOException('IO Error: Could not write file "care.duckdb": No space left on device')
     assert not isinstance(caught.value, DamagedError)
     assert warehouse.usable()
+
+
+def test_an_item_whose_score_is_damaged_is_not_done(tmp_path):
+    """Whichever column is damaged: checksums are of pages, and pages of columns."""
+    store = PartStore(tmp_path / "parts")
+    rows = [{"item_id": f"i{k}", "item_key": f"key {k}", "score": k / 7, "status": "ok", "raw": "x"} for k in range(50)]
+    path = store.write_scores("judge", "one", "v1", "none", rows)
+    content = path.read_bytes()
+    assert len(store.done("judge", "one", "v1")) == 50
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    scores = next(c for c in map(group.column, range(group.num_columns)) if c.path_in_schema == "score")
+    last = (scores.dictionary_page_offset or scores.data_page_offset) + scores.total_compressed_size - 1
+    path.write_bytes(content[:last] + bytes([content[last] ^ 1]) + content[last + 1 :])
+    assert store.done("judge", "one", "v1") == set()
