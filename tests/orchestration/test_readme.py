@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from assets.report.names import page_name
-from orchestration.instance import daemon_is_alive, workspace_instance
+from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import write_items
 
@@ -92,9 +92,10 @@ def see_the_ui(port: int) -> bool:
         return False
 
 
-def see_the_daemon(folder: Path) -> bool:
+def see_the_daemon(folder: Path, since: float) -> bool:
+    """A sign of life that is this daemon's, not that of the one before."""
     with workspace_instance(load_workspace(folder / "mine")) as instance:
-        return daemon_is_alive(instance)
+        return any(beat.timestamp > since for beat in instance.get_daemon_heartbeats().values())
 
 
 def free_port() -> int:
@@ -106,7 +107,8 @@ def free_port() -> int:
 def started_and_stopped(line: str, folder: Path) -> None:
     """A command that serves until it is interrupted."""
     port = free_port()
-    at_work: Callable[[], bool] = lambda: see_the_daemon(folder)  # noqa: E731
+    started = time.time()
+    at_work: Callable[[], bool] = lambda: see_the_daemon(folder, started)  # noqa: E731
     if line.startswith("care ui"):
         line, at_work = f"{line} --port {port}", lambda: see_the_ui(port)
     with (folder / "log.txt").open("w+") as log:
