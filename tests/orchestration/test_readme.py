@@ -115,14 +115,17 @@ def started_and_stopped(line: str, folder: Path) -> None:
         process = subprocess.Popen(
             shlex.split(line), cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True
         )
-        deadline = time.monotonic() + 180
-        while not at_work():
-            log.seek(0)
-            assert process.poll() is None, f"{line} ended:\n{log.read()}"
-            assert time.monotonic() < deadline, f"{line} shows no sign of life:\n{log.read()}"
-            time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        process.wait(120)
+        try:
+            deadline = time.monotonic() + 180
+            while not at_work():
+                log.seek(0)
+                assert process.poll() is None, f"{line} ended:\n{log.read()}"
+                assert time.monotonic() < deadline, f"{line} shows no sign of life:\n{log.read()}"
+                time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            process.wait(120)
+        finally:
+            process.kill()  # where it has not ended, it must not outlive the test
 
 
 @pytest.mark.slow
