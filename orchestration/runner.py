@@ -100,7 +100,7 @@ def run_stale(
         if again is not None:
             run.requested.setdefault(again[0], set()).add(again[1])
         outcome = Outcome()
-        if not (run.is_first and not workspace.parts.testsets()) and not workspace.warehouse.usable():
+        if (workspace.parts.testsets() or not run.is_first) and not workspace.warehouse.usable():
             broken = rebuild_warehouse(workspace)
             outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
         for _ in range(_MOST_STEPS):

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.storage import (
-    DamagedError,
+    find_sound,
     read_arrays,
     read_document,
+    read_sound,
     read_table,
-    set_aside,
     write_arrays,
     write_bytes,
     write_document,
@@ -87,10 +87,7 @@ class FitFolder:
 
     def find_json(self, name: str) -> dict[str, Any]:
         """A JSON document, empty where there is none; one that was damaged is set aside and is none."""
-        try:
-            return self.read_json(name) if (self.path / f"{name}.json").exists() else {}
-        except DamagedError:
-            return {}
+        return find_sound(self.path / f"{name}.json", read_document) or {}
 
     def has_fit(self) -> bool:
         """Whether every file that the stages of a fit write is there."""
@@ -106,12 +103,9 @@ class FitFolder:
 
     def _read(self, path: Path, read: Callable[[Path], T]) -> T:
         try:
-            return read(path)
+            return read_sound(path, read, "; the next `care run` makes it again")
         except FileNotFoundError:
             raise WarehouseError(f"{path}: it is not there; `care run` makes it") from None
-        except DamagedError as error:
-            aside = set_aside(path, str(error))
-            raise DamagedError(f"{error}. It was set aside as {aside}; the next `care run` makes it again") from None
 
 
 def panel_of(path: Path) -> ScoreMatrix:

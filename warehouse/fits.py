@@ -24,8 +24,10 @@ from care_ops.errors import WarehouseError
 from warehouse.database import null_if_nan
 from warehouse.storage import (
     DamagedError,
+    find_sound,
     read_document,
     read_lines,
+    read_sound,
     read_table,
     readable_lines,
     set_aside,
@@ -186,16 +188,14 @@ class FitStore:
     def read_fit(self, testset: str, fit_id: str) -> FitRecord:
         """A fit by its id; ``WarehouseError`` if it is gone, or was damaged and set aside."""
         path = self.fit_file(testset, fit_id)
+        then = (
+            ". `care run` makes fits of the latest edition again; one of an older edition comes back from a backup "
+            f"only, and `care history {testset}` lists the others"
+        )
         try:
-            return fit_of(path)
+            return read_sound(path, fit_of, then)
         except FileNotFoundError:
             raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept") from None
-        except DamagedError as error:
-            aside = set_aside(path, str(error))
-            raise DamagedError(
-                f"{error}. It was set aside as {aside}. `care run` makes fits of the latest edition again; one of an "
-                f"older edition comes back from a backup only, and `care history {testset}` lists the others"
-            ) from None
 
     def annotate(self, testset: str, fit_id: str, kind: str, value: Mapping[str, Any]) -> None:
         """Keep what was found out about a fit later: its ``evaluation``, its ``intervals``."""
@@ -203,21 +203,14 @@ class FitStore:
 
     def annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
         """What ``annotate`` kept, or None; one that was damaged is set aside and is none."""
-        try:
-            return self.read_annotation(testset, fit_id, kind)
-        except DamagedError:
-            return None
+        return find_sound(self._annotation_file(testset, fit_id, kind), read_document)
 
     def read_annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
         """What ``annotate`` kept, or None where it kept nothing; ``DamagedError`` where it was set aside as damaged."""
-        path = self._annotation_file(testset, fit_id, kind)
         try:
-            return read_document(path)
+            return read_sound(self._annotation_file(testset, fit_id, kind), read_document, "")
         except FileNotFoundError:
             return None
-        except DamagedError as error:
-            set_aside(path, str(error))
-            raise
 
     def has_annotation(self, testset: str, fit_id: str, kind: str) -> bool:
         """Whether ``annotate`` kept something that is still there."""
@@ -248,13 +241,8 @@ class FitStore:
         return sorted((e for e in editions if e is not None), key=lambda e: (e.made_at, e.edition))
 
     def _edition(self, path: Path) -> Edition | None:
-        try:
-            return Edition(**read_document(path))
-        except FileNotFoundError:
-            return None
-        except DamagedError as error:
-            set_aside(path, str(error))
-            return None
+        document = find_sound(path, read_document)
+        return None if document is None else Edition(**document)
 
     def publish(self, publication: Publication) -> None:
         """Append to the log of a test set's publications."""

@@ -12,6 +12,7 @@ import hashlib
 import json
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
-from warehouse.storage import DamagedError, leftovers, noted, notes_in, read_table, set_aside, write_table
+from warehouse.storage import DamagedError, find_sound, leftovers, noted, notes_in, read_sound, read_table, write_table
 
 SCORE_SCHEMA = pa.schema(
     [
@@ -111,16 +112,12 @@ class PartStore:
             They cannot be read; the part was set aside and is not there any more.
         """
         path = self.items_file(testset)
+        read = partial(read_table, schema=ITEM_SCHEMA, required=ITEM_SCHEMA.names)
         try:
-            rows = read_table(path, ITEM_SCHEMA, ITEM_SCHEMA.names).to_pylist()
+            table = read_sound(path, read, "; the next `care run` reads the items from their source again")
         except FileNotFoundError:
             raise WarehouseError(f"{path}: test set {testset!r} has no items yet; `care run` reads them") from None
-        except DamagedError as error:
-            aside = set_aside(path, str(error))
-            raise DamagedError(
-                f"{error}. It was set aside as {aside}; the next `care run` reads the items from their source again"
-            ) from None
-        return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in rows]
+        return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
 
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
@@ -149,13 +146,7 @@ class PartStore:
 
     def _read_part(self, path: Path, schema: pa.Schema) -> pa.Table | None:
         """Rows of one score part; None where it was damaged, or has been deleted meanwhile."""
-        try:
-            return read_scores_part(path, schema)
-        except FileNotFoundError:
-            return None
-        except DamagedError as error:
-            set_aside(path, str(error))
-            return None
+        return find_sound(path, partial(read_scores_part, schema=schema))
 
     def key_of(self, path: Path) -> str | None:
         """The judge key that a score part was written under; None where it is empty or was damaged."""

@@ -19,11 +19,11 @@ import logging
 import os
 import zipfile
 import zlib
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ _NOTE = ".why"
 _TEMPORARY = ".tmp"
 _SEAL = "sha256"
 _ROWS_PER_GROUP = 131_072
+T = TypeVar("T")
 
 
 class DamagedError(WarehouseError):
@@ -279,6 +280,31 @@ def set_aside(path: Path, why: str) -> Path:
         ) from None
     logging.getLogger(__name__).warning("%s. It was set aside as %s", why, target)
     return target
+
+
+def read_sound(path: Path, read: Callable[[Path], T], then: str) -> T:
+    """Read a file by its reader; one that is damaged is set aside.
+
+    Parameters
+    ----------
+    read : callable
+        Raises as ``read_table`` does, and so does this.
+    then : str
+        What becomes of a file that was set aside, for the message.
+    """
+    try:
+        return read(path)
+    except DamagedError as error:
+        aside = set_aside(path, str(error))
+        raise DamagedError(f"{error}. It was set aside as {aside}{then}") from None
+
+
+def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
+    """The same, or None where the file is not there or was damaged."""
+    try:
+        return read_sound(path, read, "")
+    except (FileNotFoundError, DamagedError):
+        return None
 
 
 def notes_in(folder: Path) -> list[Path]:

@@ -188,17 +188,10 @@ class Experiment:
 
     def kept(self, workspace: Workspace) -> dict[str, Any] | None:
         """What it found last, or None; also None where an earlier release wrote it in another form."""
-        from warehouse.storage import DamagedError, read_document, set_aside
+        from warehouse.storage import find_sound, read_document
 
-        path = self.file(workspace)
-        try:
-            document = read_document(path)
-        except FileNotFoundError:
-            return None
-        except DamagedError as error:
-            set_aside(path, str(error))
-            return None
-        return document if "size" in document else None
+        document = find_sound(self.file(workspace), read_document)
+        return document if document and "size" in document else None
 
     def keep(
         self, workspace: Workspace, findings: Findings, reads: Mapping[str, str] | None, *, seconds: float

@@ -19,10 +19,10 @@ from care_ops.errors import CareError, InputError
 from warehouse.storage import (
     DAMAGED,
     DamagedError,
+    find_sound,
     leftovers,
     read_document,
     read_table,
-    set_aside,
     write_document,
     write_lines,
     write_table,
@@ -280,12 +280,8 @@ def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
     """How many rows of a Parquet file are these items'; rewritten without them where asked."""
     import pyarrow as pa
 
-    try:
-        table = read_table(path)
-    except FileNotFoundError:
-        return 0
-    except DamagedError as error:
-        set_aside(path, str(error))  # and deleted with what else was set aside of this test set
+    table = find_sound(path, read_table)
+    if table is None:  # a damaged one is deleted with what else was set aside of this test set
         return 0
     rest = table.filter(pa.array([item not in items for item in table.column("item_id").to_pylist()], pa.bool_()))
     gone = table.num_rows - rest.num_rows

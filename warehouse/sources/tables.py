@@ -178,6 +178,6 @@ def _from_frame(frame: object) -> InputTable:
     name = f"{package} {kind.__name__}"
     try:
         table = pa.table(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, TypeError) as error:
+    except (pa.ArrowNotImplementedError, ValueError, TypeError) as error:  # Arrow's others are of these two
         raise InputError(f"{name}: cannot be turned into an Arrow table: {' '.join(str(error).split())}") from error
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")
