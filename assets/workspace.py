@@ -1,15 +1,14 @@
 """What the stages are given: folders, specifications and settings of one workspace.
 
-Belongs here: the record, and what follows from it (keys, fingerprints). Does not: reading care.yaml
-(``orchestration.workspace``), Dagster.
+Belongs here: the record, the folders and stores that follow from it, and which judge scores which test set. Does not:
+reading care.yaml (``orchestration.workspace``), reading sources (``sources``), a judge's key (``judge_keys``), the
+versions of what comes in (``versions``), Dagster.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -18,14 +17,10 @@ from annotated_types import Ge, Interval
 
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
-from care_ops.errors import CareError, InputError
-from judges.engines.base import Context, Ledger, Recording
-from judges.engines.factory import revision_of
-from judges.items import Item
+from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec
-from warehouse.items import ItemRecord, named_in
-from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, TestsetSpec, VersionsSource, resolve
+from warehouse.testsets import TestsetSpec
 
 if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
@@ -37,13 +32,23 @@ if TYPE_CHECKING:
     from warehouse.sources.reading import Reading
 
 
-FORGOTTEN = "forgotten.jsonl"
-"""Hashes of the items that `care forget` removed, in the data folder."""
+@dataclass(frozen=True)
+class Memory:
+    """What has been read or hashed since the workspace was loaded, so that it is done once.
 
+    Attributes
+    ----------
+    readings : dict testset -> kind of file -> Reading
+        How each file was read; kept by ``assets.sources``.
+    recorded_scores : dict testset -> RecordedTable
+        Tables of recorded scores; kept by ``assets.sources``.
+    judge_keys : dict (judge, testset) -> key
+        Kept by ``assets.judge_keys``.
+    """
 
-def forgotten_key(testset: str, item_id: str) -> str:
-    """By which a forgotten item is known."""
-    return _digest([testset, item_id])
+    readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
+    recorded_scores: dict[str, RecordedTable] = field(default_factory=dict[str, "RecordedTable"])
+    judge_keys: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,8 @@ class Workspace:
     experiment_sizes : mapping experiment -> parameter -> value
         What single parameters are instead.
     anchors : mapping testset -> Anchors
+    memory : Memory
+        Empty in a copy that ``dataclasses.replace`` makes.
     """
 
     root: Path
@@ -160,6 +167,7 @@ class Workspace:
     experiments: str
     experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]]
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
+    memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 
     @cached_property
     def parts(self) -> PartStore:
@@ -228,171 +236,3 @@ class Workspace:
     def anchors_of(self, testset: str) -> Anchors:
         """Labels that a fit of this test set may see."""
         return self.anchors.get(testset, NO_ANCHORS)
-
-    def read_source(self, testset: str) -> list[ItemRecord]:
-        """Items of a test set, read anew from its source, without those that were forgotten."""
-        forgotten = self.forgotten()
-        records = self._read_source(testset)
-        named_in([r.metadata for r in records], self.testset(testset).further_columns, f"test set {testset!r}")
-        if not forgotten:
-            return records
-        return [r for r in records if forgotten_key(testset, r.item_id) not in forgotten]
-
-    def forgotten(self) -> set[str]:
-        """Keys (``forgotten_key``) of the items that must never be read again."""
-        from warehouse.storage import DamagedError, read_lines
-
-        try:
-            return {line["item"] for line in read_lines(self.data / FORGOTTEN)}
-        except FileNotFoundError:
-            return set()
-        except DamagedError as error:
-            raise DamagedError(
-                f"{error}. It lists what must never be read again, so nothing is read before it is whole: put it back "
-                "from a backup, or move it away and `care forget` each of those items again"
-            ) from None
-
-    def _read_source(self, testset: str) -> list[ItemRecord]:
-        from warehouse.sources import demo, files
-
-        source = self.testset(testset).source
-        if isinstance(source, VersionsSource):
-            return self._read_versions(testset, source)
-        if isinstance(source, DemoSource):
-            return demo.generate(demo.DemoConfig(source.countries, source.answers, source.seed))
-        if isinstance(source, HuggingFaceSource):
-            from warehouse.sources import huggingface
-
-            return huggingface.read_items(source, self.root)
-        path = resolve(source.items, self.root)
-        told = self._readings.setdefault(testset, {})
-        return files.read_items(
-            path,
-            source.columns,
-            source.where,
-            source.drop,
-            source.reading,
-            tell=lambda reading: told.update(items=reading),
-        )
-
-    def _read_versions(self, testset: str, source: VersionsSource) -> list[ItemRecord]:
-        from warehouse.versions import versions_of
-
-        records, scale = self.read_source(source.of), self.testset(testset).scale
-        two_classes = {r.gold for r in records} <= {0.0, 1.0, None}
-        return versions_of(records, source.changes, 0.0 if two_classes else scale[0] if scale else None)
-
-    def engine_context(self, judge: str, testset: str, ledger: Ledger | None = None) -> Context:
-        """What a judge's engine needs beside its specification."""
-        return Context(self.root, self.recordings(judge, testset), ledger)
-
-    def recordings(self, judge: str, testset: str) -> Mapping[str, Recording] | None:
-        """Recorded scores of one judge, or None where it records none."""
-        from warehouse.sources import files
-
-        name = self.judge(judge).engine.recorded_as
-        if name is None:
-            return None
-        table = self._recorded_tables.get(testset)
-        if table is None:
-            source = self.testset(testset).source
-            if not isinstance(source, FilesSource) or source.scores is None:
-                return None
-            path = resolve(source.scores.path, self.root)
-            declared = source.scores
-            told = self._readings.setdefault(testset, {})
-            table = files.read_scores(
-                path, declared.columns, declared.layout, declared.reading, lambda reading: told.update(scores=reading)
-            )
-            self._recorded_tables[testset] = table
-        if name not in table.scores.judges:
-            return {}
-        values = table.scores.values[:, table.scores.judges.index(name)]
-        texts = table.responses.get(name, {})
-        return {
-            item_id: Recording(None if value != value else value, texts.get(item_id))
-            for item_id, value in zip(table.scores.item_ids, values.tolist(), strict=True)
-        }
-
-    def readings(self, testset: str) -> Mapping[str, Reading]:
-        """What the files of a test set were taken to be, as far as they have been read: ``items``, ``scores``."""
-        return self._readings.get(testset, {})
-
-    @cached_property
-    def _readings(self) -> dict[str, dict[str, Reading]]:
-        return {}
-
-    @cached_property
-    def _recorded_tables(self) -> dict[str, RecordedTable]:
-        return {}
-
-    def effective_spec(self, judge: str, testset: str) -> JudgeSpec:
-        """The specification with the test set's scale and prompt where a judge declares none."""
-        spec, declared = self.judge(judge), self.testset(testset)
-        needs, engine = spec.engine.needs, spec.engine.with_template(declared.prompt)
-        scale = declared.scale if spec.scale is None and (needs.recordings or needs.template) else spec.scale
-        if engine is spec.engine and scale == spec.scale:
-            return spec
-        return spec.model_copy(update={"scale": scale, "engine": engine})
-
-    def judge_key(self, judge: str, testset: str) -> str:
-        """Content key of the judge's scores on a test set (law 5); hashed once, as the workspace was read once."""
-        known = self._judge_keys.get((judge, testset))
-        if known is None:
-            spec = self.effective_spec(judge, testset)
-            known = spec.key(revision_of(spec, self.engine_context(judge, testset)))
-            self._judge_keys[judge, testset] = known
-        return known
-
-    @cached_property
-    def _judge_keys(self) -> dict[tuple[str, str], str]:
-        return {}
-
-    def source_version(self, testset: str) -> str:
-        """Hash of what the items are made of; of the reason, where the source cannot be read."""
-        try:
-            spec = self.testset(testset)
-            found = spec.fingerprint(self.root)
-            if isinstance(spec.source, VersionsSource):
-                found = _digest([found, spec.scale, self.source_version(spec.source.of)])
-        except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
-            return _digest(str(error))
-        forgotten = self.forgotten()
-        return _digest([found, sorted(forgotten)]) if forgotten else found
-
-    def judge_version(self, judge: str) -> str:
-        """Hash of what the judge's scores are made of, over its test sets; of the reason, where it is broken."""
-        try:
-            return _digest({t: self.judge_key(judge, t) for t in self.testsets_of(judge)})
-        except CareError as error:  # likewise: `judge_inference` fails and says why
-            return _digest(str(error))
-
-    def panel_version(self, testset: str) -> str:
-        """Hash of everything but scores that a test set's panel depends on: roster with families, admission rule."""
-        roster = [(j, self.judge(j).family) for j in self.judges_of(testset)]
-        return _digest({"roster": roster, "admission": asdict(self.admission)})
-
-    def review_version(self, testset: str) -> str:
-        """Hash of the limits of publication; the same for every test set."""
-        return _digest({"testset": testset, "review": asdict(self.review)})
-
-    def settings_version(self, testset: str) -> str:
-        """Hash of everything but the panel that a test set's fit depends on: aggregators, penalties, anchors."""
-        spec = self.testset(testset)
-        return _digest(
-            {
-                "fit": self.fit_config(testset).fingerprint(),
-                "scale": spec.scale,
-                "description": spec.description,
-                "anchors": sorted(self.anchors_of(testset).labels.items()),
-            }
-        )
-
-
-def judge_item(record: ItemRecord) -> Item:
-    """What a judge sees of an item: its texts, never its gold."""
-    return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference, record.aspect)
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]

@@ -52,10 +52,11 @@ def questions() -> list[dict[str, object]]:
     folder = os.environ.get("CARE_DATA_DIR")
     if not folder:
         return [{"what": "ASSET's questions: set CARE_DATA_DIR", "items/s": None, "pool over engine": None}]
-    from assets.workspace import judge_item
+    from assets.judge_keys import judge_item
+    from assets.sources import read_source
     from orchestration.workspace import load_workspace
 
     workspace = load_workspace(Path(__file__).parents[1] / "examples" / "paper")
-    records = [judge_item(record) for record in workspace.read_source("care_asset")]
+    records = [judge_item(record) for record in read_source(workspace, "care_asset")]
     ratio = len(records) / len({item.text_key for item in records})
     return [{"what": f"ASSET: {len(records)} items a question", "items/s": None, "pool over engine": ratio}]

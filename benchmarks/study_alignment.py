@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from assets.sources import read_source
 from care_ops.admission import check_panel
 from care_ops.config import AdmissionRule
 from care_ops.scores import ScoreMatrix
@@ -33,7 +34,7 @@ def panel(name: str) -> tuple[ScoreMatrix, list[str]]:
     source = workspace.testset(name).source
     assert isinstance(source, FilesSource)
     assert source.scores is not None
-    records = workspace.read_source(name)
+    records = read_source(workspace, name)
     read = files.read_scores(resolve(source.scores.path, workspace.root), source.scores.columns, source.scores.layout)
     rows = {item: k for k, item in enumerate(read.scores.item_ids)}
     judges = [j for j in read.scores.judges if j in workspace.judges_of(name)]

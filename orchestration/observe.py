@@ -11,6 +11,7 @@ import dagster as dg
 
 from assets.inputs.external import fit_settings, judge_spec, panel_settings, review_settings, source
 from assets.partitions import JUDGES, TESTSETS
+from assets.versions import judge_version, panel_version, review_version, settings_version, source_version
 from assets.workspace import Workspace
 
 _VERSION_TAG = "dagster/data_version"
@@ -43,11 +44,11 @@ def observe(workspace: Workspace, instance: dg.DagsterInstance) -> Observation:
         if known - wanted:
             requests.append(definition.build_delete_request(sorted(known - wanted)))
     versions = {
-        source.key: {t: workspace.source_version(t) for t in workspace.testsets},
-        judge_spec.key: {j: workspace.judge_version(j) for j in workspace.judges},
-        panel_settings.key: {t: workspace.panel_version(t) for t in workspace.testsets},
-        fit_settings.key: {t: workspace.settings_version(t) for t in workspace.testsets},
-        review_settings.key: {t: workspace.review_version(t) for t in workspace.testsets},
+        source.key: {t: source_version(workspace, t) for t in workspace.testsets},
+        judge_spec.key: {j: judge_version(workspace, j) for j in workspace.judges},
+        panel_settings.key: {t: panel_version(workspace, t) for t in workspace.testsets},
+        fit_settings.key: {t: settings_version(workspace, t) for t in workspace.testsets},
+        review_settings.key: {t: review_version(workspace, t) for t in workspace.testsets},
     }
     events: list[dg.AssetMaterialization] = []
     for key, by_partition in versions.items():

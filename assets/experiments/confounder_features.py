@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, Findings, Heatmap, Table
 from assets.experiments.panels import NO_PANEL, Panel, declared_numbers, factored, panels
+from assets.judge_keys import effective_spec, engine_context, judge_key
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -119,8 +120,8 @@ def asked_features(workspace: Workspace, panel: Panel) -> dict[str, Array]:
     for judge in panel.scores.judges:
         if judge not in workspace.judges or not workspace.judges[judge].engine.needs.template:
             continue
-        spec, key = workspace.effective_spec(judge, panel.testset), workspace.judge_key(judge, panel.testset)
-        answers = workspace.engine_context(judge, panel.testset).template(spec).answers(spec.scale)
+        spec, key = effective_spec(workspace, judge, panel.testset), judge_key(workspace, judge, panel.testset)
+        answers = engine_context(workspace, judge, panel.testset).template(spec).answers(spec.scale)
         columns = ("item_id", "judge_key", "valid_mass", "p_json")
         mass, bias = np.full(len(at), np.nan), np.full(len(at), np.nan)
         for row in workspace.parts.read_scores(judge, panel.testset, columns).to_pylist():

@@ -105,7 +105,7 @@ def every_panel(workspace: Workspace) -> list[Panel]:
 
 def items_of(workspace: Workspace, panel: Panel) -> list[Item]:
     """What judges see of a panel's items, in its order."""
-    from assets.workspace import judge_item
+    from assets.judge_keys import judge_item
 
     items = {record.item_id: judge_item(record) for record in workspace.parts.read_items(panel.testset)}
     return [items[item] for item in panel.scores.item_ids]

@@ -155,7 +155,7 @@ def _compared(
 
     None where no version is wanted: then nobody is asked.
     """
-    from assets.workspace import judge_item
+    from assets.judge_keys import judge_item
     from judges.programs import find
     from warehouse.versions import ORIGINAL
 

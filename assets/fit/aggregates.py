@@ -8,9 +8,11 @@ import dagster as dg
 
 from assets.fit.kept import read_moments, read_structure
 from assets.fit.stages import fit_code, stage_code
+from assets.judge_keys import judge_item
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
-from assets.workspace import Workspace, judge_item
+from assets.versions import settings_version
+from assets.workspace import Workspace
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,7 +46,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     solved, document = read_structure(folder)
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
     found, failures = run_aggregators(scores, state, solved, config, anchors, pairs=_pairs(workspace, testset))
-    inputs = f"{scores.fingerprint()}-{workspace.settings_version(testset)}"
+    inputs = f"{scores.fingerprint()}-{settings_version(workspace, testset)}"
     code = fit_code()
     fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in found}
     version = _digest("".join(sorted(fit_ids.values())))[:32]
@@ -56,7 +58,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         made_of = {
             **_made_of(connection, testset),
             "duplicates": repeated,
-            "settings": workspace.settings_version(testset),
+            "settings": settings_version(workspace, testset),
             "code": code,
         }
         for name, aggregate in found.items():

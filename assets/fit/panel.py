@@ -8,6 +8,7 @@ import dagster as dg
 from assets.fit.stages import stage_code
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
+from assets.versions import panel_version
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
         )
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)
-    seen = {"slices": slices, "settings": workspace.panel_version(testset), "code": stage_code("panel")}
+    seen = {"slices": slices, "settings": panel_version(workspace, testset), "code": stage_code("panel")}
     folder.write_json("panel", {**seen, "panel": admitted.fingerprint()})
     rows = [asdict(check) for check in checks]
     return dg.MaterializeResult(

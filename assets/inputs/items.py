@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.code import code_version
+from assets.judge_keys import judge_item
 from assets.metadata import as_read, histogram
 from assets.partitions import TESTSETS
-from assets.workspace import Workspace, judge_item
+from assets.sources import read_source, readings
+from assets.workspace import Workspace
 from warehouse.items import ItemRecord
 
 
@@ -39,7 +41,7 @@ from warehouse.items import ItemRecord
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
     """Read the source once, replace the part and the rows in the warehouse; texts and gold have a version each."""
     testset = context.partition_key
-    records = workspace.read_source(testset)
+    records = read_source(workspace, testset)
     texts, labels = workspace.parts.write_items(testset, records)
     load_items(workspace, testset, records)
     known = [r.gold for r in records if r.gold is not None]
@@ -50,7 +52,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             metadata={
                 "items": len(records),
                 "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
-                **as_read({k: r for k, r in workspace.readings(testset).items() if k == "items"}),
+                **as_read({k: r for k, r in readings(workspace, testset).items() if k == "items"}),
             },
         ),
         "gold": dg.MaterializeResult(

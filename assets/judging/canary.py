@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import dagster as dg
 
 from assets.code import code_version
+from assets.judge_keys import effective_spec, engine_context, judge_item, judge_key
 from assets.metadata import table
 from assets.partitions import JUDGES
-from assets.workspace import Workspace, judge_item
+from assets.workspace import Workspace
 from care_ops.errors import JudgeError
 from judges.engines.base import Ledger, SpendLimitError
 from judges.items import Item, Score, Status
@@ -108,7 +109,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             continue
         by_id = {record.item_id: judge_item(record) for record in workspace.parts.read_items(testset)}
         rows = workspace.parts.read_scores(judge, testset, ("item_id", "item_key", "judge_key", "score", "status"))
-        key = workspace.judge_key(judge, testset)
+        key = judge_key(workspace, judge, testset)
         for row in rows.to_pylist():
             item = by_id.get(row["item_id"])
             current = item is not None and item.key == row["item_key"] and row["judge_key"] == key
@@ -124,9 +125,9 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
                 today.update({(testset, score.item_id): score.score for score in scores})
 
             asked = [items[at] for at in chosen if at[0] == testset]
-            context = workspace.engine_context(judge, testset, ledger)
+            context = engine_context(workspace, judge, testset, ledger)
             try:
-                pool.run(workspace.effective_spec(judge, testset), asked, sink, context)  # type: ignore[arg-type]
+                pool.run(effective_spec(workspace, judge, testset), asked, sink, context)  # type: ignore[arg-type]
             except SpendLimitError as error:
                 raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
     return [Answer(*at, kept[at], today.get(at)) for at in chosen]
@@ -140,7 +141,7 @@ def movement(workspace: Workspace, judge: str, answers: list[Answer]) -> float |
     shares: list[float] = []
     for testset in {answer.testset for answer in answers}:
         there = [(a.kept, a.today) for a in answers if a.testset == testset and a.today is not None]
-        scale = workspace.effective_spec(judge, testset).scale
+        scale = effective_spec(workspace, judge, testset).scale
         values = [kept for kept, _ in there]
         span = scale[1] - scale[0] if scale else (max(values) - min(values) if values else 0.0)
         shares += [abs(now - kept) / (span or 1.0) for kept, now in there]

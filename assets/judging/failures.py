@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from assets.judge_keys import judge_key
 from care_ops.errors import CareError
 from judges.items import MAY_PASS
 
@@ -80,7 +81,7 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
     found: list[Unheard] = []
     for judge in workspace.judges_of(testset):
         try:
-            key = workspace.judge_key(judge, testset)
+            key = judge_key(workspace, judge, testset)
         except CareError as error:
             found.append(Unheard(judge, rows[0], False, rows[0], why=str(error)))
             continue

@@ -14,13 +14,14 @@ from functools import lru_cache
 import dagster as dg
 
 from assets.code import code_version
+from assets.judge_keys import effective_spec, engine_context, judge_item, judge_key
 from assets.judging.score_parts import NOT_SCORED
 from assets.metadata import as_read, bars, table
 from assets.partitions import JUDGES, slice_key
-from assets.workspace import Workspace, judge_item
+from assets.sources import readings
+from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.engines.base import Ledger
-from judges.engines.factory import revision_of
 from judges.items import MAY_PASS, Item, Score
 from judges.pool import Pool, Progress
 from warehouse.sources.reading import Reading
@@ -135,9 +136,9 @@ def _score_testset(
     ledger: Ledger,
     say: Callable[[str], object],
 ) -> TestsetCount:
-    spec = workspace.effective_spec(judge, testset)
-    context = workspace.engine_context(judge, testset, ledger)
-    key = spec.key(revision_of(spec, context))
+    spec = effective_spec(workspace, judge, testset)
+    context = engine_context(workspace, judge, testset, ledger)
+    key = judge_key(workspace, judge, testset)
     again = MAY_PASS if spec.engine.needs.template else ()
     done = workspace.parts.done(judge, testset, key, again)
     attempts = workspace.attempts(judge, testset, key)
@@ -170,7 +171,7 @@ def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) ->
     """How the score files that a recorded judge comes from were read, by test set."""
     if workspace.judge(judge).engine.recorded_as is None:
         return {}
-    read = {count.testset: workspace.readings(count.testset).get("scores") for count in counts}
+    read = {count.testset: readings(workspace, count.testset).get("scores") for count in counts}
     return {testset: reading for testset, reading in read.items() if reading is not None}
 
 

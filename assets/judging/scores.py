@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.code import code_version
+from assets.judge_keys import judge_key
 from assets.judging.score_parts import NOT_SCORED
 from assets.metadata import histogram, table
 from assets.partitions import SLICES
@@ -77,7 +78,7 @@ def load_slice(
         drop_slice(connection, judge, testset)
         return None
     spec = workspace.judge(judge)
-    key = workspace.judge_key(judge, testset)
+    key = judge_key(workspace, judge, testset)
     parts = workspace.parts.read_scores(
         judge,
         testset,

@@ -16,6 +16,7 @@ from assets.fit.kept import read_moments
 from assets.fit.stages import fit_code
 from assets.report.data import ReportData
 from assets.results.gold import aligned, held_out_gold
+from assets.versions import settings_version, source_version
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
 from care_ops.errors import FitError
@@ -67,8 +68,8 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "items": scores.shape[0],
             "missing_scores": float(np.isnan(scores.values).mean()),
             "labels_seen": len(workspace.anchors_of(testset)),
-            "source": workspace.source_version(testset),
-            "settings": workspace.settings_version(testset),
+            "source": source_version(workspace, testset),
+            "settings": settings_version(workspace, testset),
             "panel": scores.fingerprint(),
             "code": {"fit": fit_code(), "report": code_version("assets.report.report", "care_ops")},
             "seed": workspace.fit.seed,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
+from assets.sources import read_source
 from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
 from warehouse.items import ItemRecord
@@ -60,6 +61,6 @@ def _items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
     try:
         return workspace.parts.read_items(testset)
     except WarehouseError:
-        records = workspace.read_source(testset)
+        records = read_source(workspace, testset)
         workspace.parts.write_items(testset, records)
         return records

@@ -16,6 +16,7 @@ from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
 from assets.report.names import page_name
 from assets.report.states import states_differ
+from assets.versions import panel_version, settings_version
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def _missing_of(
     seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in roster}
     folder = workspace.fit_folder(testset)
     panel, fit = folder.find_json("panel"), folder.find_json("fit")
-    settings = workspace.settings_version(testset)
-    now = (seen, workspace.panel_version(testset), stage_code("panel"))
+    settings = settings_version(workspace, testset)
+    now = (seen, panel_version(workspace, testset), stage_code("panel"))
     if len(seen) < 2 or incomplete & panel.get("slices", {}).keys():
         return [*found, *again]  # no panel can be made of what is there, or what the fit has seen is about to come back
     made = (panel.get("slices"), panel.get("settings"), panel.get("code"))

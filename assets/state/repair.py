@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
-from assets.workspace import FORGOTTEN, Workspace
+from assets.sources import FORGOTTEN
+from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 
 State = Literal["fails", "warns", "ok"]

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assets.judge_keys import judge_key
+from assets.sources import FORGOTTEN, forgotten_items, forgotten_key
 from assets.state.rebuild import rebuild_warehouse
-from assets.workspace import FORGOTTEN, Workspace, forgotten_key
+from assets.workspace import Workspace
 from care_ops.errors import CareError, InputError
 from warehouse.storage import (
     DAMAGED,
@@ -107,7 +109,7 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
                 yield Removable(f"{len(old)} parts of {judge} on {testset}", "no longer in the workspace", tuple(old))
                 continue
             try:
-                key = workspace.judge_key(judge, testset)
+                key = judge_key(workspace, judge, testset)
             except CareError:  # a judge that cannot be built today may be mended tomorrow, and its parts are then read
                 continue
             outdated = [path for path in old if workspace.parts.key_of(path) not in (key, None)]
@@ -160,7 +162,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     known = any(
         _rows_of(workspace, name, items, remove=False) for name, items in _versions_too(workspace, spec, item_id)
     )
-    if not known and under_way != (spec, item_id) and forgotten_key(spec, item_id) not in workspace.forgotten():
+    if not known and under_way != (spec, item_id) and forgotten_key(spec, item_id) not in forgotten_items(workspace):
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
     if under_way is not None and under_way != (spec, item_id):
         finish_forgetting(workspace)
@@ -209,7 +211,7 @@ def _alive(process: int) -> bool:
 
 
 def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
-    key, forgotten = forgotten_key(testset, item_id), workspace.forgotten()
+    key, forgotten = forgotten_key(testset, item_id), forgotten_items(workspace)
     if key not in forgotten:
         write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
     removed = {"items": 0, "scores": 0, "fits": 0}

@@ -107,11 +107,12 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
     """What is wrong with a test set; nothing to say of one that can be read and is verified."""
+    from assets.sources import read_source
     from care_ops.errors import CareError
 
     rows: list[dict[str, str]] = []
     try:
-        loaded.read_source(name)
+        read_source(loaded, name)
     except CareError as error:
         rows.append(_row(f"test set {name}", "fails", str(error)))
     warning = loaded.testset(name).unverified()
@@ -120,13 +121,17 @@ def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
 
 def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
     """What a test set's files were taken to be, by the checks above, which read them."""
+    from assets.sources import readings
+
     return [
-        _row(f"{of} of {name}", "ok", "; ".join(reading.sentences())) for of, reading in loaded.readings(name).items()
+        _row(f"{kind} of {name}", "ok", "; ".join(reading.sentences()))
+        for kind, reading in readings(loaded, name).items()
     ]
 
 
 def _judge(loaded: Workspace, name: str) -> list[dict[str, str]]:
     """What may keep a judge from running; nothing to say of built-in programs and recorded scores that are there."""
+    from assets.judge_keys import judge_key
     from care_ops.errors import CareError
     from judges.engines.checks import checks
 
@@ -134,7 +139,7 @@ def _judge(loaded: Workspace, name: str) -> list[dict[str, str]]:
     rows = list[tuple[str, str]]()
     try:
         for testset in loaded.testsets_of(name):
-            loaded.judge_key(name, testset)
+            judge_key(loaded, name, testset)
     except CareError as error:
         rows.append(("fails", str(error)))
     rows += checks(spec)

@@ -122,6 +122,7 @@ def try_judge(
     json: _Json = False,
 ) -> None:
     """Try a judge on answers whose worth is plain; nothing is kept."""
+    from assets.judge_keys import effective_spec
     from care_ops.errors import InputError
     from judges.engines.base import Context, Ledger
     from judges.items import Score
@@ -135,7 +136,7 @@ def try_judge(
         raise InputError(f"judge {name!r} is recorded: it has nothing to say about new texts")
     if testset is None and not mine:
         raise InputError(f"judge {name!r} scores no test set; give --testset")
-    spec = loaded.effective_spec(name, loaded.testset(testset or mine[0]).name)
+    spec = effective_spec(loaded, name, loaded.testset(testset or mine[0]).name)
     context = Context(loaded.root, ledger=Ledger())
     template = context.template(spec) if spec.engine.needs.template else None
     pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None

@@ -26,6 +26,7 @@ from assets.experiments.registry import KEYS, experiments, outdated
 from assets.experiments.sweep import accuracies
 from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
+from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.state.retention import forget
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
@@ -280,14 +281,16 @@ def test_valid_mass_and_position_bias_are_read_from_what_judges_wrote(tmp_path):
         [None] * 60,
         FitConfig(),
     )
-    answers = workspace.engine_context("model", "one").template(workspace.effective_spec("model", "one")).answers(None)
+    answers = (
+        engine_context(workspace, "model", "one").template(effective_spec(workspace, "model", "one")).answers(None)
+    )
     first, *_, last = answers
     both = json.dumps({"ab": {first: 0.5, last: 0.5}, "ba": {last: 1.0}})
     rows = [
         Score(f"i{k}", f"k{k}", 0.0, Status.OK, p_json=both, valid_mass=0.75 if k else None).as_row() for k in range(60)
     ]
     workspace.parts.write_scores("model", "one", "of another revision", "none", [{**rows[3], "valid_mass": 0.1}])
-    workspace.parts.write_scores("model", "one", workspace.judge_key("model", "one"), "none", rows)
+    workspace.parts.write_scores("model", "one", judge_key(workspace, "model", "one"), "none", rows)
     found = asked_features(workspace, panel)
     assert np.isnan(found["valid mass"][0])
     assert found["valid mass"][1:].tolist() == [0.75] * 59

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from assets.judge_keys import judge_key
 from deploy.namespaced import write
 from tests.support.workspaces import make
 
@@ -99,12 +100,13 @@ def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain,
     (host / "theirs.py").write_text(HOST_DEFINITIONS.format(prefix="care_eval."))
     report = (
         "import sys, json, theirs\n"
+        "from care_eval.assets.judge_keys import judge_key\n"
         "from care_eval.orchestration.workspace import load_workspace\n"
         "from pathlib import Path\n"
         f"graph, loaded = theirs.defs.resolve_asset_graph(), load_workspace(Path({str(folder)!r}))\n"
         "print(json.dumps({'keys': sorted(k.to_user_string() for k in graph.get_all_asset_keys()),\n"
         "  'codes': {k.to_user_string(): graph.get(k).code_version for k in graph.get_all_asset_keys()},\n"
-        "  'judges': {j: loaded.judge_key(j, 'one') for j in loaded.judges},\n"
+        "  'judges': {j: judge_key(loaded, j, 'one') for j in loaded.judges},\n"
         f"  'ours': [m for m in sys.modules if m.partition('.')[0] in {sorted(PACKAGES - {'assets'})}]}}))\n"
     )
     found = json.loads(python(site, host, "-c", report).splitlines()[-1])
@@ -114,7 +116,7 @@ def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain,
     from orchestration.workspace import load_workspace
 
     here = load_workspace(folder)
-    assert found["judges"] == {judge: here.judge_key(judge, "one") for judge in here.judges}
+    assert found["judges"] == {judge: judge_key(here, judge, "one") for judge in here.judges}
     for spec in (spec for definition in ASSETS for spec in definition.specs):
         assert found["codes"][spec.key.to_user_string()] == spec.code_version, spec.key
     ran = python(site, host, "-m", "care_eval.orchestration.cli", "run", "--workspace", str(folder))

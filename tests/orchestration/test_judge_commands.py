@@ -6,6 +6,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from assets.judge_keys import judge_key
 from judges import panels
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
@@ -76,7 +77,7 @@ def test_every_panel_loads(folder, panel):
     assert {m.name for m in entry.models} <= set(loaded.judges)
     assert all(m.instead in {o.name for o in entry.models if not o.gated} for m in entry.models if m.gated)
     for judge in loaded.judges:
-        loaded.judge_key(judge, "one")
+        judge_key(loaded, judge, "one")
 
 
 def test_probes_of_a_program(folder):

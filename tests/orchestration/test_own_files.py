@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from assets.sources import read_source
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.runner import run_stale
@@ -37,7 +38,7 @@ def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
     write(folder)
     workspace = load_workspace(folder)
     assert sorted(workspace.judges) == ["a", "b", "c"]
-    assert workspace.read_source("one")[3].gold == 3.5
+    assert read_source(workspace, "one")[3].gold == 3.5
     told = care(folder, "doctor", "--json")
     for words in ("text separated by a semicolon", "'unnamed column 1' (has no name", "'gold' (a label by its name"):
         assert words in told

@@ -1,0 +1,65 @@
+"""A judge as it scores a test set: its specification completed, what its engine is given, and the key of its scores.
+
+Belongs here: the one place where a key is made, by which scores are found again. Does not: what a judge is
+(``judges.spec``), running it (``judging``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from assets.sources import recorded_scores
+from judges.engines.base import Context, Ledger, Recording
+from judges.engines.factory import revision_of
+from judges.items import Item
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+    from judges.spec import JudgeSpec
+    from warehouse.items import ItemRecord
+
+
+def judge_item(record: ItemRecord) -> Item:
+    """What a judge sees of an item: its texts, never its gold."""
+    return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference, record.aspect)
+
+
+def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
+    """The specification with the test set's scale and prompt where a judge declares none."""
+    spec, declared = workspace.judge(judge), workspace.testset(testset)
+    needs, engine = spec.engine.needs, spec.engine.with_template(declared.prompt)
+    scale = declared.scale if spec.scale is None and (needs.recordings or needs.template) else spec.scale
+    if engine is spec.engine and scale == spec.scale:
+        return spec
+    return spec.model_copy(update={"scale": scale, "engine": engine})
+
+
+def engine_context(workspace: Workspace, judge: str, testset: str, ledger: Ledger | None = None) -> Context:
+    """What a judge's engine needs beside its specification."""
+    return Context(workspace.root, recordings(workspace, judge, testset), ledger)
+
+
+def recordings(workspace: Workspace, judge: str, testset: str) -> Mapping[str, Recording] | None:
+    """Recorded scores of one judge by item; None where neither the judge nor the test set records any."""
+    name = workspace.judge(judge).engine.recorded_as
+    table = None if name is None else recorded_scores(workspace, testset)
+    if name is None or table is None:
+        return None
+    if name not in table.scores.judges:
+        return {}
+    values = table.scores.values[:, table.scores.judges.index(name)]
+    texts = table.responses.get(name, {})
+    return {
+        item_id: Recording(None if value != value else value, texts.get(item_id))
+        for item_id, value in zip(table.scores.item_ids, values.tolist(), strict=True)
+    }
+
+
+def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
+    """Key of the judge's scores on a test set, by content; hashed once, since the workspace is read once."""
+    keys = workspace.memory.judge_keys
+    if (judge, testset) not in keys:
+        spec = effective_spec(workspace, judge, testset)
+        keys[judge, testset] = spec.key(revision_of(spec, engine_context(workspace, judge, testset)))
+    return keys[judge, testset]

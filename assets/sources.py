@@ -1,0 +1,117 @@
+"""The sources of a test set, read: its items, its recorded scores, and which items must never be read again.
+
+Belongs here: from a specification to records, without what was forgotten, and how each file was read. Does not: reading
+one file (``warehouse.sources``), versions of sources (``versions``), forgetting (``state.retention``).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from assets.hashing import content_hash
+from warehouse.items import ItemRecord, named_in
+from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, VersionsSource, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assets.workspace import Workspace
+    from warehouse.sources.files import RecordedTable
+    from warehouse.sources.reading import Reading
+
+_log = logging.getLogger(__name__)
+
+FORGOTTEN = "forgotten.jsonl"
+"""File of the data folder: hashes of the items that `care forget` removed."""
+
+
+def forgotten_key(testset: str, item_id: str) -> str:
+    """The hash by which a forgotten item is known."""
+    return content_hash([testset, item_id])
+
+
+def forgotten_items(workspace: Workspace) -> set[str]:
+    """Hashes (``forgotten_key``) of the items that must never be read again."""
+    from warehouse.storage import DamagedError, read_lines
+
+    try:
+        return {line["item"] for line in read_lines(workspace.data / FORGOTTEN)}
+    except FileNotFoundError:
+        return set()
+    except DamagedError as error:
+        raise DamagedError(
+            f"{error}. It lists what must never be read again, so nothing is read before it is whole: put it back "
+            "from a backup, or move it away and `care forget` each of those items again"
+        ) from None
+
+
+def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
+    """Items of a test set, read anew from its source, without those that were forgotten."""
+    forgotten = forgotten_items(workspace)
+    records = _read_records(workspace, testset)
+    declared_columns = workspace.testset(testset).further_columns
+    named_in([record.metadata for record in records], declared_columns, f"test set {testset!r}")
+    kept = [record for record in records if forgotten_key(testset, record.item_id) not in forgotten]
+    _log.debug("test set %s: read %d items, %d of them were forgotten", testset, len(records), len(records) - len(kept))
+    return kept
+
+
+def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
+    """How the files of a test set were read, as far as they have been read: ``items``, ``scores``."""
+    return workspace.memory.readings.get(testset, {})
+
+
+def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
+    """The recorded scores of a test set, read once; None where it declares none."""
+    from warehouse.sources import files
+
+    memory = workspace.memory
+    if testset in memory.recorded_scores:
+        return memory.recorded_scores[testset]
+    source = workspace.testset(testset).source
+    if not isinstance(source, FilesSource) or source.scores is None:
+        return None
+    declared = source.scores
+    testset_readings = memory.readings.setdefault(testset, {})
+    table = files.read_scores(
+        resolve(declared.path, workspace.root),
+        declared.columns,
+        declared.layout,
+        declared.reading,
+        lambda reading: testset_readings.update(scores=reading),
+    )
+    memory.recorded_scores[testset] = table
+    return table
+
+
+def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
+    from warehouse.sources import demo, files
+
+    source = workspace.testset(testset).source
+    if isinstance(source, VersionsSource):
+        return _read_versions(workspace, testset, source)
+    if isinstance(source, DemoSource):
+        return demo.generate(demo.DemoConfig(source.countries, source.answers, source.seed))
+    if isinstance(source, HuggingFaceSource):
+        from warehouse.sources import huggingface
+
+        return huggingface.read_items(source, workspace.root)
+    testset_readings = workspace.memory.readings.setdefault(testset, {})
+    return files.read_items(
+        resolve(source.items, workspace.root),
+        source.columns,
+        source.where,
+        source.drop,
+        source.reading,
+        tell=lambda reading: testset_readings.update(items=reading),
+    )
+
+
+def _read_versions(workspace: Workspace, testset: str, source: VersionsSource) -> list[ItemRecord]:
+    from warehouse.versions import versions_of
+
+    records, scale = read_source(workspace, source.of), workspace.testset(testset).scale
+    two_classes = {record.gold for record in records} <= {0.0, 1.0, None}
+    lowest = scale[0] if scale else None
+    return versions_of(records, source.changes, 0.0 if two_classes else lowest)

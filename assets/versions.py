@@ -1,0 +1,64 @@
+"""Versions of what comes in: hashes of sources, judges and settings, by which a change is noticed.
+
+Belongs here: one hash for each external asset (``assets.inputs.external``). Does not: versions of code (``code``),
+reporting a version to Dagster (``orchestration.observe``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from assets.hashing import content_hash
+from assets.judge_keys import judge_key
+from assets.sources import forgotten_items
+from care_ops.errors import CareError
+from warehouse.testsets import VersionsSource
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+
+
+def source_version(workspace: Workspace, testset: str) -> str:
+    """Hash of what the items are made of; of the reason, where the source cannot be read."""
+    try:
+        spec = workspace.testset(testset)
+        fingerprint = spec.fingerprint(workspace.root)
+        if isinstance(spec.source, VersionsSource):
+            fingerprint = content_hash([fingerprint, spec.scale, source_version(workspace, spec.source.of)])
+    except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
+        return content_hash(str(error))
+    forgotten = forgotten_items(workspace)
+    return content_hash([fingerprint, sorted(forgotten)]) if forgotten else fingerprint
+
+
+def judge_version(workspace: Workspace, judge: str) -> str:
+    """Hash of what the judge's scores are made of, over its test sets; of the reason, where it is broken."""
+    try:
+        return content_hash({testset: judge_key(workspace, judge, testset) for testset in workspace.testsets_of(judge)})
+    except CareError as error:  # one broken judge must not hold up the others: `judge_inference` fails and says why
+        return content_hash(str(error))
+
+
+def panel_version(workspace: Workspace, testset: str) -> str:
+    """Hash of everything but scores that a test set's panel depends on: roster with families, admission rule."""
+    roster = [(judge, workspace.judge(judge).family) for judge in workspace.judges_of(testset)]
+    return content_hash({"roster": roster, "admission": asdict(workspace.admission)})
+
+
+def review_version(workspace: Workspace, testset: str) -> str:
+    """Hash of the limits of publication; they are the same for every test set."""
+    return content_hash({"testset": testset, "review": asdict(workspace.review)})
+
+
+def settings_version(workspace: Workspace, testset: str) -> str:
+    """Hash of everything but the panel that a test set's fit depends on: aggregators, penalties, anchors."""
+    spec = workspace.testset(testset)
+    return content_hash(
+        {
+            "fit": workspace.fit_config(testset).fingerprint(),
+            "scale": spec.scale,
+            "description": spec.description,
+            "anchors": sorted(workspace.anchors_of(testset).labels.items()),
+        }
+    )
