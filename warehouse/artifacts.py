@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -20,10 +21,10 @@ from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
+from warehouse.documents import read_record
 from warehouse.storage import (
     find_sound,
     read_arrays,
-    read_document,
     read_sound,
     read_table,
     write_arrays,
@@ -31,6 +32,11 @@ from warehouse.storage import (
     write_document,
     write_table,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    R = TypeVar("R", bound=DataclassInstance)
 
 _ITEM_ID = "item_id"
 _FIT_FILES = ("panel.json", "panel.parquet", "moments.npz", "structure.json", "fit.json")
@@ -81,17 +87,16 @@ class FitFolder:
         """Store a JSON document."""
         write_document(self.path / f"{name}.json", value)
 
-    def read_json(self, name: str) -> dict[str, Any]:
-        """A JSON document; ``WarehouseError`` if the stage has not run."""
-        return self._read(self.path / f"{name}.json", read_document)
+    def read_record(self, name: str, kind: type[R]) -> R:
+        """The record that a JSON document holds; ``WarehouseError`` if the stage has not run."""
+        return self._read(self.path / f"{name}.json", partial(read_record, kind=kind))
 
-    def find_json(self, name: str) -> dict[str, Any]:
-        """A JSON document, empty where there is none; one that was damaged is set aside and is none."""
-        return find_sound(self.path / f"{name}.json", read_document) or {}
+    def find_record(self, name: str, kind: type[R]) -> R | None:
+        """The record that a JSON document holds, or None; one that was damaged is set aside and is none."""
+        return find_sound(self.path / f"{name}.json", partial(read_record, kind=kind))
 
-    def has_fit(self) -> bool:
-        """Whether every file that the stages of a fit write is there."""
-        solved = self.find_json("structure").get("solution") is not None
+    def has_fit(self, *, solved: bool) -> bool:
+        """Whether every file that the stages of a fit write is there, with the arrays of a structure if ``solved``."""
         return self._has((*_FIT_FILES, "structure.npz") if solved else _FIT_FILES)
 
     def has_results(self) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, unquote
 
 import duckdb
@@ -22,10 +23,11 @@ import pyarrow as pa
 
 from care_ops.errors import WarehouseError
 from warehouse.database import null_if_nan
+from warehouse.documents import document_of, read_record, record_of
+from warehouse.matrix import AdmissionRecord
 from warehouse.storage import (
     DamagedError,
     find_sound,
-    read_document,
     read_lines,
     read_sound,
     read_table,
@@ -36,17 +38,7 @@ from warehouse.storage import (
     write_table,
 )
 
-METRICS = (
-    "tau",
-    "auc",
-    "mae",
-    "mae_filled",
-    "accuracy",
-    "balanced_accuracy",
-    "risk_coverage",
-    "calibration_error",
-)
-"""Columns of an evaluation, after its n and labels_used."""
+_log = logging.getLogger(__name__)
 
 
 def now() -> str:
@@ -95,14 +87,102 @@ class FitRecord:
 
 
 @dataclass(frozen=True)
-class Intervals:
+class Annotation:
+    """Something found out about a fit after it was kept, in a file of its own. Subclasses are frozen dataclasses."""
+
+    KIND: ClassVar[str]
+
+
+A = TypeVar("A", bound=Annotation)
+
+
+@dataclass(frozen=True)
+class EvaluationRecord(Annotation):
+    """One aggregate against gold.
+
+    Attributes
+    ----------
+    labels_used, n : int
+        Labels that the fit has seen; items with both an estimate and gold.
+    tau, auc, mae, mae_filled, accuracy, balanced_accuracy, risk_coverage, calibration_error : float or None
+        As in ``care_ops.metrics.Evaluation``; None where gold does not define it, or where the release that evaluated
+        did not compute it yet.
+    """
+
+    KIND: ClassVar[str] = "evaluation"
+
+    labels_used: int
+    n: int
+    tau: float | None = None
+    auc: float | None = None
+    mae: float | None = None
+    mae_filled: float | None = None
+    accuracy: float | None = None
+    balanced_accuracy: float | None = None
+    risk_coverage: float | None = None
+    calibration_error: float | None = None
+
+    @property
+    def order(self) -> float | None:
+        """How well the aggregate orders the items: AUC, or Kendall's tau where gold is not binary."""
+        return self.tau if self.auc is None else self.auc
+
+
+@dataclass(frozen=True)
+class Intervals(Annotation):
     """How far a fit's weights and loadings would move; all in the order of ``judges``."""
+
+    KIND: ClassVar[str] = "intervals"
 
     judges: Sequence[str]
     lo: Sequence[float]
     hi: Sequence[float]
-    loadings_lo: Sequence[Sequence[float]] | None
-    loadings_hi: Sequence[Sequence[float]] | None
+    loadings_lo: Sequence[Sequence[float]] | None = None
+    loadings_hi: Sequence[Sequence[float]] | None = None
+
+
+@dataclass(frozen=True)
+class FrozenRecord(Annotation):
+    """A fit as a function of one item's scores, in plain values; ``care_ops.frozen.Frozen`` says what they mean."""
+
+    KIND: ClassVar[str] = "frozen"
+
+    judges: Sequence[str]
+    mean: Sequence[float]
+    sd: Sequence[float]
+    knots: Sequence[Sequence[float]]
+    heights: Sequence[Sequence[float]]
+    coefficients: Sequence[float]
+    intercept: float
+    fidelity: float
+
+
+@dataclass(frozen=True)
+class EditionInputs:
+    """What an edition was made of.
+
+    Attributes
+    ----------
+    slices : dict judge -> content hash
+        The scores that the fit saw.
+    panel : tuple of AdmissionRecord
+        Every judge of the test set, sorted.
+    duplicates : float
+        Share of the items that repeat another's texts without sharing its split unit.
+    settings, code : str
+        Versions of the fit's settings and of the code of its stages.
+    """
+
+    slices: dict[str, str] = field(default_factory=dict[str, str])
+    panel: tuple[AdmissionRecord, ...] = ()
+    duplicates: float = 0.0
+    settings: str = ""
+    code: str = ""
+
+    @property
+    def admitted(self) -> set[str]:
+        """Judges that sat on the panel."""
+        return {row.judge for row in self.panel if row.admitted}
 
 
 @dataclass(frozen=True)
@@ -114,8 +194,7 @@ class Edition:
     edition : str
     testset : str
     fits : dict aggregator -> fit_id
-    inputs : dict
-        Slices with their content, admission's findings, settings, code.
+    inputs : EditionInputs
     made_at : str
         ISO 8601.
     """
@@ -123,7 +202,7 @@ class Edition:
     edition: str
     testset: str
     fits: dict[str, str]
-    inputs: dict[str, Any]
+    inputs: EditionInputs
     made_at: str = field(default_factory=now)
 
 
@@ -197,18 +276,18 @@ class FitStore:
         except FileNotFoundError:
             raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept") from None
 
-    def annotate(self, testset: str, fit_id: str, kind: str, value: Mapping[str, Any]) -> None:
-        """Keep what was found out about a fit later: its ``evaluation``, its ``intervals``."""
-        write_document(self._annotation_file(testset, fit_id, kind), value)
+    def annotate(self, testset: str, fit_id: str, annotation: Annotation) -> None:
+        """Keep what was found out about a fit later; it takes the place of one of the same kind."""
+        write_document(self._annotation_file(testset, fit_id, annotation.KIND), document_of(annotation))
 
-    def annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
+    def find_annotation(self, testset: str, fit_id: str, kind: type[A]) -> A | None:
         """What ``annotate`` kept, or None; one that was damaged is set aside and is none."""
-        return find_sound(self._annotation_file(testset, fit_id, kind), read_document)
+        return find_sound(self._annotation_file(testset, fit_id, kind.KIND), partial(read_record, kind=kind))
 
-    def read_annotation(self, testset: str, fit_id: str, kind: str) -> dict[str, Any] | None:
+    def read_annotation(self, testset: str, fit_id: str, kind: type[A]) -> A | None:
         """What ``annotate`` kept, or None where it kept nothing; ``DamagedError`` where it was set aside as damaged."""
         try:
-            return read_sound(self._annotation_file(testset, fit_id, kind), read_document, "")
+            return read_sound(self._annotation_file(testset, fit_id, kind.KIND), partial(read_record, kind=kind), "")
         except FileNotFoundError:
             return None
 
@@ -232,7 +311,7 @@ class FitStore:
         others = self.editions(edition.testset)
         if others:
             edition = replace(edition, made_at=_not_before(edition.made_at, others[-1].made_at))
-        write_document(self._edition_file(edition.testset, edition.edition), asdict(edition))
+        write_document(self._edition_file(edition.testset, edition.edition), document_of(edition))
         return edition
 
     def editions(self, testset: str) -> list[Edition]:
@@ -241,15 +320,14 @@ class FitStore:
         return sorted((e for e in editions if e is not None), key=lambda e: (e.made_at, e.edition))
 
     def _edition(self, path: Path) -> Edition | None:
-        document = find_sound(path, read_document)
-        return None if document is None else Edition(**document)
+        return find_sound(path, partial(read_record, kind=Edition))
 
     def publish(self, publication: Publication) -> None:
         """Append to the log of a test set's publications."""
         log = self.publications(publication.testset)
         if log:
             publication = replace(publication, published_at=_not_before(publication.published_at, log[-1].published_at))
-        write_lines(self._log_file(publication.testset), [asdict(entry) for entry in (*log, publication)])
+        write_lines(self._log_file(publication.testset), [document_of(entry) for entry in (*log, publication)])
 
     def _log_file(self, testset: str) -> Path:
         return self.folder(testset) / "publications.jsonl"
@@ -258,15 +336,18 @@ class FitStore:
         """The log, oldest first; of a damaged one the lines that can be read, which from then on are the log."""
         path = self._log_file(testset)
         try:
-            lines = read_lines(path)
+            return [record_of(Publication, line) for line in read_lines(path)]
         except FileNotFoundError:
             return []
         except DamagedError as error:
-            lines = readable_lines(path)
-            set_aside(path, str(error))
-            if lines:
-                write_lines(path, lines)
-        return [Publication(**line) for line in lines]
+            damage = str(error)
+        except ValueError as error:
+            damage = f"{path}: it is damaged ({error})"
+        publications = list(_publications_in(readable_lines(path)))
+        set_aside(path, damage)
+        if publications:
+            write_lines(path, [document_of(publication) for publication in publications])
+        return publications
 
     def published(self, testset: str) -> tuple[Publication, Edition] | None:
         """What is published now, or None."""
@@ -285,6 +366,15 @@ class FitStore:
         for path in doomed:
             path.unlink()
         return freed
+
+
+def _publications_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[Publication]:
+    """The publications of those lines that hold one."""
+    for line in lines:
+        try:
+            yield record_of(Publication, line)
+        except ValueError as error:
+            _log.warning("a line of a log of publications holds none (%s)", error)
 
 
 def fit_of(path: Path) -> FitRecord:
@@ -307,7 +397,7 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
         try:
             _load_fit(connection, store, testset, fit_id)
         except WarehouseError as error:
-            logging.getLogger(__name__).warning("%s", error)
+            _log.warning("%s", error)
             lacking.add(fit_id)
     if editions and lacking & set(editions[-1].fits.values()):
         editions.pop()
@@ -318,12 +408,12 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
 
 def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
     store_fit(connection, store.read_fit(testset, fit_id))
-    evaluation = store.read_annotation(testset, fit_id, "evaluation")
+    evaluation = store.read_annotation(testset, fit_id, EvaluationRecord)
     if evaluation is not None:
         store_evaluation(connection, fit_id, evaluation)
-    intervals = store.read_annotation(testset, fit_id, "intervals")
+    intervals = store.read_annotation(testset, fit_id, Intervals)
     if intervals is not None:
-        store_intervals(connection, fit_id, Intervals(**intervals))
+        store_intervals(connection, fit_id, intervals)
 
 
 def store_edition(connection: duckdb.DuckDBPyConnection, edition: Edition) -> None:
@@ -331,7 +421,7 @@ def store_edition(connection: duckdb.DuckDBPyConnection, edition: Edition) -> No
     drop_edition(connection, edition.edition)
     connection.execute(
         "INSERT INTO editions VALUES (?, ?, ?, ?)",
-        [edition.edition, edition.testset, edition.made_at, json.dumps(edition.inputs)],
+        [edition.edition, edition.testset, edition.made_at, json.dumps(document_of(edition.inputs))],
     )
     for aggregator, fit_id in edition.fits.items():
         connection.execute("INSERT INTO edition_fits VALUES (?, ?, ?)", [edition.edition, aggregator, fit_id])
@@ -418,31 +508,25 @@ def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
         connection.unregister("incoming")
 
 
-def store_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Intervals) -> None:
+def store_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, intervals: Intervals) -> None:
     """Put intervals beside the weights and loadings of one fit."""
 
     def row(values: Sequence[Sequence[float]] | None, j: int) -> list[float | None] | None:
         return None if values is None else [null_if_nan(x) for x in values[j]]
 
-    for j, judge in enumerate(found.judges):
-        bounds = [found.lo[j], found.hi[j], row(found.loadings_lo, j), row(found.loadings_hi, j)]
+    for j, judge in enumerate(intervals.judges):
+        loadings = [row(intervals.loadings_lo, j), row(intervals.loadings_hi, j)]
         connection.execute(
             "UPDATE weights SET lo = ?, hi = ?, loadings_lo = ?, loadings_hi = ? WHERE fit_id = ? AND judge = ?",
-            [*bounds, fit_id, judge],
+            [intervals.lo[j], intervals.hi[j], *loadings, fit_id, judge],
         )
 
 
-def store_evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Mapping[str, Any]) -> None:
-    """Replace the evaluation of one fit.
-
-    Parameters
-    ----------
-    found : mapping
-        n, labels_used and ``METRICS``.
-    """
-    names = ("n", "labels_used", *METRICS)
+def store_evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str, evaluation: EvaluationRecord) -> None:
+    """Replace the evaluation of one fit."""
+    names = [column.name for column in fields(EvaluationRecord)]
     connection.execute("DELETE FROM evaluations WHERE fit_id = ?", [fit_id])
     connection.execute(
         f"INSERT INTO evaluations (fit_id, {', '.join(names)}) VALUES (?{', ?' * len(names)})",
-        [fit_id, *(found[name] for name in names)],
+        [fit_id, *(getattr(evaluation, name) for name in names)],
     )

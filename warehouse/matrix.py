@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import duckdb
@@ -90,6 +90,21 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 
 @dataclass(frozen=True)
+class AdmissionRecord:
+    """What admission found about one judge, as in ``care_ops.admission.JudgeCheck``; None where undefined."""
+
+    judge: str
+    admitted: bool
+    reason: str | None
+    notes: str | None
+    missing_rate: float
+    mode_share: float
+    entropy: float
+    agreement: float | None
+    out_of_range: int
+
+
+@dataclass(frozen=True)
 class ItemColumnsRead:
     """Columns of a test set's items, in source order.
 
@@ -107,6 +122,10 @@ class ItemColumnsRead:
     gold: NDArray[np.float64]
     split_units: list[str | None]
 
+    def units(self) -> list[str]:
+        """Split units; an item without one is a unit of its own."""
+        return [unit or item for unit, item in zip(self.split_units, self.item_ids, strict=True)]
+
 
 def read_item_columns(connection: duckdb.DuckDBPyConnection, testset: str) -> ItemColumnsRead:
     """Texts, gold and split units of a test set."""
@@ -115,6 +134,13 @@ def read_item_columns(connection: duckdb.DuckDBPyConnection, testset: str) -> It
     ).fetchall()
     gold = np.array([np.nan if row[2] is None else row[2] for row in rows], dtype=np.float64)
     return ItemColumnsRead([r[0] for r in rows], [r[1] for r in rows], gold, [r[3] for r in rows])
+
+
+def read_admission(connection: duckdb.DuckDBPyConnection, testset: str) -> list[AdmissionRecord]:
+    """What admission found about every judge of a test set, judges sorted."""
+    columns = ", ".join(column.name for column in fields(AdmissionRecord))
+    rows = connection.execute(f"SELECT {columns} FROM panels WHERE testset = ? ORDER BY judge", [testset]).fetchall()
+    return [AdmissionRecord(*row) for row in rows]
 
 
 def read_metadata(

@@ -63,6 +63,7 @@ def direction_errors(sizes: Sequence[int], seeds: range, p: int, density: float)
 
 def mixture_errors(sizes: Sequence[int], seeds: range, p: int) -> tuple[Array, Array]:
     """Errors of the state means (relative) and of the weights, under the best permutation; each (seeds, sizes)."""
+    from assets.fit.details import CareTensorDetails, read_details
     from care_ops.config import FitConfig
     from care_ops.fit import fit_panel
     from care_ops.scores import ScoreMatrix
@@ -75,13 +76,13 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int) -> tuple[Array, A
             ids = tuple(f"i{k:06}" for k in range(n))
             scores = ScoreMatrix(draw.scores[:n], ids, tuple(f"j{k:02}" for k in range(p)))
             fitted = fit_panel(scores, FitConfig(aggregators=("care_tensor",)))
-            details = fitted.aggregates["care_tensor"].details
-            found, shares = np.array(details["state_means"]), np.array(details["state_weights"])
+            details = read_details("care_tensor", fitted.aggregates["care_tensor"].details, CareTensorDetails)
+            state_means, shares = np.array(details.state_means), np.array(details.state_weights)
             order = min(
                 (list(o) for o in itertools.permutations(range(4))),
-                key=lambda o: float(np.linalg.norm(found[o] - draw.means)),
+                key=lambda o: float(np.linalg.norm(state_means[o] - draw.means)),
             )
-            means[row, column] = np.linalg.norm(found[order] - draw.means) / np.linalg.norm(draw.means)
+            means[row, column] = np.linalg.norm(state_means[order] - draw.means) / np.linalg.norm(draw.means)
             weights[row, column] = np.linalg.norm(shares[order] - draw.weights)
     return means, weights
 

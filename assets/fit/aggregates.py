@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from assets.fit.kept import read_moments, read_structure
+from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, stage_code
 from assets.judge_keys import judge_item
 from assets.metadata import bars, table
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from care_ops.aggregators.base import Aggregate
     from care_ops.scores import ScoreMatrix
-    from warehouse.fits import FitRecord
+    from warehouse.fits import EditionInputs, FitRecord
 
 
 @dg.asset(
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
 )
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the aggregators on the stored panel, moments and structure; store each fit."""
+    from assets.fit.documents import FitDocument
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze
-    from warehouse.fits import Edition, store_edition, store_fit
+    from warehouse.fits import Edition, FrozenRecord, store_edition, store_fit
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
@@ -46,32 +48,26 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     solved, document = read_structure(folder)
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
     found, failures = run_aggregators(scores, state, solved, config, anchors, pairs=_pairs(workspace, testset))
-    inputs = f"{scores.fingerprint()}-{settings_version(workspace, testset)}"
+    settings = settings_version(workspace, testset)
+    inputs = f"{scores.fingerprint()}-{settings}"
     code = fit_code()
     fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in found}
     version = _digest("".join(sorted(fit_ids.values())))[:32]
     for name, aggregate in found.items():
-        frozen = freeze(scores, aggregate.estimate).as_dict()
-        workspace.fits.annotate(testset, fit_ids[name], "frozen", frozen)
-    repeated = share_of_duplicates(workspace, testset)
+        frozen = FrozenRecord(**freeze(scores, aggregate.estimate).as_dict())
+        workspace.fits.annotate(testset, fit_ids[name], frozen)
+    duplicates = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
-        made_of = {
-            **_made_of(connection, testset),
-            "duplicates": repeated,
-            "settings": settings_version(workspace, testset),
-            "code": code,
-        }
+        made_of = _made_of(connection, testset, duplicates=duplicates, settings=settings, code=code)
         for name, aggregate in found.items():
             record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)
             workspace.fits.write_fit(record)
             store_fit(connection, record)
         edition = workspace.fits.write_edition(Edition(version[:16], testset, fit_ids, made_of))
         store_edition(connection, edition)
-    # a list, since JSON objects are written sorted and aggregates are shown in their configured order
-    fits = [[name, fit_id] for name, fit_id in fit_ids.items()]
-    failures = {**document["failures"], **failures}
-    made_from = {"panel": scores.fingerprint(), "settings": made_of["settings"], "code": code}
-    folder.write_json("fit", {"fit_ids": fits, "failures": failures, "edition": edition.edition, **made_from})
+    failures = {**document.failures, **failures}
+    fits = tuple(fit_ids.items())
+    FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code).write(folder)
     weights = {name: a.weights for name, a in found.items() if a.weights is not None}
     name, shown = next(iter(weights.items()), ("no aggregator", None))
     return dg.MaterializeResult(
@@ -91,18 +87,16 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     )
 
 
-def _made_of(connection: "duckdb.DuckDBPyConnection", testset: str) -> "dict[str, Any]":
-    """The scores that the fit saw, by judge, and what admission found."""
+def _made_of(
+    connection: "duckdb.DuckDBPyConnection", testset: str, *, duplicates: float, settings: str, code: str
+) -> "EditionInputs":
+    """The scores that the fit saw, by judge, what admission found, and under which settings and code."""
     from warehouse.database import slice_versions
+    from warehouse.fits import EditionInputs
+    from warehouse.matrix import read_admission
 
-    panel = connection.execute(
-        "SELECT judge, admitted, reason, notes, missing_rate, mode_share, entropy, agreement, out_of_range "
-        "FROM panels WHERE testset = ? ORDER BY judge",
-        [testset],
-    )
-    names = [column[0] for column in panel.description or ()]
-    rows = [dict(zip(names, row, strict=True)) for row in panel.fetchall()]
-    return {"slices": slice_versions(connection, testset), "panel": rows}
+    panel = tuple(read_admission(connection, testset))
+    return EditionInputs(slice_versions(connection, testset), panel, duplicates, settings, code)
 
 
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:
@@ -125,7 +119,7 @@ def _digest(text: str) -> str:
 
 
 def _pairs(workspace: Workspace, testset: str) -> "dict[str, tuple[str, str, str]]":
-    """Of pairwise items: left and right system, and the split unit; empty where the test set declares no pairs."""
+    """Of pairwise items the systems and the split unit; empty where the test set declares no pairs."""
     from warehouse.matrix import read_item_columns, read_metadata
 
     names = workspace.testset(testset).systems
@@ -134,11 +128,7 @@ def _pairs(workspace: Workspace, testset: str) -> "dict[str, tuple[str, str, str
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
         named = read_metadata(connection, testset, names)
-    return {
-        item: (pair[0], pair[1], unit or item)
-        for item, pair, unit in zip(columns.item_ids, named, columns.split_units, strict=True)
-        if pair is not None
-    }
+    return pairs_of(columns.item_ids, named, columns.units())
 
 
 def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:

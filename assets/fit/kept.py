@@ -1,13 +1,14 @@
 """What the stages of a fit leave for the next one, as files in its folder.
 
-Belongs here: moments and structures to files and back. Does not: computing them, the folder itself
-(``warehouse.artifacts``).
+Belongs here: moments and structures to files and back. Does not: computing them, what JSON documents hold
+(``documents``), the folder itself (``warehouse.artifacts``).
 """
 
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assets.fit.documents import StructureDocument
     from care_ops.moments.state import Moments
     from care_ops.structure.program import Structure
     from warehouse.artifacts import FitFolder
@@ -33,36 +34,28 @@ def write_structure(
     folder: "FitFolder", solved: "Structure | None", details: dict[str, float], failures: dict[str, str]
 ) -> None:
     """Store a solution, or why there is none."""
-    document: dict[str, Any] = {"details": details, "failures": failures, "solution": None}
+    from assets.fit.documents import CertificateRecord, SolutionRecord, StructureDocument
+
+    solution = None
     if solved is not None:
         folder.write_arrays("structure", {"sparse": solved.sparse, "low_rank": solved.low_rank})
-        document["solution"] = {
-            "program": solved.program,
-            "lambda_s": solved.lambda_s,
-            "lambda_l": solved.lambda_l,
-            "certificate": asdict(solved.certificate),
-        }
-    folder.write_json("structure", document)
+        certificate = CertificateRecord(**asdict(solved.certificate))
+        solution = SolutionRecord(solved.program, solved.lambda_s, solved.lambda_l, certificate)
+    StructureDocument(details, failures, solution).write(folder)
 
 
-def read_structure(folder: "FitFolder") -> "tuple[Structure | None, dict[str, Any]]":
+def read_structure(folder: "FitFolder") -> "tuple[Structure | None, StructureDocument]":
     """The stored solution (None where there is none) and its document."""
+    from assets.fit.documents import StructureDocument
     from care_ops.structure.program import Certificate, Structure
 
-    document = folder.read_json("structure")
-    solution = document["solution"]
+    document = StructureDocument.read(folder)
+    solution = document.solution
     if solution is None:
         return None, document
     arrays = folder.read_arrays("structure")
-    certificate = Certificate(**solution["certificate"])
-    return (
-        Structure(
-            arrays["sparse"],
-            arrays["low_rank"],
-            solution["program"],
-            solution["lambda_s"],
-            solution["lambda_l"],
-            certificate,
-        ),
-        document,
+    certificate = Certificate(**asdict(solution.certificate))
+    solved = Structure(
+        arrays["sparse"], arrays["low_rank"], solution.program, solution.lambda_s, solution.lambda_l, certificate
     )
+    return solved, document

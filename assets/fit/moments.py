@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
     from warehouse.artifacts import FitFolder
 
-_COUNTED = "counted"
-
 
 @dg.asset(
     partitions_def=TESTSETS,
@@ -72,30 +70,32 @@ def from_before(folder: "FitFolder", scores: "ScoreMatrix", shift: "Array") -> "
 
     None where there are none of this code, the panel is small, or too much has changed.
     """
+    from assets.fit.documents import CountedDocument
     from care_ops.moments.incremental import MOST_UPDATES, updated, worth_keeping
 
-    if not (folder.path / f"{_COUNTED}.json").exists() or not worth_keeping(scores):
+    if not (folder.path / f"{CountedDocument.NAME}.json").exists() or not worth_keeping(scores):
         return None, 0
-    made = folder.read_json(_COUNTED)
-    if made["code"] != stage_code("moments") or made["updates"] >= MOST_UPDATES:
+    counted = CountedDocument.read(folder)
+    if counted.code != stage_code("moments") or counted.updates >= MOST_UPDATES:
         return None, 0
-    before = folder.read_panel(_COUNTED)
-    if before.fingerprint() != made["panel"]:  # an item was forgotten since
+    before = folder.read_panel(CountedDocument.NAME)
+    if before.fingerprint() != counted.panel:  # an item was forgotten since
         return None, 0
-    state = updated(read_moments(folder, _COUNTED), before, scores, shift)
-    return (None, 0) if state is None else (state, made["updates"] + 1)
+    state = updated(read_moments(folder, CountedDocument.NAME), before, scores, shift)
+    return (None, 0) if state is None else (state, counted.updates + 1)
 
 
 def keep_counted(folder: "FitFolder", scores: "ScoreMatrix", counted: "Moments", updates: int) -> None:
     """Keep the sums and the panel they were taken of, for the next night."""
+    from assets.fit.documents import CountedDocument
     from care_ops.moments.incremental import worth_keeping
 
     if not worth_keeping(scores):
         return
-    folder.write_json(_COUNTED, {"code": "", "updates": 0, "panel": ""})  # until all of it is there
-    folder.copy_panel(_COUNTED)
-    write_moments(folder, counted, _COUNTED)
-    folder.write_json(_COUNTED, {"code": stage_code("moments"), "updates": updates, "panel": scores.fingerprint()})
+    CountedDocument(code="", updates=0, panel="").write(folder)  # until all of it is there
+    folder.copy_panel(CountedDocument.NAME)
+    write_moments(folder, counted, CountedDocument.NAME)
+    CountedDocument(stage_code("moments"), updates, scores.fingerprint()).write(folder)
 
 
 @contextmanager

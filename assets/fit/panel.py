@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 )
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Read the matrix, apply the admission rule, keep the admitted columns."""
+    from assets.fit.documents import PanelDocument
+
     testset = context.partition_key
     checks, admitted, slices = admit(workspace, testset)
     if admitted.shape[1] < 2:
@@ -40,8 +42,8 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
         )
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)
-    seen = {"slices": slices, "settings": panel_version(workspace, testset), "code": stage_code("panel")}
-    folder.write_json("panel", {**seen, "panel": admitted.fingerprint()})
+    settings = panel_version(workspace, testset)
+    PanelDocument(slices, settings, stage_code("panel"), admitted.fingerprint()).write(folder)
     rows = [asdict(check) for check in checks]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(admitted.fingerprint()[:32]),

@@ -1,11 +1,18 @@
-"""The stages of a fit, and the code that each of them runs."""
+"""The stages of a fit, the code that each of them runs, and which of its answers is the recommended one."""
 
 import hashlib
+from collections.abc import Iterable
 
 from assets.code import code_version
 
 STAGES = ("panel", "moments", "structure", "aggregates")
 """Of a fit, in order."""
+
+
+def recommended(aggregators: Iterable[str]) -> str:
+    """The aggregator whose answer is recommended among those that gave one: ``care``, or else the first."""
+    names = list(aggregators)
+    return "care" if "care" in names else next(iter(names), "")
 
 
 def stage_code(stage: str) -> str:

@@ -5,15 +5,20 @@ Belongs here: what a person asks of kept fits. Does not: making them (``fits``),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from assets.fit.stages import recommended
+from assets.publication.documents import ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError
 
 if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
     from warehouse.fits import Edition, FitRecord, Publication
+
+_log = logging.getLogger(__name__)
 
 
 def find(workspace: Workspace, edition: str) -> Edition:
@@ -24,16 +29,16 @@ def find(workspace: Workspace, edition: str) -> Edition:
     InputError
         There is none, or several begin so.
     """
-    found = {
-        e.edition: e
+    candidates = {
+        kept.edition: kept
         for testset in workspace.testsets
-        for e in workspace.fits.editions(testset)
-        if e.edition.startswith(edition) or edition in e.fits.values()
+        for kept in workspace.fits.editions(testset)
+        if kept.edition.startswith(edition) or edition in kept.fits.values()
     }
-    if len(found) != 1:
-        what = "no kept fit has" if not found else f"{len(found)} kept fits begin with"
+    if len(candidates) != 1:
+        what = "no kept fit has" if not candidates else f"{len(candidates)} kept fits begin with"
         raise InputError(f"{what} {edition!r}; `care history` lists them")
-    return next(iter(found.values()))
+    return next(iter(candidates.values()))
 
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
@@ -85,20 +90,17 @@ class HeldBack:
 
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     """Whether the latest fit of a test set waits for a person."""
-    folder = workspace.fit_folder(testset)
-    review = folder.find_json("review")
-    if not review:
+    review = ReviewDocument.find(workspace.fit_folder(testset))
+    if review is None:
         return None
     published = workspace.fits.published(testset)
-    if review["state"] != "held back" or (published is not None and published[1].edition == review["edition"]):
+    if review.state != "held back" or (published is not None and published[1].edition == review.edition):
         return None
-    made = next((e.made_at for e in workspace.fits.editions(testset) if e.edition == review["edition"]), "")
-    # an earlier release did not write down which findings block
-    says = [finding["says"] for finding in review["findings"] if finding.get("blocks", not finding["passed"])]
+    made_at = next((e.made_at for e in workspace.fits.editions(testset) if e.edition == review.edition), "")
     return HeldBack(
-        review["edition"],
-        made,
-        says,
+        review.edition,
+        made_at,
+        [finding.says for finding in review.findings if finding.holds_back],
         published[1].edition if published else None,
         published[1].made_at if published else None,
     )
@@ -123,12 +125,12 @@ def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str,
             state = "pinned"
         if waiting is not None and edition.edition == waiting.edition:
             state = "held back"
-        name = "care" if "care" in edition.fits else next(iter(edition.fits), "")
+        name = recommended(edition.fits)
         row = {
             "edition": edition.edition,
             "made at": edition.made_at[:19],
             "state": state,
-            "judges": sum(bool(row["admitted"]) for row in edition.inputs["panel"]),
+            "judges": len(edition.inputs.admitted),
             "order": order_of(workspace, edition, name) if name else None,
             "why": "; ".join(reasons(before, edition)) if before else "the first",
         }
@@ -139,39 +141,30 @@ def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str,
 
 def order_of(workspace: Workspace, edition: Edition, aggregator: str) -> float | None:
     """How well an edition's aggregate orders the items: AUC, or Kendall's tau; None without gold."""
-    evaluation = workspace.fits.annotation(edition.testset, edition.fits[aggregator], "evaluation") or {}
-    return next((evaluation[m] for m in ("auc", "tau") if evaluation.get(m) is not None), None)
+    from warehouse.fits import EvaluationRecord
+
+    evaluation = workspace.fits.find_annotation(edition.testset, edition.fits[aggregator], EvaluationRecord)
+    return None if evaluation is None else evaluation.order
 
 
 def reasons(before: Edition, after: Edition) -> list[str]:
     """What of an edition's inputs differs from another's, in words."""
-    then, now = before.inputs, after.inputs
-    said: list[str] = []
-    for words, judges in (
-        ("new judge", now["slices"].keys() - then["slices"].keys()),
-        ("judge gone", then["slices"].keys() - now["slices"].keys()),
-        ("scores changed", {j for j in now["slices"].keys() & then["slices"].keys() if _differ(then, now, j)}),
-    ):
+    old, new = before.inputs, after.inputs
+    added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
+    rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
+    sentences: list[str] = []
+    for change, judges in (("new judge", added), ("judge gone", removed), ("scores changed", rescored)):
         if judges:
             named = ", ".join(sorted(judges)[:4])
-            said.append(f"{words}: {named}" + (f" and {len(judges) - 4} more" if len(judges) > 4 else ""))
-    was, is_ = (_admitted(e) for e in (before, after))
-    dropped = sorted((was - is_) & now["slices"].keys())
+            sentences.append(f"{change}: {named}" + (f" and {len(judges) - 4} more" if len(judges) > 4 else ""))
+    dropped = sorted((old.admitted - new.admitted) & new.slices.keys())
     if dropped:
-        said.append(f"no longer admitted: {', '.join(dropped[:4])}")
-    if then["code"] != now["code"]:
-        said.append("another version of the code")
-    if then["settings"] != now["settings"] and not (now["slices"].keys() ^ then["slices"].keys()):
-        said.append("settings or anchors changed")
-    return said or ["made again"]
-
-
-def _differ(then: dict[str, Any], now: dict[str, Any], judge: str) -> bool:
-    return then["slices"][judge] != now["slices"][judge]
-
-
-def _admitted(edition: Edition) -> set[str]:
-    return {str(row["judge"]) for row in edition.inputs["panel"] if row["admitted"]}
+        sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")
+    if old.code != new.code:
+        sentences.append("another version of the code")
+    if old.settings != new.settings and not added and not removed:
+        sentences.append("settings or anchors changed")
+    return sentences or ["made again"]
 
 
 @dataclass(frozen=True)
@@ -231,6 +224,7 @@ def _fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:
 def publish(workspace: Workspace, publication: Publication) -> None:
     """Make an edition the one that people read, in the files and in the database."""
     workspace.fits.publish(publication)
+    _log.info("%s: fit %s is published by %s", publication.testset, publication.edition, publication.published_by)
     store_log(workspace, publication.testset)
 
 
@@ -261,14 +255,16 @@ def accept(workspace: Workspace, testset: str, why: str) -> Edition:
         There is no edition.
     """
     from assets.results.evaluation import evaluate_latest
+    from warehouse.fits import EvaluationRecord
 
-    every = workspace.fits.editions(testset)
-    if not every:
+    editions = workspace.fits.editions(testset)
+    if not editions:
         raise InputError(f"test set {testset!r} has no fit yet; run `care run` first")
-    if any(workspace.fits.annotation(testset, fit, "evaluation") is None for fit in every[-1].fits.values()):
+    latest, store = editions[-1], workspace.fits
+    if any(store.find_annotation(testset, fit_id, EvaluationRecord) is None for fit_id in latest.fits.values()):
         evaluate_latest(workspace, testset)
-    promote(workspace, every[-1], by="accept", why=why, pinned=False)
-    return every[-1]
+    promote(workspace, latest, by="accept", why=why, pinned=False)
+    return latest
 
 
 def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
@@ -298,12 +294,13 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
         The aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
     from care_ops.frozen import Frozen
+    from warehouse.fits import FrozenRecord
 
     fit = _fit(workspace, edition, aggregator)
-    stored = workspace.fits.annotation(edition.testset, fit.fit_id, "frozen")
+    stored = workspace.fits.find_annotation(edition.testset, fit.fit_id, FrozenRecord)
     if stored is None:
         raise FitError(f"fit {edition.edition} was kept without the function that scores new items; run `care run`")
-    estimate = Frozen.from_dict(stored).apply(scores)
+    estimate = Frozen.from_dict(asdict(stored)).apply(scores)
     return [
         {"item_id": i, "estimate": None if e != e else float(e)} for i, e in zip(scores.item_ids, estimate, strict=True)
     ]
@@ -321,7 +318,7 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     import pyarrow as pa
 
     from care_ops.frozen import FAITHFUL
-    from warehouse.fits import store_fit
+    from warehouse.fits import FrozenRecord, store_fit
     from warehouse.matrix import read_scores
 
     testset = edition.testset
@@ -330,10 +327,10 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     judged, added = set(workspace.fit_folder(testset).read_panel().item_ids), 0
     for aggregator in edition.fits:
         fit = _fit(workspace, edition, aggregator)
-        frozen = workspace.fits.annotation(testset, fit.fit_id, "frozen")
+        frozen = workspace.fits.find_annotation(testset, fit.fit_id, FrozenRecord)
         known = set(fit.item_ids)
         fresh = np.array([item in judged and item not in known for item in read.item_ids])
-        if not fresh.any() or frozen is None or frozen["fidelity"] < FAITHFUL:
+        if not fresh.any() or frozen is None or frozen.fidelity < FAITHFUL:
             continue
         rows = score(workspace, edition, aggregator, read.select_items(fresh))
         nothing = pa.nulls(len(rows), pa.float64())

@@ -9,15 +9,19 @@ Belongs here: the checks. Does not: the comparisons (``care_ops.results.drift``)
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.code import code_version
+from assets.fit.details import AmbiguityDetails, D, StructuredDetails, read_details
+from assets.fit.stages import recommended
 from assets.metadata import bars
 from assets.partitions import TESTSETS
+from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
 from assets.publication.editions import extend, publish, store_log
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
@@ -25,6 +29,8 @@ from care_ops.errors import WarehouseError
 if TYPE_CHECKING:
     from care_ops.results.drift import Drift
     from warehouse.fits import Edition, FitRecord
+
+_log = logging.getLogger(__name__)
 
 CHECKS: dict[str, tuple[bool, str]] = {
     "panel_shrunk": (True, "Judges that sat on the published panel and are still in the workspace were admitted."),
@@ -44,32 +50,8 @@ _OF_THE_FIT = {"certificate", "quality", "drift"}
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One check's answer.
-
-    Attributes
-    ----------
-    check : str
-    passed : bool
-    says : str
-        What was found and, where it failed, what to do.
-    numbers : dict
-    """
-
-    check: str
-    passed: bool
-    says: str
-    numbers: dict[str, Any]
-
-    @property
-    def blocks(self) -> bool:
-        """Whether it holds the edition back."""
-        return not self.passed and CHECKS[self.check][0]
-
-
-@dataclass(frozen=True)
-class Night:
-    """What the checks look at, of one edition.
+class ReviewedEdition:
+    """One edition as the checks see it.
 
     Attributes
     ----------
@@ -124,13 +106,13 @@ class Night:
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks; publish where none blocks."""
     testset = context.partition_key
-    state, found = judge_edition(workspace, testset)
+    reviewed = review_latest(workspace, testset)
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(f"{state}-{workspace.fit_folder(testset).read_json('fit')['edition']}"),
+        data_version=dg.DataVersion(f"{reviewed.state}-{reviewed.edition}"),
         metadata={
-            "publication": state,
-            "findings": dg.MetadataValue.md("\n".join(f"- **{f.check}**: {f.says}" for f in found)),
-            "held_back": bars("checks that failed", {f.check: 1.0 for f in found if not f.passed}),
+            "publication": reviewed.state,
+            "findings": dg.MetadataValue.md("\n".join(f"- **{f.check}**: {f.says}" for f in reviewed.findings)),
+            "held_back": bars("checks that failed", {f.check: 1.0 for f in reviewed.findings if not f.passed}),
         },
         check_results=[
             dg.AssetCheckResult(
@@ -140,47 +122,46 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
                 description=f.says,
                 metadata={"says": f.says, **f.numbers},
             )
-            for f in found
+            for f in reviewed.findings
         ],
     )
 
 
-def judge_edition(workspace: Workspace, testset: str) -> tuple[str, list[Finding]]:
-    """Check the current edition of a test set and publish it where nothing blocks.
+def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
+    """Check the latest edition of a test set, publish it where nothing holds it back, and keep the verdict.
 
-    Returns
-    -------
-    state : {"published", "held back", "pinned"}
-        Pinned where a person promoted an edition: the new one is kept, not published, and the pinned one scores the
-        items that are new, also where it is only tonight's fit that is held back.
-    findings : list of Finding
+    The verdict is "pinned" where a person promoted an edition: the new one is kept, not published, and the pinned one
+    scores the items that are new, also where it is only tonight's fit that is held back.
     """
+    from assets.fit.documents import FitDocument
     from warehouse.fits import Publication
 
     folder = workspace.fit_folder(testset)
-    made = folder.read_json("fit")["edition"]
-    edition = next((e for e in workspace.fits.editions(testset) if e.edition == made), None)
+    edition_id = FitDocument.read(folder).edition
+    edition = next((kept for kept in workspace.fits.editions(testset) if kept.edition == edition_id), None)
     if edition is None:
-        raise WarehouseError(f"edition {made} of {testset!r} is gone, or was damaged; `care run` makes it again")
-    latest = workspace.fits.published(testset)
-    if latest is not None and latest[1].edition == edition.edition:
-        said = "published before" if latest[0].published_by == "review" else f"accepted by hand ({latest[0].why})"
-        state, found = "published", _let_pass(checks_of(workspace, testset, edition, _before(workspace, edition)), said)
+        raise WarehouseError(f"edition {edition_id} of {testset!r} is gone, or was damaged; `care run` makes it again")
+    published = workspace.fits.published(testset)
+    if published is not None and published[1].edition == edition.edition:
+        publication = published[0]
+        by_hand = publication.published_by != "review"
+        reason = f"accepted by hand ({publication.why})" if by_hand else "published before"
+        findings = _let_pass(checks_of(workspace, testset, edition, _before(workspace, edition)), reason)
+        state: PublicationState = "published"
         store_log(workspace, testset)
     else:
-        found = checks_of(workspace, testset, edition, latest[1] if latest else None)
-        blocking = {f.check for f in found if f.blocks}
-        pinned = latest is not None and latest[0].pinned
+        findings = checks_of(workspace, testset, edition, published[1] if published else None)
+        blocking = {finding.check for finding in findings if finding.holds_back}
+        pinned = published is not None and published[0].pinned
         state = "held back" if blocking else "pinned" if pinned else "published"
-        if latest is not None and pinned and blocking <= _OF_THE_FIT:
-            extend(workspace, latest[1])
+        if published is not None and pinned and blocking <= _OF_THE_FIT:
+            extend(workspace, published[1])
         elif state == "published":
             publish(workspace, Publication(testset, edition.edition, "review"))
-    folder.write_json(
-        "review",
-        {"state": state, "edition": edition.edition, "findings": [{**vars(f), "blocks": f.blocks} for f in found]},
-    )
-    return state, found
+    _log.info("%s: the review of fit %s says %s", testset, edition.edition, state)
+    document = ReviewDocument(state, edition.edition, tuple(findings))
+    document.write(folder)
+    return document
 
 
 def _before(workspace: Workspace, edition: "Edition") -> "Edition | None":
@@ -190,12 +171,20 @@ def _before(workspace: Workspace, edition: "Edition") -> "Edition | None":
     return next((kept[e] for e in reversed(log) if e != edition.edition and e in kept), None)
 
 
-def _let_pass(found: list[Finding], why: str) -> list[Finding]:
+def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
     """The same findings, none of which holds back."""
-    return [Finding(f.check, True, f"{why}; {f.says}", f.numbers) if f.blocks else f for f in found]
+    return [
+        _result(finding.check, True, f"{why}; {finding.says}", finding.numbers) if finding.holds_back else finding
+        for finding in findings
+    ]
 
 
-def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "Edition | None") -> list[Finding]:
+def _result(check: str, passed: bool, says: str, numbers: dict[str, Any]) -> CheckResult:
+    """A check's answer, which holds back where it failed and the check is a blocking one."""
+    return CheckResult(check, passed, says, numbers, blocks=not passed and CHECKS[check][0])
+
+
+def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "Edition | None") -> list[CheckResult]:
     """Every check of an edition against the one published before."""
     import numpy as np
 
@@ -211,7 +200,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     gold = dict(zip(columns.item_ids, columns.gold, strict=True))
     labels = np.array([gold.get(i, np.nan) for i in scores.item_ids], dtype=np.float64)
     leaked = [j for j in copies_of_gold(scores.values, labels, scores.judges) if j not in limits.declared]
-    found = [
+    findings = [
         _shrunk(tonight, then, set(workspace.judges_of(testset))),
         _missing(tonight, then, limits),
         _certificate(tonight),
@@ -222,51 +211,48 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _turned("quality_factor", then.loadings if then else None, tonight.loadings, limits),
         _ambiguous(tonight),
     ]
-    return found if limits.hold else _let_pass(found, "let pass by `review.hold: false`")
+    return findings if limits.hold else _let_pass(findings, "let pass by `review.hold: false`")
 
 
-def night_of(workspace: Workspace, testset: str, edition: "Edition") -> Night:
+def night_of(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
     """An edition as the checks see it; what its files no longer hold is empty."""
-    panel: list[Mapping[str, Any]] = edition.inputs["panel"]
-    name = "care" if "care" in edition.fits else next(iter(edition.fits), "")
-    fits = {a: workspace.fits.read_fit(testset, f) for a, f in edition.fits.items() if a in (name, "care_svd")}
-    recommended, structured = fits.get(name), fits.get("care_svd")
-    certificate = _details(structured).get("certificate")
-    admitted = {str(row["judge"]) for row in panel if row["admitted"]}
-    missing = [float(row["missing_rate"]) for row in panel if row["admitted"]]
-    return Night(
-        admitted=admitted,
-        refused={str(row["judge"]): str(row["reason"]) for row in panel if not row["admitted"]},
+    panel, name = edition.inputs.panel, recommended(edition.fits)
+    wanted = {aggregator: fit_id for aggregator, fit_id in edition.fits.items() if aggregator in (name, "care_svd")}
+    fits = {aggregator: workspace.fits.read_fit(testset, fit_id) for aggregator, fit_id in wanted.items()}
+    care, best, structured = fits.get("care"), fits.get(name), fits.get("care_svd")
+    certificate = None if structured is None else _details(structured, StructuredDetails).certificate
+    missing = [row.missing_rate for row in panel if row.admitted]
+    return ReviewedEdition(
+        admitted=edition.inputs.admitted,
+        refused={row.judge: str(row.reason) for row in panel if not row.admitted},
         missing=sum(missing) / len(missing) if missing else 0.0,
-        gap=None if certificate is None else float(certificate["gap"]),
-        converged=certificate is None or bool(certificate["converged"]),
-        weights={} if recommended is None else _present(recommended.judges, recommended.weights),
+        gap=None if certificate is None else certificate.gap,
+        converged=certificate is None or certificate.converged,
+        weights={} if best is None else _present(best.judges, best.weights),
         loadings={}
         if structured is None
         else _present(structured.judges, [x[0] if x else None for x in structured.loadings]),
-        estimates={}
-        if recommended is None
-        else dict(zip(recommended.item_ids, recommended.estimate.to_pylist(), strict=True)),
+        estimates={} if best is None else dict(zip(best.item_ids, best.estimate.to_pylist(), strict=True)),
         aggregator=name,
-        ambiguous=bool(_details(fits.get("care")).get("ambiguous", False)),
-        duplicates=float(edition.inputs["duplicates"]),
+        ambiguous=care is not None and _details(care, AmbiguityDetails).ambiguous,
+        duplicates=edition.inputs.duplicates,
     )
 
 
-def _details(fit: "FitRecord | None") -> dict[str, Any]:
-    return {} if fit is None else json.loads(fit.details)
+def _details(fit: "FitRecord", kind: type[D]) -> D:
+    return read_details(fit.aggregator, json.loads(fit.details), kind)
 
 
 def _present(judges: Sequence[str], values: Sequence[float | None]) -> dict[str, float]:
     return {judge: value for judge, value in zip(judges, values, strict=True) if value is not None}
 
 
-def _shrunk(tonight: Night, then: Night | None, roster: set[str]) -> Finding:
+def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[str]) -> CheckResult:
     lost = sorted((then.admitted & roster) - tonight.admitted) if then else []
     if not lost:
-        return Finding("panel_shrunk", True, f"{len(tonight.admitted)} judges", {"lost": 0})
+        return _result("panel_shrunk", True, f"{len(tonight.admitted)} judges", {"lost": 0})
     why = "; ".join(f"{j}: {tonight.refused.get(j, 'no scores')}" for j in lost)
-    return Finding(
+    return _result(
         "panel_shrunk",
         False,
         f"{len(lost)} judge(s) of the published panel are no longer admitted ({why}). Mend them and run again, delete "
@@ -275,12 +261,12 @@ def _shrunk(tonight: Night, then: Night | None, roster: set[str]) -> Finding:
     )
 
 
-def _missing(tonight: Night, then: Night | None, limits: ReviewConfig) -> Finding:
+def _missing(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
     rise = tonight.missing - then.missing if then else 0.0
     numbers = {"missing": tonight.missing, "rise": rise}
     if tonight.missing <= limits.max_missing and rise <= limits.max_missing_rise:
-        return Finding("missing_scores", True, f"{tonight.missing:.1%} of the panel's scores are missing", numbers)
-    return Finding(
+        return _result("missing_scores", True, f"{tonight.missing:.1%} of the panel's scores are missing", numbers)
+    return _result(
         "missing_scores",
         False,
         f"{tonight.missing:.1%} of the panel's scores are missing, {rise:+.1%} against the published fit (limits "
@@ -290,12 +276,12 @@ def _missing(tonight: Night, then: Night | None, limits: ReviewConfig) -> Findin
     )
 
 
-def _certificate(tonight: Night) -> Finding:
+def _certificate(tonight: ReviewedEdition) -> CheckResult:
     numbers = {} if tonight.gap is None else {"gap": tonight.gap}
     if tonight.converged:
         says = "no structure to certify" if tonight.gap is None else f"relative gap {tonight.gap:.1e}"
-        return Finding("certificate", True, says, numbers)
-    return Finding(
+        return _result("certificate", True, says, numbers)
+    return _result(
         "certificate",
         False,
         f"the structure stopped at a relative gap of {tonight.gap:.1e}, short of its certificate. Raise `fit.gamma`, "
@@ -304,17 +290,17 @@ def _certificate(tonight: Night) -> Finding:
     )
 
 
-def _turned(check: str, before: dict[str, float] | None, after: dict[str, float], limits: ReviewConfig) -> Finding:
+def _turned(check: str, before: dict[str, float] | None, after: dict[str, float], limits: ReviewConfig) -> CheckResult:
     from care_ops.results.drift import same_direction
 
     cosine = float("nan") if before is None else same_direction(before, after)
     if cosine != cosine:
-        return Finding(check, True, "no published fit of the same aggregators to compare with", {})
+        return _result(check, True, "no published fit of the same aggregators to compare with", {})
     numbers = {"cosine": cosine}
     if cosine >= limits.min_quality:
-        return Finding(check, True, f"cosine {cosine:.2f} with the published one", numbers)
+        return _result(check, True, f"cosine {cosine:.2f} with the published one", numbers)
     which = "care_svd's quality factor" if check == "quality_factor" else "what is called quality"
-    return Finding(
+    return _result(
         check,
         False,
         f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {limits.min_quality:.2f}). Give "
@@ -323,21 +309,21 @@ def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]
     )
 
 
-def _drift(tonight: Night, then: Night | None, limits: ReviewConfig) -> Finding:
+def _drift(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
     from care_ops.results.drift import drift
 
     if then is None or not _same_kind(then, tonight):
-        return Finding("drift", True, "no published fit of the same aggregator to compare with", {})
-    found = drift(then.estimates, tonight.estimates)
-    numbers = {k: v for k, v in vars(found).items() if v == v}
-    wrong = _drifted(found, limits)
+        return _result("drift", True, "no published fit of the same aggregator to compare with", {})
+    moved = drift(then.estimates, tonight.estimates)
+    numbers = {name: number for name, number in vars(moved).items() if number == number}
+    wrong = _drifted(moved, limits)
     says = (
-        f"{tonight.aggregator}: PSI {found.psi:.2f}, mean {found.mean_shift:+.2f} sd, rank correlation "
-        f"{found.rank_correlation:.3f} over {found.common} items"
+        f"{tonight.aggregator}: PSI {moved.psi:.2f}, mean {moved.mean_shift:+.2f} sd, rank correlation "
+        f"{moved.rank_correlation:.3f} over {moved.common} items"
     )
     if not wrong:
-        return Finding("drift", True, says, numbers)
-    return Finding(
+        return _result("drift", True, says, numbers)
+    return _result(
         "drift",
         False,
         f"{says}: {', '.join(wrong)}. `care diff` names the judges and items that moved; accept it if that is right",
@@ -345,26 +331,26 @@ def _drift(tonight: Night, then: Night | None, limits: ReviewConfig) -> Finding:
     )
 
 
-def _same_kind(then: Night, tonight: Night) -> bool:
+def _same_kind(then: ReviewedEdition, tonight: ReviewedEdition) -> bool:
     return then.aggregator == tonight.aggregator
 
 
-def _drifted(found: "Drift", limits: ReviewConfig) -> list[str]:
+def _drifted(moved: "Drift", limits: ReviewConfig) -> list[str]:
     """What is beyond its limit; NaN is never."""
     wrong: list[str] = []
-    if found.psi > limits.max_psi + found.psi_by_chance:
+    if moved.psi > limits.max_psi + moved.psi_by_chance:
         wrong.append(f"PSI above {limits.max_psi:g} beyond chance")
-    if abs(found.mean_shift) > limits.max_mean_shift:
+    if abs(moved.mean_shift) > limits.max_mean_shift:
         wrong.append(f"mean shift above {limits.max_mean_shift:g} sd")
-    if found.rank_correlation < limits.min_rank_correlation:
+    if moved.rank_correlation < limits.min_rank_correlation:
         wrong.append(f"rank correlation below {limits.min_rank_correlation:g}")
     return wrong
 
 
-def _leakage(leaked: list[str]) -> Finding:
+def _leakage(leaked: list[str]) -> CheckResult:
     if not leaked:
-        return Finding("gold_leakage", True, "no judge copies gold", {"judges": 0})
-    return Finding(
+        return _result("gold_leakage", True, "no judge copies gold", {"judges": 0})
+    return _result(
         "gold_leakage",
         False,
         f"{', '.join(leaked)}: the scores are the gold label itself. Remove the judge or drop its column; if people "
@@ -373,13 +359,13 @@ def _leakage(leaked: list[str]) -> Finding:
     )
 
 
-def _duplicates(tonight: Night, then: Night | None, limits: ReviewConfig) -> Finding:
+def _duplicates(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
     rise = tonight.duplicates - then.duplicates if then else 0.0
     numbers = {"share": tonight.duplicates, "rise": rise}
     says = f"{tonight.duplicates:.1%} of the items repeat another's texts outside their split unit"
     if rise <= limits.max_duplicates_rise:
-        return Finding("duplicate_items", True, says, numbers)
-    return Finding(
+        return _result("duplicate_items", True, says, numbers)
+    return _result(
         "duplicate_items",
         False,
         f"{says}, {rise:+.1%} against the published fit. Remove the copies from the source, give them one "
@@ -388,10 +374,10 @@ def _duplicates(tonight: Night, then: Night | None, limits: ReviewConfig) -> Fin
     )
 
 
-def _ambiguous(tonight: Night) -> Finding:
+def _ambiguous(tonight: ReviewedEdition) -> CheckResult:
     if not tonight.ambiguous:
-        return Finding("ambiguous_quality", True, "the defensible answers agree", {})
-    return Finding(
+        return _result("ambiguous_quality", True, "the defensible answers agree", {})
+    return _result(
         "ambiguous_quality",
         False,
         "two defensible answers disagree on what quality is; the report's warning says by how much. A dozen anchors "

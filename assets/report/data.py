@@ -1,6 +1,7 @@
-"""What a page shows, as plain values.
+"""What a page shows, as typed values.
 
-Belongs here: the record that figures and templates read, and its assembly from a fit. Does not: HTML.
+Belongs here: the record that figures, templates and the command line read, and the rows of its tables. Does not: where
+the values come from (``assemble``), HTML.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
+from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocument, SystemsDocument
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import Evaluation
@@ -20,6 +23,79 @@ from care_ops.results.agreement import krippendorff_alpha
 from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EditionShown:
+    """Which edition a page of a workspace is of, and which one is published; None where none is."""
+
+    edition: str
+    published: str | None
+
+
+@dataclass(frozen=True)
+class WeightCell:
+    """A judge's weight in one aggregate with the ends of its interval; None where there is none."""
+
+    weight: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+
+
+@dataclass(frozen=True)
+class JudgeRow:
+    """One judge: what admission found, its family, and its weights by aggregate."""
+
+    check: JudgeCheck
+    family: str | None
+    weights: Mapping[str, WeightCell]
+
+
+@dataclass(frozen=True)
+class SystemRow:
+    """One system: its items and value, whether it is the best, and its distance from the best one."""
+
+    system: str
+    items: int
+    value: float
+    best: bool
+    behind: ComparisonRecord | None
+
+
+@dataclass(frozen=True)
+class FactorRow:
+    """One factor.
+
+    Attributes
+    ----------
+    number : int
+        Counted from 1.
+    strength : FactorRecord
+    taken : bool
+        Whether care_svd takes it for quality.
+    named_by : list of str
+        Rules that would call it quality.
+    feature, correlation : str and float, or None
+        The text feature that its score follows most closely, and how closely (Spearman).
+    """
+
+    number: int
+    strength: FactorRecord
+    taken: bool
+    named_by: Sequence[str]
+    feature: str | None
+    correlation: float | None
+
+
+@dataclass(frozen=True)
+class DisagreementRow:
+    """An item that two defensible answers rank differently; gold is None where it is not known."""
+
+    item_id: str
+    avg: float
+    care: float
+    gold: float | None
+    response: str | None
 
 
 @dataclass(frozen=True)
@@ -42,14 +118,18 @@ class ReportData:
     gold : (n,) array
         NaN where unknown or held out.
     responses : list of str or None
-    factor_features : dict
-        From ``assets.factors.describe``; empty where there is no structure.
+    factors : FactorsDocument
+    systems : SystemsDocument
+    missing_share : float
+        Share of the panel's scores that are missing.
+    labels_seen : int
+        Labels that the fit was given.
+    provenance : dict
+        Inputs, settings and code, to be printed; nothing is read from it.
     intervals : dict name -> (lo, hi)
         Of the weights, each (p,); NaN where there is none.
-    systems : dict
-        From ``assets.systems.compare``; empty where no systems are declared.
-    provenance : dict
-        n, seeds, labels used, fingerprints, code version, settings.
+    edition : EditionShown or None
+        None where the page is of no workspace.
     """
 
     title: str
@@ -62,156 +142,153 @@ class ReportData:
     evaluations: Mapping[str, Evaluation]
     gold: Array
     responses: Sequence[str | None]
-    factor_features: Mapping[str, Any]
+    factors: FactorsDocument
+    systems: SystemsDocument
+    missing_share: float
+    labels_seen: int
     provenance: Mapping[str, Any]
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, tuple[Array, Array]])
-    systems: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    edition: EditionShown | None = None
 
     @cached_property
     def alpha(self) -> float | None:
         """Krippendorff's alpha of the panel, for interval scores."""
         return krippendorff_alpha(self.scores.values)
 
-    def system_rows(self) -> list[dict[str, Any]]:
+    @cached_property
+    def care(self) -> CareDetails | None:
+        """What ``care`` says of its answer; None where it gave none."""
+        aggregate = self.aggregates.get("care")
+        return None if aggregate is None else read_details("care", aggregate.details, CareDetails)
+
+    @cached_property
+    def care_svd(self) -> CareSvdDetails | None:
+        """What ``care_svd`` says of the factor that it takes for quality; None where it gave no answer."""
+        aggregate = self.aggregates.get("care_svd")
+        return None if aggregate is None else read_details("care_svd", aggregate.details, CareSvdDetails)
+
+    def system_rows(self) -> list[SystemRow]:
         """One row a system, best first, with its distance from the best one."""
-        listed: list[dict[str, Any]] = list(self.systems.get("systems", []))
-        if not listed:
+        systems = self.systems.systems
+        if not systems:
             return []
-        between = {(c["first"], c["second"]): c for c in self.systems["comparisons"]}
+        by_pair = {(comparison.first, comparison.second): comparison for comparison in self.systems.comparisons}
         # with labels the best by the estimates need not be the best: the one that loses no comparison is
-        lost = {c["second"] for c in self.systems["comparisons"]}
-        best = next((row["system"] for row in listed if row["system"] not in lost), listed[0]["system"])
-        behind = {row["system"]: between.get((best, row["system"])) for row in listed}
-        ordered = sorted(listed, key=lambda row: (behind[row["system"]] or {"difference": 0.0})["difference"])
-        return [{**row, "best": row["system"] == best, "behind": behind[row["system"]]} for row in ordered]
+        losers = {comparison.second for comparison in self.systems.comparisons}
+        best = next((record.system for record in systems if record.system not in losers), systems[0].system)
+        rows = [SystemRow(r.system, r.items, r.value, r.system == best, by_pair.get((best, r.system))) for r in systems]
+        return sorted(rows, key=lambda row: 0.0 if row.behind is None else row.behind.difference)
 
     @property
-    def judge_rows(self) -> list[dict[str, Any]]:
+    def judge_rows(self) -> list[JudgeRow]:
         """One row a judge: admission and weights."""
         index = {judge: j for j, judge in enumerate(self.scores.judges)}
         weighted = {n: a.weights for n, a in self.aggregates.items() if a.weights is not None and n != "avg"}
         return [
-            {
-                "check": check,
-                "family": self.scores.families.get(check.judge),
-                "weights": {name: self._weight(name, w, index.get(check.judge)) for name, w in weighted.items()},
-            }
+            JudgeRow(
+                check,
+                self.scores.families.get(check.judge),
+                {name: self._weight(name, weights, index.get(check.judge)) for name, weights in weighted.items()},
+            )
             for check in self.checks
         ]
 
-    def _weight(self, name: str, weights: Array, j: int | None) -> dict[str, float | None]:
+    def _weight(self, name: str, weights: Array, j: int | None) -> WeightCell:
         if j is None:
-            return {"weight": None, "lo": None, "hi": None}
+            return WeightCell()
         lo, hi = self.intervals.get(name, (None, None))
-        return {
-            "weight": float(weights[j]),
-            "lo": None if lo is None or np.isnan(lo[j]) else float(lo[j]),
-            "hi": None if hi is None or np.isnan(hi[j]) else float(hi[j]),
-        }
+        return WeightCell(
+            float(weights[j]),
+            None if lo is None or np.isnan(lo[j]) else float(lo[j]),
+            None if hi is None or np.isnan(hi[j]) else float(hi[j]),
+        )
 
-    def factor_rows(self) -> list[dict[str, Any]]:
+    def factor_rows(self) -> list[FactorRow]:
         """One row a factor: its strength, what it resembles, and who would call it quality."""
-        lead = self.aggregates.get("care_svd")
-        chosen = int(lead.details["quality_factor"]) if lead is not None else -1
-        rules: Mapping[str, int] = self.factor_features.get("rules", {})
-        rows: list[dict[str, Any]] = []
-        for k, factor in enumerate(self.factor_features.get("factors", [])):
-            feature, correlation = self._nearest_feature(k)
-            named = [rule for rule, which in rules.items() if which == k]
-            if k == chosen and lead is not None and lead.details["rule"] == "anchors":
-                named.append("anchors")
-            rows.append(
-                {**factor, "k": k, "taken": k == chosen, "named": named, "feature": feature, "follows": correlation}
-            )
+        chosen = self.care_svd.quality_factor if self.care_svd is not None else -1
+        rows: list[FactorRow] = []
+        for k, strength in enumerate(self.factors.factors):
+            named_by = [rule for rule, factor in self.factors.rules.items() if factor == k]
+            if self.care_svd is not None and k == chosen and self.care_svd.rule == "anchors":
+                named_by.append("anchors")
+            feature, correlation = self.factors.nearest_feature(k) or (None, None)
+            rows.append(FactorRow(k + 1, strength, k == chosen, named_by, feature, correlation))
         return rows
 
     @property
     def effective_judges(self) -> float | None:
         """How many judges of independent errors the mean is worth; None where quality is not what the mean follows."""
-        lead = self.aggregates.get("care_svd")
-        if lead is None or lead.details["orientation"] < 0.5:
+        if self.care_svd is None or self.care_svd.orientation < 0.5:
             return None
-        return float(lead.details["effective_judges"])
-
-    def _nearest_feature(self, factor: int) -> tuple[str | None, float | None]:
-        """The text feature that a factor's score follows most closely, and how closely (Spearman)."""
-        rows = self.factor_features.get("correlations") or []
-        if factor >= len(rows):
-            return None, None
-        pairs = [(abs(c), c, f) for c, f in zip(rows[factor], self.factor_features["features"], strict=True) if c]
-        if not pairs:
-            return None, None
-        _, correlation, feature = max(pairs)
-        return feature.replace("_", " "), correlation
+        return self.care_svd.effective_judges
 
     def warnings(self) -> list[str]:
         """What a reader must know before trusting the page: evidence, not proof."""
-        found: list[str] = []
-        published, edition = self.provenance.get("published"), self.provenance.get("edition")
-        if published != edition:
-            found.append(
-                f"These numbers are of fit {edition}, which is not published: a person pinned {published or 'none'}."
-            )
-        ambiguous = self._ambiguity()
-        if ambiguous is not None:
-            found.append(ambiguous)
+        sentences = [self._unpublished(), self._ambiguity(), self._not_converged()]
+        return [sentence for sentence in sentences if sentence is not None]
+
+    def _unpublished(self) -> str | None:
+        if self.edition is None or self.edition.published == self.edition.edition:
+            return None
+        return (
+            f"These numbers are of fit {self.edition.edition}, which is not published: a person pinned "
+            f"{self.edition.published or 'none'}."
+        )
+
+    def _not_converged(self) -> str | None:
+        """The first aggregate that rests on a structure short of its certificate."""
         for name, aggregate in self.aggregates.items():
-            certificate = aggregate.details.get("certificate")
-            if certificate is not None and not certificate["converged"]:
-                found.append(
-                    f"{name} rests on a structure that did not converge (gap {certificate['gap']:.1e}); "
+            certificate = read_details(name, aggregate.details, StructuredDetails).certificate
+            if certificate is not None and not certificate.converged:
+                return (
+                    f"{name} rests on a structure that did not converge (gap {certificate.gap:.1e}); "
                     "see its certificate below."
                 )
-                break
-        return found
+        return None
 
     def _ambiguity(self) -> str | None:
         """Whether the panel allows more than one answer, the evidence, and what to do."""
-        care = self.aggregates.get("care")
-        if care is None or not care.details["ambiguous"]:
+        care = self.care
+        if care is None or not care.ambiguous:
             return None
-        details = care.details
         text = (
             "Quality is ambiguous on this panel. Two defensible answers, the mean of the declared families and one "
-            f"common factor of all judges, correlate at {details['agreement']:+.2f}"
+            f"common factor of all judges, correlate at {care.agreement:+.2f}"
         )
-        if details["rival"] is not None:
+        if care.rival is not None:
             text += (
-                f"; the judges follow {details['factors']} factors, and one that at least three of them follow "
-                f"correlates at {details['rival']:+.2f} with the answer"
+                f"; the judges follow {care.factors} factors, and one that at least three of them follow "
+                f"correlates at {care.rival:+.2f} with the answer"
             )
         text += ". "
-        if "hypotheses" in details:
-            best, weight = max(details["hypotheses"].items(), key=lambda pair: pair[1])
+        if care.hypotheses is not None:
+            best, weight = max(care.hypotheses.items(), key=lambda pair: pair[1])
             return text + (
-                f"care has settled it by {care.labels_used} labels: quality follows '{best}' with probability "
-                f"{weight:.2f}. The other aggregates do not know that."
+                f"care has settled it by {self.aggregates['care'].labels_used} labels: quality follows '{best}' with "
+                f"probability {weight:.2f}. The other aggregates do not know that."
             )
-        lead = self.aggregates.get("care_svd")
-        feature, correlation = (None, None)
-        if lead is not None:
-            feature, correlation = self._nearest_feature(int(lead.details["quality_factor"]))
-        if feature is not None and abs(correlation or 0.0) >= 0.5:
+        nearest = self.factors.nearest_feature(self.care_svd.quality_factor) if self.care_svd is not None else None
+        if nearest is not None and abs(nearest[1]) >= 0.5:
+            feature, correlation = nearest
             text += f"The factor that care_svd takes for quality follows {feature} (Spearman {correlation:+.2f}). "
         return text + (
             "Label ten to twenty items, at random and those listed below, and give them to the fit as anchors: care "
             "weighs the answers by them."
         )
 
-    def disagreements(self, most: int = 8) -> list[dict[str, Any]]:
+    def disagreements(self, most: int = 8) -> list[DisagreementRow]:
         """The items that are most worth a label: where two defensible answers differ most in rank."""
-        care, mean = self.aggregates.get("care"), self.aggregates.get("avg")
-        if care is None or mean is None:
+        estimates, mean = self.aggregates.get("care"), self.aggregates.get("avg")
+        if self.care is None or estimates is None or mean is None:
             return []
         index = {item: k for k, item in enumerate(self.scores.item_ids)}
-        rows = [index[item] for item in care.details["label_first"][:most]]
         return [
-            {
-                "item_id": self.scores.item_ids[k],
-                "avg": float(mean.estimate[k]),
-                "care": float(care.estimate[k]),
-                "gold": None if np.isnan(self.gold[k]) else float(self.gold[k]),
-                "response": self.responses[k],
-            }
-            for k in rows
+            DisagreementRow(
+                item,
+                float(mean.estimate[index[item]]),
+                float(estimates.estimate[index[item]]),
+                None if np.isnan(self.gold[index[item]]) else float(self.gold[index[item]]),
+                self.responses[index[item]],
+            )
+            for item in self.care.label_first[:most]
         ]

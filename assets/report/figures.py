@@ -227,7 +227,7 @@ def _correlation(data: ReportData) -> dict[str, str] | None:
 
 def _loadings(data: ReportData) -> dict[str, str] | None:
     lead = data.aggregates.get("care_svd")
-    if lead is None or lead.loadings is None or lead.weights is None:
+    if lead is None or data.care_svd is None or lead.loadings is None or lead.weights is None:
         return None
     order = np.argsort(-lead.weights, kind="stable")
     loadings = lead.loadings[order, :5]
@@ -235,7 +235,7 @@ def _loadings(data: ReportData) -> dict[str, str] | None:
     return _heatmap(
         "loadings",
         "Quality and the shared confounders",
-        f"Loadings of the judges on the factors of L; quality was named by the rule '{lead.details['rule']}'.",
+        f"Loadings of the judges on the factors of L; quality was named by the rule '{data.care_svd.rule}'.",
         loadings,
         columns,
         [_short(data.scores.judges[j]) for j in order],
@@ -243,7 +243,7 @@ def _loadings(data: ReportData) -> dict[str, str] | None:
 
 
 def _features(data: ReportData) -> dict[str, str] | None:
-    rows = data.factor_features.get("correlations") or []
+    rows = data.factors.correlations
     values = np.array([[np.nan if c is None else c for c in row] for row in rows], dtype=float)
     if not values.size or np.isnan(values).all():
         return None
@@ -254,7 +254,7 @@ def _features(data: ReportData) -> dict[str, str] | None:
         "Spearman correlation of factor scores with features of the response. A correlation describes a "
         "factor; it is no proof of a cause.",
         values,
-        list(data.factor_features["features"]),
+        list(data.factors.features),
         names,
         height=120 + 50 * len(names),
     )

@@ -1,100 +1,79 @@
 """The record of a page, read back from what the stages of a night stored.
 
-Belongs here: from files and warehouse to ``ReportData``. Does not: the record itself (``data``), HTML.
+Belongs here: from files and warehouse to what ``assemble`` is given. Does not: the record itself (``data``), HTML.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.code import code_version
+from assets.fit.documents import FitDocument, StructureDocument
 from assets.fit.kept import read_moments
 from assets.fit.stages import fit_code
-from assets.report.data import ReportData
-from assets.results.gold import aligned, held_out_gold
+from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
+from assets.report.data import EditionShown, ReportData
+from assets.results.documents import FactorsDocument, SystemsDocument
+from assets.results.gold import aligned
 from assets.versions import settings_version, source_version
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
-from care_ops.errors import FitError
 from care_ops.metrics import Evaluation
-from warehouse.matrix import read_fit, read_item_columns
+from warehouse.matrix import read_admission, read_fit, read_item_columns
 
 if TYPE_CHECKING:
     import duckdb
 
     from assets.workspace import Workspace
-    from care_ops.moments.state import Moments
     from care_ops.scores import Array, ScoreMatrix
 
 
 def gather(workspace: Workspace, testset: str) -> ReportData:
     """All that a page shows, read back from what the stages stored."""
-
-    folder, spec = workspace.fit_folder(testset), workspace.testset(testset)
-    published = workspace.fits.published(testset)
-    scores, state, fit = folder.read_panel(), read_moments(folder), folder.read_json("fit")
-    fit_ids: dict[str, str] = dict(fit["fit_ids"])
+    folder, anchors = workspace.fit_folder(testset), workspace.anchors_of(testset)
+    scores, fit = folder.read_panel(), FitDocument.read(folder)
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
         checks = _checks(connection, testset)
-        aggregates = {name: _aggregate(connection, fit_id, name, scores) for name, fit_id in fit_ids.items()}
-        evaluations = {
-            name: found for name, fit_id in fit_ids.items() if (found := _evaluation(connection, fit_id)) is not None
-        }
-        bounds = {name: found for name, f in fit_ids.items() if (found := _bounds(connection, f, scores))}
-    gold = held_out_gold(columns.item_ids, columns.gold, columns.split_units, workspace.anchors_of(testset))
-    texts = dict(zip(columns.item_ids, columns.responses, strict=True))
-    order = dict(zip(columns.item_ids, gold, strict=True))
-    return ReportData(
+        aggregates = {name: _aggregate(connection, fit_id, name, scores) for name, fit_id in fit.fit_ids}
+        evaluations = {name: _evaluation(connection, fit_id) for name, fit_id in fit.fit_ids}
+        intervals = {name: _intervals(connection, fit_id, scores) for name, fit_id in fit.fit_ids}
+    published = workspace.fits.published(testset)
+    edition = EditionShown(fit.edition, published[1].edition if published else None)
+    return assemble(
         title=testset,
-        description=spec.description,
-        scores=scores,
-        correlation=correlation_of(scores, state),
-        aggregates=aggregates,
-        failures=fit["failures"],
-        checks=checks,
-        evaluations=evaluations,
-        gold=np.array([order.get(i, np.nan) for i in scores.item_ids], dtype=np.float64),
-        responses=[texts.get(i) for i in scores.item_ids],
-        factor_features=folder.read_json("factors"),
-        intervals=bounds,
-        systems=folder.read_json("systems"),
+        description=workspace.testset(testset).description,
+        fitted=FittedPanel(scores, read_moments(folder), aggregates, fit.failures, checks),
+        items=panel_items(scores, columns, anchors),
+        results=PanelResults(
+            FactorsDocument.read(folder),
+            SystemsDocument.read(folder),
+            {name: evaluation for name, evaluation in evaluations.items() if evaluation is not None},
+            {name: bounds for name, bounds in intervals.items() if bounds is not None},
+        ),
+        anchors=anchors,
         provenance={
             "testset": testset,
-            "items": scores.shape[0],
-            "missing_scores": float(np.isnan(scores.values).mean()),
-            "labels_seen": len(workspace.anchors_of(testset)),
             "source": source_version(workspace, testset),
             "settings": settings_version(workspace, testset),
             "panel": scores.fingerprint(),
             "code": {"fit": fit_code(), "report": code_version("assets.report.report", "care_ops")},
             "seed": workspace.fit.seed,
-            "structure": folder.read_json("structure"),
-            "fit_ids": fit_ids,
-            "edition": fit["edition"],
-            "published": published[1].edition if published else None,
+            "structure": asdict(StructureDocument.read(folder)),
+            "fit_ids": fit.by_aggregator,
+            "edition": edition.edition,
+            "published": edition.published,
         },
+        edition=edition,
     )
 
 
-def correlation_of(scores: ScoreMatrix, state: Moments) -> Array | None:
-    """Correlation in the order of ``scores.judges``, from moments in canonical order."""
-
-    try:
-        canonical = state.correlation()
-    except FitError:
-        return None
-    position = {judge: k for k, judge in enumerate(sorted(scores.judges))}
-    order = [position[judge] for judge in scores.judges]
-    return canonical[np.ix_(order, order)]
-
-
 def _aggregate(connection: duckdb.DuckDBPyConnection, fit_id: str, name: str, scores: ScoreMatrix) -> Aggregate:
-
+    """A stored fit in the order of the panel's items and judges."""
     stored = read_fit(connection, fit_id)
     weights = {
         judge: (weight, loadings)
@@ -114,32 +93,26 @@ def _aggregate(connection: duckdb.DuckDBPyConnection, fit_id: str, name: str, sc
     )
 
 
-def _bounds(connection: duckdb.DuckDBPyConnection, fit_id: str, scores: ScoreMatrix) -> tuple[Array, Array] | None:
+def _intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, scores: ScoreMatrix) -> tuple[Array, Array] | None:
     """Intervals of a fit's weights in the order of the judges; None where it has none."""
     rows = connection.execute("SELECT judge, lo, hi FROM weights WHERE fit_id = ?", [fit_id]).fetchall()
-    found = {judge: (lo, hi) for judge, lo, hi in rows}
-    if all(lo is None for lo, _ in found.values()):
+    if all(lo is None for _, lo, _ in rows):
         return None
-    lo, hi = ({judge: pair[k] for judge, pair in found.items()} for k in (0, 1))
-    return aligned(scores.judges, lo), aligned(scores.judges, hi)
+    lowest, highest = {judge: lo for judge, lo, _ in rows}, {judge: hi for judge, _, hi in rows}
+    return aligned(scores.judges, lowest), aligned(scores.judges, highest)
 
 
 def _checks(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCheck]:
-
-    rows = connection.execute(
-        "SELECT judge, admitted, reason, notes, missing_rate, mode_share, entropy, agreement, out_of_range "
-        "FROM panels WHERE testset = ? ORDER BY judge",
-        [testset],
-    ).fetchall()
-    undefined = float("nan")
-    return [
-        JudgeCheck(judge, admitted, reason, notes, missing, mode, bits, undefined if r is None else r, out)
-        for judge, admitted, reason, notes, missing, mode, bits, r, out in rows
-    ]
+    """What admission found about every judge of a test set."""
+    checks: list[JudgeCheck] = []
+    for record in read_admission(connection, testset):
+        agreement = float("nan") if record.agreement is None else record.agreement
+        checks.append(JudgeCheck(**asdict(replace(record, agreement=agreement))))
+    return checks
 
 
 def _evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str) -> Evaluation | None:
-
+    """The stored evaluation of a fit, or None."""
     metrics = ", ".join(field.name for field in fields(Evaluation))
     row = connection.execute(f"SELECT {metrics} FROM evaluations WHERE fit_id = ?", [fit_id]).fetchone()
     return None if row is None else Evaluation(*row)

@@ -18,6 +18,7 @@ from assets.workspace import Workspace
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Assemble the page from the warehouse and write it."""
+    from assets.report.documents import WarningsDocument
     from assets.report.gather import gather
     from assets.report.page import write_page
 
@@ -25,7 +26,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     path = workspace.report_folder / page_name(context.partition_key)
     write_page(data, path)
     warnings = data.warnings()
-    workspace.fit_folder(context.partition_key).write_json("warnings", {"warnings": warnings})
+    WarningsDocument(tuple(warnings)).write(workspace.fit_folder(context.partition_key))
     return dg.MaterializeResult(
         metadata={
             "page": dg.MetadataValue.path(str(path)),

@@ -43,7 +43,7 @@ def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, na
     from assets.publication.editions import minute_of
 
     published = workspace.fits.published(name)
-    panel: list[dict[str, Any]] = published[1].inputs["panel"] if published else []
+    panel = published[1].inputs.panel if published else ()
     rows = connection.execute(
         "SELECT f.aggregator, coalesce(e.auc, e.tau), (SELECT count(*) FROM aggregates a WHERE a.fit_id = f.fit_id) "
         "FROM latest_fits f LEFT JOIN evaluations e USING (fit_id) WHERE f.testset = ?",
@@ -55,7 +55,7 @@ def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, na
         "description": workspace.testset(name).description,
         "made": minute_of(published[1].made_at) if published else None,
         "items": max((count for *_, count in rows), default=0),
-        "judges": sum(bool(row["admitted"]) for row in panel),
-        "excluded": sum(not row["admitted"] for row in panel),
+        "judges": sum(row.admitted for row in panel),
+        "excluded": sum(not row.admitted for row in panel),
         "order": {a: order[a] for a in workspace.fit.aggregators if a in order},
     }

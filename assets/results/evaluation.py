@@ -4,7 +4,7 @@ Items whose label a fit has seen are left out, and with them their whole split u
 alike (law 2).
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -18,6 +18,8 @@ from assets.workspace import Workspace
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from warehouse.fits import EvaluationRecord
 
     Array = NDArray[np.float64]
 
@@ -33,18 +35,19 @@ if TYPE_CHECKING:
 )
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Evaluate, and say how the aggregates order the items."""
-    found = evaluate_latest(workspace, context.partition_key)
-    if found is None:
+    evaluated = evaluate_latest(workspace, context.partition_key)
+    if evaluated is None:
         return dg.MaterializeResult(metadata={"gold": "none: nothing to evaluate against"})
-    headline = "auc" if found.rows and found.rows[0]["auc"] is not None else "tau"
+    first = next(iter(evaluated.records.values()), None)
+    headline = "auc" if first is not None and first.auc is not None else "tau"
+    orders = {name: record.order for name, record in evaluated.records.items()}
     return dg.MaterializeResult(
         metadata={
-            "evaluated_items": found.items,
-            "left_out_for_anchors": found.left_out,
-            "table": table(found.rows),
+            "evaluated_items": evaluated.items,
+            "left_out_for_anchors": evaluated.left_out,
+            "table": table([{"aggregator": name, **asdict(record)} for name, record in evaluated.records.items()]),
             "order": bars(
-                f"{headline} against gold",
-                {str(r["aggregator"]): float(str(r[headline])) for r in found.rows if r[headline] is not None},
+                f"{headline} against gold", {name: order for name, order in orders.items() if order is not None}
             ),
         },
     )
@@ -52,9 +55,18 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A row an aggregator, how many items have gold that counts, and how many were left out for anchors."""
+    """The evaluation of a test set's latest fits.
 
-    rows: list[dict[str, object]]
+    Attributes
+    ----------
+    records : dict aggregator -> EvaluationRecord
+    items : int
+        Items whose gold counts.
+    left_out : int
+        Items with gold that were left out for anchors.
+    """
+
+    records: "dict[str, EvaluationRecord]"
     items: int
     left_out: int
 
@@ -63,13 +75,14 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
     """Read the latest aggregates and gold, evaluate, store; None where there is no gold."""
     import numpy as np
 
+    from assets.fit.documents import FitDocument
     from care_ops.metrics import evaluate
-    from warehouse.fits import store_evaluation
+    from warehouse.fits import EvaluationRecord, store_evaluation
     from warehouse.matrix import read_fit, read_item_columns
 
     spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
-    fit_ids: dict[str, str] = dict(workspace.fit_folder(testset).read_json("fit")["fit_ids"])
-    rows: list[dict[str, object]] = []
+    fit_ids = FitDocument.read(workspace.fit_folder(testset)).by_aggregator
+    records: dict[str, EvaluationRecord] = {}
     with workspace.warehouse.writer() as connection:
         columns = read_item_columns(connection, testset)
         gold = held_out_gold(columns.item_ids, columns.gold, columns.split_units, anchors)
@@ -87,9 +100,8 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
                 sd=None if np.isnan(sd).all() else sd,
                 p_quality=None if np.isnan(probability).all() else probability,
             )
-            found = {"labels_used": stored.labels_used, **result.as_dict()}
-            workspace.fits.annotate(testset, fit_id, "evaluation", found)
-            store_evaluation(connection, fit_id, found)
-            rows.append({"aggregator": name, **found})
-    known = int((~np.isnan(gold)).sum())
-    return Evaluated(rows, known, int((~np.isnan(columns.gold)).sum()) - known)
+            records[name] = EvaluationRecord(labels_used=stored.labels_used, **asdict(result))
+            workspace.fits.annotate(testset, fit_id, records[name])
+            store_evaluation(connection, fit_id, records[name])
+    with_gold = int((~np.isnan(gold)).sum())
+    return Evaluated(records, with_gold, int((~np.isnan(columns.gold)).sum()) - with_gold)

@@ -29,6 +29,7 @@ def plain(values: "NDArray[np.float64] | None") -> Any:
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Fit resampled split units, store the intervals beside the weights."""
+    from assets.fit.documents import FitDocument
     from care_ops.errors import InputError
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fits import Intervals, store_intervals
@@ -40,12 +41,12 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
     folder = workspace.fit_folder(testset)
     scores = folder.read_panel()
-    fit_ids: dict[str, str] = dict(folder.read_json("fit")["fit_ids"])
+    fit_ids = FitDocument.read(folder).by_aggregator
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
     units = dict(zip(columns.item_ids, columns.split_units, strict=True))
     try:
-        found = weight_intervals(
+        intervals_by_name = weight_intervals(
             scores,
             config,
             workspace.anchors_of(testset),
@@ -55,20 +56,20 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     except InputError as error:  # too few split units: weights stand without an interval
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
     with workspace.warehouse.writer() as connection:
-        for name, interval in found.items():
+        for name, interval in intervals_by_name.items():
             if name in fit_ids:
                 bounds = (interval.lo, interval.hi, interval.loadings_lo, interval.loadings_hi)
                 record = Intervals(scores.judges, *map(plain, bounds))
-                workspace.fits.annotate(testset, fit_ids[name], "intervals", vars(record))
+                workspace.fits.annotate(testset, fit_ids[name], record)
                 store_intervals(connection, fit_ids[name], record)
     rows = [
         {"aggregator": name, "judge": judge, "lo": float(lo), "hi": float(hi)}
-        for name, interval in found.items()
+        for name, interval in intervals_by_name.items()
         for judge, lo, hi in zip(scores.judges, interval.lo, interval.hi, strict=True)
     ]
     return dg.MaterializeResult(
         metadata={
-            "resamples": table([{"aggregator": n, "resamples": i.resamples} for n, i in found.items()]),
+            "resamples": table([{"aggregator": n, "resamples": i.resamples} for n, i in intervals_by_name.items()]),
             "weights": table(rows[:200]),
         }
     )

@@ -5,7 +5,7 @@ Does not: what is to be made anew (``assets.reconcile``).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
@@ -50,7 +50,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
             load_fits(connection, workspace.fits, testset)
             editions = workspace.fits.editions(testset)
             if editions:
-                replace_panel(connection, testset, editions[-1].inputs["panel"])
+                replace_panel(connection, testset, [asdict(row) for row in editions[-1].inputs.panel])
     workspace.warehouse.replace_by(making)
     making.path.parent.rmdir()
     return broken

@@ -8,12 +8,14 @@ Belongs here: the comparison. Does not: starting anything (``orchestration``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from assets.fit.documents import FitDocument, PanelDocument, StructureDocument
 from assets.fit.stages import fit_code, stage_code
 from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
+from assets.publication.documents import ReviewDocument
 from assets.report.names import page_name
 from assets.report.states import states_differ
 from assets.versions import panel_version, settings_version
@@ -64,26 +66,42 @@ def _missing_of(
     roster = set(workspace.judges_of(testset))
     seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in roster}
     folder = workspace.fit_folder(testset)
-    panel, fit = folder.find_json("panel"), folder.find_json("fit")
+    panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
     settings = settings_version(workspace, testset)
     now = (seen, panel_version(workspace, testset), stage_code("panel"))
-    if len(seen) < 2 or incomplete & panel.get("slices", {}).keys():
+    if len(seen) < 2 or (panel is not None and incomplete & panel.slices.keys()):
         return [*found, *again]  # no panel can be made of what is there, or what the fit has seen is about to come back
-    made = (panel.get("slices"), panel.get("settings"), panel.get("code"))
-    same_panel = (fit.get("panel"), fit.get("settings"), fit.get("code")) == (panel.get("panel"), settings, fit_code())
-    kept = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.get("edition")]).fetchone()
-    whole = folder.has_fit() and workspace.fits.has_edition(testset, fit["edition"], _fit_ids(fit)) if fit else False
-    if made != now or not same_panel or kept is None or not whole:
-        return [*found, *again, *((asset, testset) for asset in (*FIT, *RESULTS)), ("report_index", None)]
-    if _lost_findings(workspace, connection, testset, _fit_ids(fit)):
+    current_panel = panel is not None and (panel.slices, panel.settings, panel.code) == now
+    made_of = None if panel is None else (panel.panel, settings, fit_code())
+    if fit is None or not current_panel or (fit.panel, fit.settings, fit.code) != made_of:
+        return [*found, *again, *_everything(testset)]
+    fit_ids = list(fit.by_aggregator.values())
+    if not _whole(workspace, connection, testset, fit):
+        return [*found, *again, *_everything(testset)]
+    if _lost_findings(workspace, connection, testset, fit_ids):
         found += [(asset, testset) for asset in RESULTS]
-    review = folder.find_json("review")
-    if not review or (review["state"] == "published" and not workspace.fits.publications(testset)):
+    review = ReviewDocument.find(folder)
+    if review is None or (review.state == "published" and not workspace.fits.publications(testset)):
         found.append(("review", testset))  # what it said is gone
-    held = fit.get("edition") not in {e.edition for e in _published(workspace, testset)}
+    held = fit.edition not in {e.edition for e in _published(workspace, testset)}
     if not held and not (folder.has_results() and (workspace.report_folder / page_name(testset)).is_file()):
         found += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
     return [*found, *again]
+
+
+def _everything(testset: str) -> list[tuple[str, str | None]]:
+    """A fit with all that follows from it."""
+    return [*((asset, testset) for asset in (*FIT, *RESULTS)), ("report_index", None)]
+
+
+def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:
+    """Whether the database knows the edition, and every file of it is there."""
+    known = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.edition]).fetchone() is not None
+    folder = workspace.fit_folder(testset)
+    structure = StructureDocument.find(folder)
+    solved = structure is not None and structure.solution is not None
+    kept = workspace.fits.has_edition(testset, fit.edition, list(fit.by_aggregator.values()))
+    return known and kept and folder.has_fit(solved=solved)
 
 
 def _judged(judge: str, testset: str) -> list[tuple[str, str | None]]:
@@ -106,7 +124,3 @@ def _lost_findings(
         {"ids": list(fit_ids)},
     ).fetchall()
     return not all(workspace.fits.has_annotation(testset, fit_id, kind) for fit_id, kind in known)
-
-
-def _fit_ids(fit: Mapping[str, Any]) -> list[str]:
-    return [fit_id for _, fit_id in fit["fit_ids"]]

@@ -18,12 +18,12 @@ from assets.sources import FORGOTTEN, forgotten_items, forgotten_key
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
 from care_ops.errors import CareError, InputError
+from warehouse.documents import document_of, read_record
 from warehouse.storage import (
     DAMAGED,
     DamagedError,
     find_sound,
     leftovers,
-    read_document,
     read_table,
     write_document,
     write_lines,
@@ -59,6 +59,14 @@ class Removable:
     def size(self) -> int:
         """Bytes of ``paths``."""
         return sum(path.stat().st_size for path in self.paths)
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """The item that is being forgotten."""
+
+    testset: str
+    item: str
 
 
 def removable(workspace: Workspace, *, editions: int, months: int, days: float) -> list[Removable]:
@@ -162,11 +170,15 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     known = any(
         _rows_of(workspace, name, items, remove=False) for name, items in _versions_too(workspace, spec, item_id)
     )
-    if not known and under_way != (spec, item_id) and forgotten_key(spec, item_id) not in forgotten_items(workspace):
+    if (
+        not known
+        and under_way != UnderWay(spec, item_id)
+        and forgotten_key(spec, item_id) not in forgotten_items(workspace)
+    ):
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
-    if under_way is not None and under_way != (spec, item_id):
+    if under_way is not None and under_way != UnderWay(spec, item_id):
         finish_forgetting(workspace)
-    write_document(_promise(workspace), {"testset": spec, "item": item_id})
+    write_document(_promise(workspace), document_of(UnderWay(spec, item_id)))
     return _keep_promise(workspace, spec, item_id)
 
 
@@ -174,7 +186,7 @@ def finish_forgetting(workspace: Workspace) -> None:
     """Do what is left of a ``forget`` that was killed; nothing where none was."""
     under_way = _promised(workspace)
     if under_way is not None:
-        _keep_promise(workspace, *under_way)
+        _keep_promise(workspace, under_way.testset, under_way.item)
 
 
 def still_held(workspace: Workspace, testset: str) -> list[str]:
@@ -245,16 +257,15 @@ def _promise(workspace: Workspace) -> Path:
     return workspace.data / "forgetting.json"
 
 
-def _promised(workspace: Workspace) -> tuple[str, str] | None:
+def _promised(workspace: Workspace) -> UnderWay | None:
     try:
-        document = read_document(_promise(workspace))
+        return read_record(_promise(workspace), UnderWay)
     except FileNotFoundError:
         return None
     except DamagedError as error:
         raise DamagedError(
             f"{error}. An item was being forgotten: move the file away and `care forget` that item again"
         ) from None
-    return document["testset"], document["item"]
 
 
 def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[tuple[str, set[str]]]:

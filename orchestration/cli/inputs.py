@@ -1,55 +1,35 @@
 """What ``care fit`` reads: scores, and beside them items, families and anchors.
 
 Belongs here: reading the files together, and that they speak of the same items and judges. Does not: reading one
-file (``warehouse.sources``), fitting (``fit``).
+file (``warehouse.sources``), fitting (``assets.table``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestration.cli import tables
 
 if TYPE_CHECKING:
-    from care_ops.anchors import Anchors
+    from assets.table.fitting import ScoreTable
     from care_ops.scores import ScoreMatrix
     from warehouse.items import ItemRecord
     from warehouse.sources.reading import Reading
     from warehouse.testsets import ReadingOptions, ScoreColumns
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What the files hold.
-
-    Attributes
-    ----------
-    matrix : ScoreMatrix
-        With the families that were declared.
-    records : mapping item -> ItemRecord
-    labels : Anchors
-    readings : list of Reading
-        How each file was read.
-    """
-
-    matrix: ScoreMatrix
-    records: dict[str, ItemRecord]
-    labels: Anchors
-    readings: list[Reading]
-
-
-def read_inputs(
+def read_table(
     scores: Path,
     items: Path | None,
     judges: Path | None,
     anchors: Path | None,
     columns: ScoreColumns,
     options: ReadingOptions,
-) -> Inputs:
-    """Read every file, and tell what each was taken to be before anything is fitted."""
+) -> ScoreTable:
+    """Read every file, and print how each was read before anything is fitted."""
+    from assets.table.fitting import ScoreTable
     from care_ops.anchors import NO_ANCHORS, Anchors
     from care_ops.errors import InputError
     from warehouse.sources.files import read_labels, read_scores
@@ -67,7 +47,7 @@ def read_inputs(
     records = _read_items(items, matrix, item, options, tell) if items else {}
     labels = Anchors(read_labels(anchors, item, options, tell)) if anchors else NO_ANCHORS
     labels.rows(matrix.item_ids)
-    return Inputs(matrix, records, labels, readings)
+    return ScoreTable(str(scores), matrix, records, labels, readings)
 
 
 def _with_families(

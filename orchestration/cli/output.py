@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,6 +18,9 @@ from rich.table import Table
 
 from care_ops.errors import CareError, InputError
 from orchestration.cli.refusals import refusal
+
+if TYPE_CHECKING:
+    from assets.report.data import SystemRow
 
 _WIDTH = None if sys.stdout.isatty() else 160  # tables in a log are not cut
 
@@ -68,17 +71,17 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
     console.print(table)
 
 
-def system_table(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def system_table(rows: Sequence[SystemRow]) -> list[dict[str, Any]]:
     """Systems as ``ReportData.system_rows`` lists them, flat."""
     return [
         {
-            "system": row["system"],
-            "items": row["items"],
-            "value": row["value"],
-            "behind the best by": row["behind"]["difference"] if row["behind"] else None,
-            "lo": row["behind"]["lo"] if row["behind"] else None,
-            "hi": row["behind"]["hi"] if row["behind"] else None,
-            "labels": row["behind"]["labels_used"] if row["behind"] else None,
+            "system": row.system,
+            "items": row.items,
+            "value": row.value,
+            "behind the best by": row.behind.difference if row.behind else None,
+            "lo": row.behind.lo if row.behind else None,
+            "hi": row.behind.hi if row.behind else None,
+            "labels": row.behind.labels_used if row.behind else None,
         }
         for row in rows
     ]

@@ -134,14 +134,16 @@ def _owing(workspace: Workspace) -> dict[str, list[Unheard]]:
 
 def warnings_of(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> list[str]:
     """What nobody has checked about the test set, and what its page warns of once there is one."""
+    from assets.publication.documents import ReviewDocument
+    from assets.report.documents import WarningsDocument
     from assets.report.states import notes
 
     unverified = workspace.testset(testset).unverified()
     folder = workspace.fit_folder(testset)
-    page = folder.find_json("warnings").get("warnings", [])
-    review = folder.find_json("review")
-    found = [*([unverified] if unverified else []), *page, *notes(workspace, testset, owing)]
-    if review.get("state") == "pinned":
+    page, review = WarningsDocument.find(folder), ReviewDocument.find(folder)
+    drawn = page.warnings if page is not None else ()
+    found = [*([unverified] if unverified else []), *drawn, *notes(workspace, testset, owing)]
+    if review is not None and review.state == "pinned":
         found.append("the latest fit is not published: a person pinned another; `care history` lists both")
     return found
 

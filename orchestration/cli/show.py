@@ -9,6 +9,7 @@ import sys
 import time
 import webbrowser
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -115,13 +116,13 @@ def systems(
         raise InputError(f"test set {testset!r} declares no systems; name their column under `systems` in its YAML")
     data = gather(loaded, testset)
     if json:
-        show(data.systems.get("comparisons", []), "", as_json=True)
+        show([asdict(comparison) for comparison in data.systems.comparisons], "", as_json=True)
         return
-    if "failure" in data.systems:
-        raise InputError(str(data.systems["failure"]))
+    if data.systems.failure:
+        raise InputError(data.systems.failure)
     show(
         system_table(data.system_rows()),
-        f"{testset}: {data.systems['kind']} by {data.systems['aggregator']}",
+        f"{testset}: {data.systems.kind} by {data.systems.aggregator}",
         as_json=False,
     )
 

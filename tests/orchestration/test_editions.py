@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from assets.publication.documents import ReviewDocument
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, care_json, make, query, run, score_rows, write_items, write_judge
 
@@ -84,7 +85,7 @@ def test_held_back_pinned_and_taken_back(nights):
     assert [row for row in extended if row in old] == old, "published scores do not move"
     assert len(extended) == 44
     assert all(e is not None for _, e in extended)
-    assert load_workspace(folder).fit_folder("one").read_json("review")["state"] == "held back", "yet scored"
+    assert ReviewDocument.read(load_workspace(folder).fit_folder("one")).state == "held back", "yet scored"
     latest = care_json(folder, "history", "one")[0]["edition"]
     care(folder, "promote", first[:6], "--why", "again")
     assert published(folder) == [(first, "promote", True)]

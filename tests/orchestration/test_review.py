@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from assets.publication.documents import ReviewDocument
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, run
 
@@ -54,8 +55,8 @@ def folder(published, tmp_path):
 
 
 def failed(folder):
-    review = load_workspace(folder).fit_folder("one").read_json("review")
-    return review["state"], {f["check"]: f["says"] for f in review["findings"] if not f["passed"]}
+    review = ReviewDocument.read(load_workspace(folder).fit_folder("one"))
+    return review.state, {finding.check: finding.says for finding in review.findings if not finding.passed}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from care_ops.errors import WarehouseError
 from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
-from warehouse.fits import Edition, FitStore, Publication
+from warehouse.fits import Edition, EditionInputs, FitStore, Publication
 from warehouse.parts import PartStore
 from warehouse.storage import (
     DamagedError,
@@ -240,14 +240,14 @@ def test_a_stage_says_that_its_input_was_damaged(tmp_path):
         with pytest.raises(WarehouseError, match="it is not there; `care run` makes it"):
             read()
     write_bytes(folder.path / "fit.json", b"{}x")
-    assert folder.find_json("fit") == {}
-    assert folder.find_json("fit") == {}
+    assert folder.find_record("fit", Publication) is None
+    assert folder.find_record("fit", Publication) is None
 
 
 def test_damaged_editions_are_left_out_and_the_log_goes_on(tmp_path):
     store = FitStore(tmp_path)
     for name in ("first", "second"):
-        store.write_edition(Edition(name, "one", {"avg": f"fit of {name}"}, {}, made_at=name))
+        store.write_edition(Edition(name, "one", {"avg": f"fit of {name}"}, EditionInputs(), made_at=name))
         store.publish(Publication("one", name, "review"))
     write_bytes(tmp_path / "testset=one" / "edition=first.json", b"{")
     assert [edition.edition for edition in store.editions("one")] == ["second"]

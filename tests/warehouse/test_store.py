@@ -15,6 +15,8 @@ from warehouse.database import (
 )
 from warehouse.fits import (
     Edition,
+    EditionInputs,
+    EvaluationRecord,
     FitRecord,
     FitStore,
     Intervals,
@@ -27,7 +29,7 @@ from warehouse.fits import (
     store_publication,
 )
 from warehouse.items import ItemRecord
-from warehouse.matrix import read_scores
+from warehouse.matrix import AdmissionRecord, read_scores
 from warehouse.parts import PartStore
 from warehouse.storage import replacing
 
@@ -159,9 +161,6 @@ def test_items_keep_their_ordinals_and_gone_ones_leave(store):
     assert after["new"] not in before.values()
 
 
-METRICS = ["tau", "auc", "mae", "mae_filled", "risk_coverage", "calibration_error"]
-
-
 def a_fit(fit_id="f", last=5.0):
     values = pa.array([1.0, 2.0, None, 4.0, last], pa.float64())
     empty = pa.nulls(5, pa.float64())
@@ -171,7 +170,8 @@ def a_fit(fit_id="f", last=5.0):
     )
 
 
-EVALUATION = {**dict.fromkeys(METRICS), "n": 5, "labels_used": 0, "accuracy": 0.5, "balanced_accuracy": None}
+EVALUATION = EvaluationRecord(labels_used=0, n=5, accuracy=0.5)
+ADMITTED = AdmissionRecord("a", True, None, None, 0.0, 0.5, 1.0, None, 0)
 INTERVALS = Intervals(["a"], [0.5], [1.5], [[0.1, float("nan")]], None)
 
 
@@ -196,8 +196,8 @@ def test_the_same_fit_again_keeps_its_evaluation(store):
 def test_on_a_clock_that_was_set_back_the_latest_still_comes_last(store, tmp_path):
     _, warehouse = store
     kept = FitStore(tmp_path / "fits")
-    kept.write_edition(Edition("first", "set one", {}, {}, made_at="2026-11-22T10:00:00+00:00"))
-    second = kept.write_edition(Edition("second", "set one", {}, {}, made_at="2026-11-21T10:00:00+00:00"))
+    kept.write_edition(Edition("first", "set one", {}, EditionInputs(), made_at="2026-11-22T10:00:00+00:00"))
+    second = kept.write_edition(Edition("second", "set one", {}, EditionInputs(), made_at="2026-11-21T10:00:00+00:00"))
     assert kept.editions("set one")[-1] == second
     kept.publish(Publication("set one", "first", "review", published_at="2026-11-22T10:00:00+00:00"))
     kept.publish(Publication("set one", "second", "review", published_at="2026-11-21T10:00:00+00:00"))
@@ -217,15 +217,16 @@ def test_an_answer_counts_before_a_failure_whatever_the_clock_said(store, monkey
 def test_what_is_published_is_what_people_read(store, tmp_path):
     _, warehouse = store
     kept = FitStore(tmp_path / "fits")
-    old, new = Edition("e1", "set one", {"avg": "f"}, {"panel": []}), Edition("e2", "set one", {"avg": "g"}, {})
+    inputs = EditionInputs({"a": "x"}, (ADMITTED,), 0.25, "s", "c")
+    old, new = (Edition(f"e{k}", "set one", {"avg": fit}, inputs) for k, fit in ((1, "f"), (2, "g")))
     with warehouse.writer() as connection:
         for edition, fit in ((old, a_fit()), (new, a_fit("g", last=9.0))):
             kept.write_fit(fit)
             store_fit(connection, fit)
             kept.write_edition(edition)
             store_edition(connection, edition)
-    kept.annotate("set one", "f", "evaluation", EVALUATION)
-    kept.annotate("set one", "f", "intervals", vars(INTERVALS))
+    kept.annotate("set one", "f", EVALUATION)
+    kept.annotate("set one", "f", INTERVALS)
     with warehouse.writer() as connection:
         store_evaluation(connection, "f", EVALUATION)
         store_intervals(connection, "f", INTERVALS)

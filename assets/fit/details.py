@@ -1,0 +1,109 @@
+"""What aggregators say of how they came to their answers, as far as something reads it.
+
+Aggregators write their ``details`` as plain values, and all of them are printed; only what is acted on has a field
+here.
+
+Belongs here: one record for each aggregator whose details are read, and reading it. Does not: writing them
+(``care_ops.aggregators``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from care_ops.errors import WarehouseError
+from warehouse.documents import record_of
+
+
+@dataclass(frozen=True)
+class CertificateDetails:
+    """What is read of the certificate of a structure."""
+
+    gap: float
+    converged: bool
+
+
+@dataclass(frozen=True)
+class StructuredDetails:
+    """What any aggregator that rests on a structure says of it; the certificate is None for the others."""
+
+    certificate: CertificateDetails | None = None
+
+
+@dataclass(frozen=True)
+class AmbiguityDetails:
+    """Whether ``care`` found more than one defensible answer; the first releases did not say, and there was one."""
+
+    ambiguous: bool = False
+
+
+@dataclass(frozen=True)
+class CareDetails:
+    """What ``care`` says of how it came to its answer, as far as it is read.
+
+    Attributes
+    ----------
+    agreement : float
+        Correlation of the two answers that are defensible without labels.
+    factors : int
+        Factors that the judges follow.
+    rival : float or None
+        Correlation with the answer of the factor that is least like it; None where there is only one.
+    ambiguous : bool
+    label_first : tuple of str
+        Items where a label tells the most.
+    hypotheses : dict hypothesis -> probability, optional
+        Where labels settled what quality follows.
+    """
+
+    agreement: float
+    factors: int
+    rival: float | None
+    ambiguous: bool
+    label_first: tuple[str, ...]
+    hypotheses: dict[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class CareSvdDetails:
+    """What ``care_svd`` says of the factor that it takes for quality, as far as it is read.
+
+    Attributes
+    ----------
+    rule : str
+        By which the factor was chosen.
+    quality_factor : int
+        Counted from 0.
+    orientation : float
+        Correlation of the factor with the panel's mean.
+    effective_judges : float
+        Judges of independent errors that the mean is worth.
+    """
+
+    rule: str
+    quality_factor: int
+    orientation: float
+    effective_judges: float
+
+
+@dataclass(frozen=True)
+class CareTensorDetails:
+    """What ``care_tensor`` says of its states, as far as it is read: mean scores by judge, and shares of the items."""
+
+    state_means: list[list[float]]
+    state_weights: list[float]
+
+
+D = TypeVar("D", StructuredDetails, AmbiguityDetails, CareDetails, CareSvdDetails, CareTensorDetails)
+
+
+def read_details(aggregator: str, details: Mapping[str, Any], kind: type[D]) -> D:
+    """The details of an aggregate as a record; ``WarehouseError`` where this release cannot read them."""
+    try:
+        return record_of(kind, details)
+    except ValueError as error:
+        raise WarehouseError(
+            f"the details of {aggregator} are not as this release writes them ({error}); `care run` makes the fit again"
+        ) from None

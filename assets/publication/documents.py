@@ -1,0 +1,52 @@
+"""The verdict of the nightly review, as a record of its JSON document.
+
+Belongs here: what the document holds. Does not: the checks (``review``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from warehouse.documents import FolderDocument
+
+PublicationState = Literal["published", "held back", "pinned"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check's answer.
+
+    Attributes
+    ----------
+    check : str
+    passed : bool
+    says : str
+        What is the case and, where the check failed, what to do.
+    numbers : dict
+    blocks : bool or None
+        Whether it holds the edition back; None in documents of releases that did not write it, where every failed
+        check did.
+    """
+
+    check: str
+    passed: bool
+    says: str
+    numbers: dict[str, Any] = field(default_factory=dict[str, Any])
+    blocks: bool | None = None
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether it holds the edition back."""
+        return not self.passed if self.blocks is None else self.blocks
+
+
+@dataclass(frozen=True)
+class ReviewDocument(FolderDocument):
+    """What the review decided about the latest edition of a test set."""
+
+    NAME: ClassVar[str] = "review"
+
+    state: PublicationState
+    edition: str
+    findings: tuple[CheckResult, ...] = ()

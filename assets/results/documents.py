@@ -1,0 +1,120 @@
+"""The JSON documents of what is computed from a fit, as records: factors, and the comparison of systems.
+
+Belongs here: what each document holds. Does not: computing it (``factors``, ``comparison``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from warehouse.documents import FolderDocument, document_of
+
+
+@dataclass(frozen=True)
+class FactorRecord:
+    """One factor of the structure.
+
+    Attributes
+    ----------
+    mass : float
+        Share of the trace of L.
+    agreement : float
+        Correlation with the panel's mean.
+    breadth : float
+        Judges that it rests on: exp of the entropy of its squared loadings.
+    gap : float
+        Distance to the next eigenvalue, as a share of its own.
+    """
+
+    mass: float
+    agreement: float
+    breadth: float
+    gap: float
+
+
+@dataclass(frozen=True)
+class FactorsDocument(FolderDocument):
+    """What the strongest factors look like; empty where there is no structure.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Features of the texts.
+    correlations : a tuple a factor, of float or None
+        Spearman correlation with each feature; None where undefined.
+    factors : tuple of FactorRecord
+    rules : dict rule -> factor
+        Which factor, counted from 0, each rule would call quality.
+    """
+
+    NAME: ClassVar[str] = "factors"
+
+    features: tuple[str, ...] = ()
+    correlations: tuple[tuple[float | None, ...], ...] = ()
+    factors: tuple[FactorRecord, ...] = ()
+    rules: dict[str, int] = field(default_factory=dict[str, int])
+
+    def nearest_feature(self, factor: int) -> tuple[str, float] | None:
+        """The text feature that a factor's score follows most closely, and how closely (Spearman)."""
+        if factor >= len(self.correlations):
+            return None
+        row = zip(self.correlations[factor], self.features, strict=True)
+        candidates = [(abs(correlation), correlation, feature) for correlation, feature in row if correlation]
+        if not candidates:
+            return None
+        _, correlation, feature = max(candidates)
+        return feature.replace("_", " "), correlation
+
+
+@dataclass(frozen=True)
+class SystemRecord:
+    """One system: its items, and its mean estimate or its log odds of winning."""
+
+    system: str
+    items: int
+    value: float
+
+
+@dataclass(frozen=True)
+class ComparisonRecord:
+    """System ``first`` less system ``second``, as in ``care_ops.results.systems.Comparison``."""
+
+    first: str
+    second: str
+    difference: float
+    lo: float
+    hi: float
+    units: int
+    labels_used: int
+    trust: float
+
+
+@dataclass(frozen=True)
+class SystemsDocument(FolderDocument):
+    """Systems compared, or why they are not; all of it empty where the test set declares no systems.
+
+    Attributes
+    ----------
+    aggregator : str
+        By whose estimates.
+    kind : str
+        What the values of the systems are.
+    systems : tuple of SystemRecord
+        Best first.
+    comparisons : tuple of ComparisonRecord
+    failure : str
+        Why there is nothing to compare.
+    """
+
+    NAME: ClassVar[str] = "systems"
+
+    aggregator: str = ""
+    kind: str = ""
+    systems: tuple[SystemRecord, ...] = ()
+    comparisons: tuple[ComparisonRecord, ...] = ()
+    failure: str = ""
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain values without what is empty, as they are written."""
+        return {key: value for key, value in document_of(self).items() if value}

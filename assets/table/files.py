@@ -1,0 +1,152 @@
+"""The files that a fitted table is written to: aggregates, judges, fit.json and the page.
+
+Belongs here: formats. Does not: fitting (``fitting``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from assets.fit.aggregates import nullable
+from assets.report.data import ReportData
+from assets.report.page import write_page
+from assets.table.fitting import TableFit
+from care_ops.aggregators.base import Aggregate
+from care_ops.fit import Fit
+from care_ops.metrics import Evaluation
+from warehouse.storage import write_bytes, write_table
+
+_JUDGES = pa.schema(
+    [
+        ("judge", pa.string()),
+        ("aggregator", pa.string()),
+        ("weight", pa.float64()),
+        ("lo", pa.float64()),
+        ("hi", pa.float64()),
+        ("loadings", pa.list_(pa.float64())),
+        ("flags", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class AggregateSummary:
+    """What fit.json says of one aggregate beside its estimates."""
+
+    threshold: float | None
+    labels_used: int
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FitFile:
+    """What fit.json holds: everything that is not a row an item or a judge.
+
+    Attributes
+    ----------
+    provenance : mapping
+        Inputs, settings and code.
+    failures : mapping name -> message
+        Aggregators that could not answer, and why.
+    judges : sequence of dict
+        What admission found about each; null where undefined.
+    aggregates : mapping name -> AggregateSummary
+    evaluation : mapping name -> Evaluation
+        Empty where there is no gold.
+    factors, systems : dict
+        The documents of a workspace by these names (``assets.results.documents``).
+    """
+
+    provenance: Mapping[str, Any]
+    failures: Mapping[str, str]
+    judges: Sequence[Mapping[str, Any]]
+    aggregates: Mapping[str, AggregateSummary]
+    evaluation: Mapping[str, Evaluation]
+    factors: Mapping[str, Any]
+    systems: Mapping[str, Any]
+
+
+def write_files(result: TableFit, out: Path) -> None:
+    """Write all files to a folder; each appears whole or not at all."""
+    fit, page = result.fit, result.page
+    write_table(out / "aggregates.parquet", aggregates_table(fit))
+    write_table(out / "judges.parquet", judges_table(page))
+    text = json.dumps(asdict(fit_file(result)), indent=1, sort_keys=True, default=str)
+    write_bytes(out / "fit.json", text.encode())
+    write_page(page, out / "report.html")
+
+
+def fit_file(result: TableFit) -> FitFile:
+    """What fit.json is to hold."""
+    fit, page = result.fit, result.page
+    return FitFile(
+        provenance=page.provenance,
+        failures=page.failures,
+        judges=[_null_for_nan(asdict(check)) for check in page.checks],
+        aggregates={
+            name: AggregateSummary(aggregate.threshold, aggregate.labels_used, aggregate.details)
+            for name, aggregate in page.aggregates.items()
+        },
+        evaluation=page.evaluations,
+        factors={} if fit.structure is None else page.factors.as_document(),
+        systems=page.systems.as_document(),
+    )
+
+
+def aggregates_table(fit: Fit) -> pa.Table:
+    """A row an item and aggregator."""
+    count = len(fit.scores.item_ids)
+    tables = [
+        pa.table(
+            {
+                "item_id": pa.array(fit.scores.item_ids, pa.string()),
+                "aggregator": pa.array([name] * count, pa.string()),
+                "estimate": nullable(aggregate.estimate),
+                "sd": nullable(aggregate.sd, count),
+                "p_quality": nullable(aggregate.p_quality, count),
+            }
+        )
+        for name, aggregate in fit.aggregates.items()
+    ]
+    return pa.concat_tables(tables)
+
+
+def judges_table(page: ReportData) -> pa.Table:
+    """A row a judge and aggregator, also of judges that were not admitted."""
+    position = {judge: j for j, judge in enumerate(page.scores.judges)}
+    rows = [
+        {
+            "judge": check.judge,
+            "aggregator": name,
+            **_numbers_of(page, aggregate, position.get(check.judge)),
+            "flags": check.reason or check.notes,
+        }
+        for name, aggregate in page.aggregates.items()
+        for check in page.checks
+    ]
+    return pa.Table.from_pylist(rows, _JUDGES)
+
+
+def _numbers_of(page: ReportData, aggregate: Aggregate, j: int | None) -> dict[str, Any]:
+    """A judge's weight with its interval, and its loadings; without those that it has not."""
+    if j is None:
+        return {}
+    numbers: dict[str, Any] = {}
+    if aggregate.weights is not None:
+        numbers["weight"] = float(aggregate.weights[j])
+    if aggregate.name in page.intervals:
+        lo, hi = page.intervals[aggregate.name]
+        numbers |= {"lo": float(lo[j]), "hi": float(hi[j])}
+    if aggregate.loadings is not None:
+        numbers["loadings"] = [float(loading) for loading in aggregate.loadings[j]]
+    return numbers
+
+
+def _null_for_nan(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}

@@ -1,0 +1,245 @@
+"""One table of scores to aggregates, evaluation, intervals, comparison of systems and the data of a page.
+
+Belongs here: the records that go in and come out, and the steps between them. Does not: reading or writing files,
+options of a command.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from assets.fit.pairs import pairs_of
+from assets.fit.stages import fit_code, recommended
+from assets.report.assemble import FittedPanel, PanelItems, PanelResults, assemble, panel_items
+from assets.report.data import ReportData
+from assets.results.comparison import Named, compare
+from assets.results.documents import FactorsDocument, SystemsDocument
+from assets.results.factors import describe
+from care_ops.admission import JudgeCheck, check_panel
+from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.config import AdmissionRule, FitConfig
+from care_ops.errors import FitError, InputError
+from care_ops.fit import Fit, fit_panel
+from care_ops.metrics import Evaluation, evaluate
+from care_ops.results.uncertainty import weight_intervals
+from care_ops.scores import ScoreMatrix
+from warehouse.items import ItemRecord, named_in
+from warehouse.matrix import ItemColumnsRead
+from warehouse.sources.reading import Reading
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Scores of some items by several judges, and what is known of the items.
+
+    Attributes
+    ----------
+    source : str
+        Where the scores come from: a path, or a name. It opens messages, and its last part is the page's title.
+    scores : ScoreMatrix
+        With the families that are declared.
+    items : mapping item -> ItemRecord
+        Texts, gold, split units and further columns; it may lack items.
+    anchors : Anchors
+        Labels that the fit may see.
+    readings : sequence of Reading
+        How the files were read, for the provenance.
+    """
+
+    source: str
+    scores: ScoreMatrix
+    items: Mapping[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
+    anchors: Anchors = NO_ANCHORS
+    readings: Sequence[Reading] = ()
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """How a table is fitted.
+
+    Attributes
+    ----------
+    fit : FitConfig
+        Scores outside its ``scale`` count as missing.
+    admission : AdmissionRule
+    resamples : int
+        For the intervals of weights; 0 computes none.
+    systems : tuple of str
+        Column of the items that names an item's system; two for pairs, left and right; none compares nothing.
+
+    Raises
+    ------
+    InputError
+        The scale is the wrong way round, or more than two columns name systems.
+    """
+
+    fit: FitConfig = field(default_factory=FitConfig)
+    admission: AdmissionRule = field(default_factory=AdmissionRule)
+    resamples: int = 60
+    systems: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what the records inside do not check."""
+        scale = self.fit.scale
+        if scale is not None and not scale[0] < scale[1]:
+            raise InputError(f"the scale is {scale[0]} to {scale[1]}; the lowest score comes first")
+        if len(self.systems) > 2:
+            raise InputError(
+                f"{len(self.systems)} columns name systems ({', '.join(self.systems)}); give one for items of a "
+                "system, two for pairs"
+            )
+
+
+@dataclass(frozen=True)
+class TableFit:
+    """What came of a table.
+
+    Attributes
+    ----------
+    fit : Fit
+        Moments, structure and aggregates of the admitted judges.
+    page : ReportData
+        Admission, evaluation, intervals, factors and systems, as the page shows them.
+    """
+
+    fit: Fit
+    page: ReportData
+
+
+def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
+    """Admit judges, fit, and compute all that a page shows.
+
+    Raises
+    ------
+    InputError
+        No item has a column that is to name systems, or there are too few split units for intervals.
+    FitError
+        Fewer than two judges were admitted, no aggregator could answer, or there are no systems to compare.
+    """
+    scores, out_of_range = within_scale(table.scores, config.fit.scale)
+    checks = check_panel(scores, config.admission, out_of_range=out_of_range)
+    admitted = _admitted(table.source, checks)
+    items = _columns_of(table)
+    named = named_in(_metadata_of(table), config.systems, f"{table.source}, systems")
+    pairs = pairs_of(items.item_ids, named, items.units())
+    fit = fit_panel(scores.select_judges(admitted), config.fit, table.anchors, pairs=pairs)
+    _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
+    shown_items = panel_items(fit.scores, items, table.anchors)
+    results = PanelResults(
+        _factors(fit, shown_items),
+        _systems(fit, items, named, table.anchors, config),
+        _evaluations(fit, shown_items, _scale_of(fit, config)),
+        _intervals(fit, items, table.anchors, config),
+    )
+    page = assemble(
+        title=Path(table.source).name,
+        description="Recorded scores, aggregated by care fit.",
+        fitted=FittedPanel(fit.scores, fit.moments, fit.aggregates, fit.failures, checks),
+        items=shown_items,
+        results=results,
+        anchors=table.anchors,
+        provenance={
+            "scores": table.source,
+            "fingerprint": fit.scores.fingerprint(),
+            "config": asdict(config.fit),
+            "structure": fit.structure_details,
+            "scale_for_mae_filled": _scale_of(fit, config),
+            "code": {"fit": fit_code()},
+            "readings": [reading.as_dict() for reading in table.readings],
+        },
+    )
+    return TableFit(fit, page)
+
+
+def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
+    """The scores, those outside the scale missing; and how many those are by judge."""
+    if scale is None:
+        return scores, {}
+    outside = (scores.values < scale[0]) | (scores.values > scale[1])
+    counts = {judge: int(count) for judge, count in zip(scores.judges, outside.sum(axis=0), strict=True) if count}
+    values = np.where(outside, np.nan, scores.values)
+    return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families), counts
+
+
+def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
+    """Judges that may sit on the panel; ``FitError`` where they make none."""
+    admitted = [check.judge for check in checks if check.admitted]
+    if len(admitted) < 2:
+        refused = "; ".join(f"{check.judge}: {check.reason}" for check in checks if not check.admitted)
+        raise FitError(
+            f"{source}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); give scores of more judges, "
+            "or admit all of them (--admit all)"
+        )
+    return admitted
+
+
+def _columns_of(table: ScoreTable) -> ItemColumnsRead:
+    """What is known of the scored items, in the order of the scores."""
+    records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
+    gold = [np.nan if record.gold is None else record.gold for record in records]
+    return ItemColumnsRead(
+        item_ids=list(table.scores.item_ids),
+        responses=[record.response for record in records],
+        gold=np.array(gold, dtype=np.float64),
+        split_units=[record.split_unit for record in records],
+    )
+
+
+def _metadata_of(table: ScoreTable) -> list[dict[str, object]]:
+    """Further columns of the scored items."""
+    return [table.items[item].metadata if item in table.items else {} for item in table.scores.item_ids]
+
+
+def _scale_of(fit: Fit, config: TableConfig) -> tuple[float, float]:
+    """The declared scale, or the range of the panel's scores."""
+    values = fit.scores.values
+    return config.fit.scale or (float(np.nanmin(values)), float(np.nanmax(values)))
+
+
+def _factors(fit: Fit, items: PanelItems) -> FactorsDocument:
+    if fit.structure is None:
+        return FactorsDocument()
+    return describe(fit.scores, fit.moments, fit.structure, items.responses)
+
+
+def _systems(fit: Fit, items: ItemColumnsRead, named: Named, anchors: Anchors, config: TableConfig) -> SystemsDocument:
+    if not config.systems:
+        return SystemsDocument()
+    name = recommended(fit.aggregates)
+    return compare(name, fit.aggregates[name].estimate, items, named, anchors, config.fit.scale)
+
+
+def _evaluations(fit: Fit, items: PanelItems, scale: tuple[float, float]) -> dict[str, Evaluation]:
+    """Every aggregate against gold; empty where there is none."""
+    if np.isnan(items.gold).all():
+        return {}
+    return {
+        name: evaluate(
+            aggregate.estimate,
+            items.gold,
+            threshold=aggregate.threshold,
+            scale=scale,
+            sd=aggregate.sd,
+            p_quality=aggregate.p_quality,
+        )
+        for name, aggregate in fit.aggregates.items()
+    }
+
+
+def _intervals(
+    fit: Fit, items: ItemColumnsRead, anchors: Anchors, config: TableConfig
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Intervals of the weights by aggregate; empty where none are asked for."""
+    if not config.resamples:
+        return {}
+    intervals = weight_intervals(
+        fit.scores, config.fit, anchors, items.units(), whole=fit.aggregates, resamples=config.resamples
+    )
+    return {name: (interval.lo, interval.hi) for name, interval in intervals.items()}

@@ -1,0 +1,101 @@
+"""Typed records of JSON documents: a frozen dataclass written as a document, and read back with its types checked.
+
+A document that lacks a key has the record's default there, which is what its absence meant to the release that wrote
+it; one that lacks a key without a default, or holds a value of another type, counts as damaged. Keys that the record
+does not know are left out, so that a document of a later release can be read.
+
+Belongs here: between a record and its document. Does not: what a record holds (``fits``, and the folders of
+``assets``), sealing a file and setting it aside (``storage``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from _typeshed import DataclassInstance
+    from pydantic import TypeAdapter
+
+    R = TypeVar("R", bound=DataclassInstance)
+
+
+class DocumentFolder(Protocol):
+    """A folder that keeps documents by their names (``artifacts.FitFolder``)."""
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        """Store a document."""
+        ...
+
+    def read_record(self, name: str, kind: type[R]) -> R:
+        """A stored document as a record; ``WarehouseError`` where there is none."""
+        ...
+
+    def find_record(self, name: str, kind: type[R]) -> R | None:
+        """A stored document as a record, or None."""
+        ...
+
+
+@dataclass(frozen=True)
+class FolderDocument:
+    """A record that is the document ``NAME.json`` of the folder of a fit. Subclasses are frozen dataclasses."""
+
+    NAME: ClassVar[str]
+
+    def write(self, folder: DocumentFolder) -> None:
+        """Store the document."""
+        folder.write_json(self.NAME, self.as_document())
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain values, as they are written."""
+        return document_of(self)
+
+    @classmethod
+    def read(cls, folder: DocumentFolder) -> Self:
+        """The stored document; ``WarehouseError`` if the stage has not run."""
+        return folder.read_record(cls.NAME, cls)
+
+    @classmethod
+    def find(cls, folder: DocumentFolder) -> Self | None:
+        """The stored document, or None; one that was damaged is set aside and is none."""
+        return folder.find_record(cls.NAME, cls)
+
+
+def document_of(record: DataclassInstance) -> dict[str, Any]:
+    """Plain values of a record, as ``record_of`` reads them."""
+    return asdict(record)
+
+
+def record_of(kind: type[R], document: Mapping[str, Any]) -> R:
+    """The record that a document holds; ``ValueError`` says in one sentence which key is not what it should be."""
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(kind).validate_python(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"])) or "the whole document"
+        raise ValueError(f"{key}: {first['msg']}") from None
+
+
+def read_record(path: Path, kind: type[R]) -> R:
+    """Read the record that ``storage.write_document`` stored; raises as ``storage.read_table`` does."""
+    from warehouse.storage import DamagedError, read_document
+
+    document = read_document(path)
+    try:
+        return record_of(kind, document)
+    except ValueError as error:
+        raise DamagedError(f"{path}: it is damaged ({error})") from None
+
+
+@cache
+def _adapter(kind: type[R]) -> TypeAdapter[R]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
