@@ -19,7 +19,9 @@ from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, unquote
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
 from warehouse.database import null_if_nan
@@ -375,6 +377,13 @@ def _publications_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[Publication
             yield record_of(Publication, line)
         except ValueError as error:
             _log.warning("a line of a log of publications holds none (%s)", error)
+
+
+def nullable(values: NDArray[np.float64] | None, length: int = 0) -> pa.Array:
+    """An Arrow column with null for NaN; all null, of that length, where there are no values."""
+    if values is None:
+        return pa.nulls(length, pa.float64())
+    return pa.array(values, pa.float64(), from_pandas=True)
 
 
 def fit_of(path: Path) -> FitRecord:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, Findings, Table, filled, least_first
-from assets.experiments.panels import Panel, panels
+from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
+from assets.experiments.panels import ExperimentPanel, panels
 from assets.experiments.versions import Versions, triggered
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _SHARED = 0.5
 _LEAST_WRONG = 50
 
 
-def run(workspace: Workspace, *, attacked: int) -> Findings:
+def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
     """Attacks that real judges answered, and attacks with a known answer among recorded judges."""
     from care_ops.errors import FitError
 
@@ -57,10 +57,10 @@ def run(workspace: Workspace, *, attacked: int) -> Findings:
             "The paper's table is not reproduced: it needs language models that were asked about these openings, and "
             "no test set of this workspace has their scores."
         )
-    return Findings(says, tables)
+    return ExperimentFindings(says, tables)
 
 
-def _has_references(workspace: Workspace, panel: Panel) -> bool:
+def _has_references(workspace: Workspace, panel: ExperimentPanel) -> bool:
     return any(record.reference for record in workspace.parts.read_items(panel.testset))
 
 
@@ -95,7 +95,7 @@ def _answered(versions: Versions) -> tuple[list[Table], list[str]]:
 
 
 def planted(
-    panel: Panel, judges: int, attacked: int, rng: np.random.Generator
+    panel: ExperimentPanel, judges: int, attacked: int, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp]]:
     """Recorded judges and planted ones, on the panel's items and on attacked ones.
 
@@ -145,7 +145,7 @@ def recovered(
     return np.array(rates), np.array(errs)
 
 
-def _planted(panel: Panel, attacked: int) -> tuple[list[Table], list[str]]:
+def _planted(panel: ExperimentPanel, attacked: int) -> tuple[list[Table], list[str]]:
     """Planted rates against those that each aggregator finds without being told who is attacked."""
     from care_ops.fit import fit_panel
     from care_ops.scores import ScoreMatrix

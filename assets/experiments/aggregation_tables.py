@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Bars, Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, panels, resampled_units
+from assets.experiments.base import Bars, Experiment, ExperimentFindings, Table
+from assets.experiments.panels import NO_PANEL, ExperimentPanel, panels, resampled_units
 from care_ops.config import LABEL_FREE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _SHARE = 0.15
 _LEVEL = 0.95
 
 
-def run(workspace: Workspace, *, seeds: int, resamples: int) -> Findings:
+def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindings:
     """One table a test set, and the ranks over all of them."""
     from warehouse.catalog import names
 
@@ -49,7 +49,7 @@ def run(workspace: Workspace, *, seeds: int, resamples: int) -> Findings:
             + f", the mean {free.get('avg', float('nan')):.3f}."
         )
     if not tables:
-        return Findings([NO_PANEL])
+        return ExperimentFindings([NO_PANEL])
     if len(orders) > 1:
         ranks, difference = mean_ranks(orders)
         tables.append(Table("Mean rank by order over the test sets, 1 is best", [ranks]))
@@ -61,7 +61,7 @@ def run(workspace: Workspace, *, seeds: int, resamples: int) -> Findings:
     there = {name.lower() for name in workspace.testsets}
     absent = [name for name in names() if not any(name in known for known in there)]
     says.append(f"Not run, for want of scores: {', '.join(absent)}.")
-    return Findings(says, tables, figures)
+    return ExperimentFindings(says, tables, figures)
 
 
 def critical_difference(ranks: dict[str, float], difference: float) -> Bars:
@@ -78,7 +78,7 @@ def critical_difference(ranks: dict[str, float], difference: float) -> Bars:
     )
 
 
-def _table(panel: Panel, seeds: range, resamples: int) -> tuple[list[dict[str, Any]], dict[str, float]]:
+def _table(panel: ExperimentPanel, seeds: range, resamples: int) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """A row an aggregator and use of labels; and the order of those without labels, over all items."""
     from care_ops.anchors import NO_ANCHORS, Anchors
     from care_ops.selection import validation_items
@@ -107,13 +107,13 @@ def _table(panel: Panel, seeds: range, resamples: int) -> tuple[list[dict[str, A
     return rows, order
 
 
-def _fit(panel: Panel, names: tuple[str, ...], anchors: Any) -> dict[str, Aggregate]:
+def _fit(panel: ExperimentPanel, names: tuple[str, ...], anchors: Any) -> dict[str, Aggregate]:
     from care_ops.fit import fit_panel
 
     return fit_panel(panel.scores, replace(panel.config, aggregators=names), anchors).aggregates
 
 
-def _measure(panel: Panel, aggregate: Aggregate, rows: NDArray[np.bool_]) -> dict[str, float]:
+def _measure(panel: ExperimentPanel, aggregate: Aggregate, rows: NDArray[np.bool_]) -> dict[str, float]:
     from care_ops.metrics import evaluate
 
     found = evaluate(
@@ -125,7 +125,7 @@ def _measure(panel: Panel, aggregate: Aggregate, rows: NDArray[np.bool_]) -> dic
     return {said.get(n, n): float("nan") if v is None else float(v) for n, v in values.items()}
 
 
-def _against_mean(panel: Panel, free: dict[str, Aggregate], resamples: int) -> dict[str, str]:
+def _against_mean(panel: ExperimentPanel, free: dict[str, Aggregate], resamples: int) -> dict[str, str]:
     """Order less that of the mean, with an interval over resampled split units, the same for every aggregator."""
     if "avg" not in free:
         return {}

@@ -9,8 +9,9 @@ Belongs here: the records, their file, whether they are current. Does not: any e
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from assets.code import code_version
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assets.workspace import Workspace
+
+
+_log = logging.getLogger(__name__)
+
+Number = int | float
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,10 @@ class Curve:
     """
 
     name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    x: Sequence[Number]
+    y: Sequence[Number]
+    low: Sequence[Number] = ()
+    high: Sequence[Number] = ()
 
 
 @dataclass(frozen=True)
@@ -79,9 +85,9 @@ class Bars:
     title: str
     x: str
     names: Sequence[str]
-    values: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    values: Sequence[Number]
+    low: Sequence[Number] = ()
+    high: Sequence[Number] = ()
     kind: Literal["bars"] = "bars"
 
 
@@ -102,13 +108,13 @@ class Heatmap:
     title: str
     rows: Sequence[str]
     columns: Sequence[str]
-    values: Sequence[Sequence[float | None]]
+    values: Sequence[Sequence[Number | None]]
     marks: Sequence[Sequence[str]]
     kind: Literal["heatmap"] = "heatmap"
 
 
 @dataclass(frozen=True)
-class Findings:
+class ExperimentFindings:
     """What an experiment found.
 
     Attributes
@@ -124,8 +130,36 @@ class Findings:
     figures: Sequence[Chart | Bars | Heatmap] = ()
 
 
-Value = int | Sequence[float]
+Value = int | Sequence[Number]
 """A count, or values that are gone through."""
+
+
+@dataclass(frozen=True)
+class ExperimentVersion:
+    """What an experiment was made from: its code, and the panels (``panels.panel_versions``) where it reads them."""
+
+    code: str
+    reads: Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class KeptExperiment:
+    """What an experiment found last, as it is stored.
+
+    Attributes
+    ----------
+    version : ExperimentVersion
+    size : mapping parameter -> value
+        What ``Experiment.run`` was given.
+    seconds : float
+        How long it ran.
+    findings : ExperimentFindings
+    """
+
+    version: ExperimentVersion
+    size: Mapping[str, Value]
+    seconds: float
+    findings: ExperimentFindings
 
 
 @dataclass(frozen=True)
@@ -140,7 +174,7 @@ class Experiment:
         Heading, what was asked, and what the paper says.
     protocol : str
         How it is done here, with everything that the paper leaves open.
-    run : callable (workspace, **size) -> Findings
+    run : callable (workspace, **size) -> ExperimentFindings
     small, full : mapping parameter -> value
         What ``run`` is given by default, and at the paper's own size.
     """
@@ -150,7 +184,7 @@ class Experiment:
     asks: str
     paper: str
     protocol: str
-    run: Callable[..., Findings]
+    run: Callable[..., ExperimentFindings]
     small: Mapping[str, Value] = field(default_factory=dict[str, Value])
     full: Mapping[str, Value] = field(default_factory=dict[str, Value])
 
@@ -182,35 +216,36 @@ class Experiment:
         size, kept = self.size(workspace), self.kept(workspace)
         return (
             kept is not None
-            and kept["version"] == version(self.key, reads)
-            and all(_covers(kept["size"][name], value) for name, value in size.items())
+            and kept.version == version(self.key, reads)
+            and all(name in kept.size and _covers(kept.size[name], value) for name, value in size.items())
         )
 
-    def kept(self, workspace: Workspace) -> dict[str, Any] | None:
+    def kept(self, workspace: Workspace) -> KeptExperiment | None:
         """What it found last, or None; also None where an earlier release wrote it in another form."""
+        from warehouse.documents import record_of
         from warehouse.storage import find_sound, read_document
 
         document = find_sound(self.file(workspace), read_document)
-        return document if document and "size" in document else None
+        try:
+            return None if document is None else record_of(KeptExperiment, document)
+        except ValueError as error:
+            _log.info("%s: what is kept is of another release (%s), and counts as not there", self.key, error)
+            return None
 
     def keep(
-        self, workspace: Workspace, findings: Findings, reads: Mapping[str, str] | None, *, seconds: float
+        self, workspace: Workspace, findings: ExperimentFindings, reads: Mapping[str, str] | None, *, seconds: float
     ) -> None:
         """Write what was found, and what it was made from."""
+        from warehouse.documents import document_of
         from warehouse.storage import write_document
 
-        document = {
-            "version": version(self.key, reads),
-            "size": self.size(workspace),
-            "seconds": seconds,
-            "findings": asdict(findings),
-        }
-        write_document(self.file(workspace), json.loads(json.dumps(document, default=float)))
+        kept = KeptExperiment(version(self.key, reads), self.size(workspace), seconds, findings)
+        write_document(self.file(workspace), json.loads(json.dumps(document_of(kept), default=float)))
 
 
-def version(key: str, reads: Mapping[str, str] | None) -> dict[str, Any]:
-    """What an experiment is made from: the code, and the panels (``panels.panel_versions``) where it reads them."""
-    return {"code": code_version(f"{__package__}.{key}", "care_ops"), "reads": reads}
+def version(key: str, reads: Mapping[str, str] | None) -> ExperimentVersion:
+    """What an experiment would be made from now."""
+    return ExperimentVersion(code_version(f"{__package__}.{key}", "care_ops"), reads)
 
 
 def said(size: Mapping[str, Value]) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Bars, Experiment, Findings, Heatmap, Table
-from assets.experiments.panels import NO_PANEL, Panel, declared_numbers, factored, panels
+from assets.experiments.base import Bars, Experiment, ExperimentFindings, Heatmap, Table
+from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels
 from assets.judge_keys import effective_spec, engine_context, judge_key
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _SEED = 31
 _STAR = f"* at a false discovery rate of {_RATE:.0%}"
 
 
-def confounders(workspace: Workspace, *, permutations: int) -> Findings:
+def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
     """Spearman of every factor, and of the tensor's confounder, with every feature; permutation p-values."""
     from care_ops.errors import FitError
 
@@ -73,7 +73,7 @@ def confounders(workspace: Workspace, *, permutations: int) -> Findings:
             Bars(f"{panel.testset}: Pr(C = 1 | J) of care_tensor, {_STAR}", "Spearman", kept, r[0][known].tolist())
         )
         says.append(_strongest(panel.testset, ["Pr(C = 1 | J)"], names, r, p, clear))
-    return Findings(says or [NO_PANEL], tables, figures)
+    return ExperimentFindings(says or [NO_PANEL], tables, figures)
 
 
 def _heatmap(title: str, rows: list[str], columns: list[str], values: Array, clear: NDArray[np.bool_]) -> Heatmap:
@@ -96,7 +96,7 @@ def _strongest(
     )
 
 
-def _features(workspace: Workspace, panel: Panel) -> tuple[list[str], Array]:
+def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:
     """Features of the responses, what the test set declares, and how judges were asked; names and (n, f)."""
     from care_ops.results.interpret import FEATURES, text_features
 
@@ -111,7 +111,7 @@ def _features(workspace: Workspace, panel: Panel) -> tuple[list[str], Array]:
     return list(found), np.column_stack(list(found.values())) if found else np.empty((len(panel.gold), 0))
 
 
-def asked_features(workspace: Workspace, panel: Panel) -> dict[str, Array]:
+def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Array]:
     """Valid mass and position bias, means over the panel's language models that tell them, (n,) each."""
     from judges.trial import position_bias
 
@@ -140,7 +140,7 @@ def asked_features(workspace: Workspace, panel: Panel) -> dict[str, Array]:
     return found
 
 
-def tensor_confounder(panel: Panel) -> Array | None:
+def tensor_confounder(panel: ExperimentPanel) -> Array | None:
     """Pr(C = 1 | J), (n,); None where care_tensor has no answer or finds no confounder.
 
     C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.

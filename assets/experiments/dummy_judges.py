@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, Findings, Heatmap, Table
-from assets.experiments.panels import DUMMIES, NO_PANEL, Panel, declared_numbers, factored, items_of, panels, scored_by
+from assets.experiments.base import Experiment, ExperimentFindings, Heatmap, Table
+from assets.experiments.panels import (
+    DUMMIES,
+    NO_PANEL,
+    ExperimentPanel,
+    declared_numbers,
+    factored,
+    items_of,
+    panels,
+    scored_by,
+)
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -23,7 +32,7 @@ _MOST_DRAWN = 60
 """Judges up to which their loadings are also drawn."""
 
 
-def dummies(workspace: Workspace) -> Findings:
+def dummies(workspace: Workspace) -> ExperimentFindings:
     """Two program judges that read length and keywords alone, and people where there are any, beside each panel."""
     from care_ops.errors import FitError
 
@@ -64,10 +73,10 @@ def dummies(workspace: Workspace) -> Findings:
                     f"{panel.testset}, {kind}: loading most, {', '.join(loads)}; {apart} of {len(most)} away from the "
                     "leading factor."
                 )
-    return Findings(says or [NO_PANEL], tables, figures)
+    return ExperimentFindings(says or [NO_PANEL], tables, figures)
 
 
-def _joined(workspace: Workspace, panel: Panel) -> tuple[ScoreMatrix, list[str], list[str]]:
+def _joined(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:
     """The panel with the dummies that it lacks and the test set's raters; names of the dummies and of the raters."""
     from care_ops.scores import ScoreMatrix
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings, Table
+from assets.experiments.base import Experiment, ExperimentFindings, Table
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -66,7 +66,7 @@ def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int 
     }
 
 
-def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Findings:
+def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
     """A row a noise level."""
     rows = [{"n": n, **partition_experiment(noise, seeds, n)} for n in items for noise in (0.1, 0.5, 1.0)]
     says = [
@@ -81,7 +81,7 @@ def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> F
         f"The paper's 'more than an order of magnitude' is reached in {len(reached)} of {len(rows)} settings at the "
         f"bare tensor's stage, and in {sum(ratio >= 10 for ratio in after)} after EM."
     )
-    return Findings(says, [Table(f"Relative error of the state means, medians over {seeds} seeds", rows)])
+    return ExperimentFindings(says, [Table(f"Relative error of the state means, medians over {seeds} seeds", rows)])
 
 
 EXPERIMENT = Experiment(

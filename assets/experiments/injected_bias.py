@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings, Table, filled, least_first
+from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
 from assets.experiments.versions import Versions, dressed
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _AGGREGATORS = ("mv", "avg", "median", "uws", "ws", "care", "care_svd", "care_tensor")
 
 
-def run(workspace: Workspace) -> Findings:
+def run(workspace: Workspace) -> ExperimentFindings:
     """Mean absolute change of every aggregate, in its own standard deviations, by what was done."""
     from care_ops.errors import FitError
 
@@ -42,7 +42,7 @@ def run(workspace: Workspace) -> Findings:
         title = f"{versions.testset}: mean absolute change in sd, and rank correlation with before; {versions.asked}"
         columns = ["aggregator", *versions.changed, *(f"order kept, {change}" for change in versions.changed)]
         tables.append(Table(title, filled(list(rows.values()), columns)))
-    return Findings([*says, *why] or ["This workspace has no test set."], tables)
+    return ExperimentFindings([*says, *why] or ["This workspace has no test set."], tables)
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:

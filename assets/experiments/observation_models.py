@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from assets.experiments.base import Chart, Curve, Experiment, Findings, Table
+from assets.experiments.base import Chart, Curve, Experiment, ExperimentFindings, Table
 from care_ops.models import mixture, observation
 from care_ops.models.observation import Family, Gaussian, Graded, Observed, Ordinal, ScaleMixture, StudentT
 from care_ops.simulate import Kind, ObservedDraw, observed_mixture
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 KINDS: tuple[Kind, ...] = ("binary", "categorical", "ordinal", "student", "scale mixture", "mixed")
 
 
-def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Findings:
+def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
     """A row a kind of judge."""
     rows: list[dict[str, Any]] = [{"judges": kind, **study(kind, items, seeds)} for kind in KINDS]
     slopes, gains = [row["slope"] for row in rows], [row["held-out gain, nats"] for row in rows]
@@ -31,7 +31,7 @@ def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Findings:
     most = max(lost, key=lambda kind: lost[kind])
     matters = [kind for kind, difference in lost.items() if difference > 0.01]
     curves = [Curve(str(row["judges"]), items, [row[f"error, n = {n:,}"] for n in items]) for row in rows]
-    return Findings(
+    return ExperimentFindings(
         [
             f"Fitted as they are, errors fall with slopes from {min(slopes):.2f} to {max(slopes):.2f} "
             "(-.5 is the rate of a parametric model).",

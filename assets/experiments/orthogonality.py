@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings, Table
+from assets.experiments.base import Experiment, ExperimentFindings, Table
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 
 
-def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> Findings:
+def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
     """Turn the confounder's loadings towards quality's, and see where the leading direction goes."""
     from care_ops.aggregators.care_svd import fit_structure
     from care_ops.config import StructureConfig
@@ -45,7 +45,7 @@ def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> Findings:
         )
     first, last = rows[0], rows[-1]
     known, estimated = list(first)[1:]
-    return Findings(
+    return ExperimentFindings(
         [
             f"With orthogonal loadings the leading direction is {first[known]:.3f} from quality's where L is known, "
             f"{first[estimated]:.3f} where it is fitted.",

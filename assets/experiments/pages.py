@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assets.experiments.base import said
+from assets.experiments.base import Bars, Chart, Heatmap, said
 from assets.report.figures import COLOURS, DIVERGING, figure
 from assets.report.page import render
 
@@ -26,35 +26,40 @@ def write_experiments(folder: Path, workspace: Workspace, experiments: Sequence[
         kept = experiment.kept(workspace)
         if kept is None:
             continue
-        findings = kept["findings"]
         pages[experiment.key] = render(
             folder,
             f"experiment-{experiment.key}.html",
             "experiment.html",
             experiment=experiment,
             kept=kept,
-            size=said(kept["size"]),
-            figures=[_DRAWN[f["kind"]](f"{experiment.key}-{k}", f) for k, f in enumerate(findings["figures"])],
+            size=said(kept.size),
+            figures=[_drawn(f"{experiment.key}-{k}", figure) for k, figure in enumerate(kept.findings.figures)],
         )
         rows.append({"experiment": experiment, "kept": kept, "page": pages[experiment.key].name})
     render(folder, "experiments.html", "experiments.html", rows=rows)
     return pages
 
 
-def _chart(key: str, chart: dict[str, Any]) -> dict[str, str]:
+def _drawn(key: str, figure: Chart | Bars | Heatmap) -> dict[str, str]:
+    if isinstance(figure, Chart):
+        return _chart(key, figure)
+    return _bars(key, figure) if isinstance(figure, Bars) else _heatmap(key, figure)
+
+
+def _chart(key: str, chart: Chart) -> dict[str, str]:
     traces: list[dict[str, Any]] = []
-    for curve in chart["curves"]:
-        colour = COLOURS.get(curve["name"])
+    for curve in chart.curves:
+        colour = COLOURS.get(curve.name)
         trace: dict[str, Any] = {
             "type": "scatter",
             "mode": "lines+markers",
-            "name": curve["name"],
-            "x": curve["x"],
-            "y": curve["y"],
+            "name": curve.name,
+            "x": curve.x,
+            "y": curve.y,
             "line": {"color": colour},
         }
-        if curve["low"]:
-            pairs = list(zip(curve["y"], curve["low"], curve["high"], strict=True))
+        if curve.low:
+            pairs = list(zip(curve.y, curve.low, curve.high, strict=True))
             trace["error_y"] = {
                 "type": "data",
                 "symmetric": False,
@@ -63,33 +68,33 @@ def _chart(key: str, chart: dict[str, Any]) -> dict[str, str]:
                 "thickness": 1,
             }
         traces.append(trace)
-    scale = {"type": "log"} if chart["logarithmic"] else {}
+    scale = {"type": "log"} if chart.logarithmic else {}
     return figure(
         key,
-        chart["title"],
+        chart.title,
         "",
         traces,
-        xaxis={"title": {"text": chart["x"]}, **scale},
-        yaxis={"title": {"text": chart["y"]}, **scale},
+        xaxis={"title": {"text": chart.x}, **scale},
+        yaxis={"title": {"text": chart.y}, **scale},
         legend={"orientation": "h", "y": -0.2},  # below: there may be many
         height=480,
     )
 
 
-def _bars(key: str, bars: dict[str, Any]) -> dict[str, str]:
+def _bars(key: str, bars: Bars) -> dict[str, str]:
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": "markers",
-        "x": bars["values"],
-        "y": bars["names"],
-        "marker": {"size": 9, "color": [COLOURS.get(name, "#2f7de1") for name in bars["names"]]},
+        "x": bars.values,
+        "y": bars.names,
+        "marker": {"size": 9, "color": [COLOURS.get(name, "#2f7de1") for name in bars.names]},
     }
-    if bars["low"]:
+    if bars.low:
         trace["error_x"] = {
             "type": "data",
             "symmetric": False,
-            "array": [high - x for x, high in zip(bars["values"], bars["high"], strict=True)],
-            "arrayminus": [x - low for x, low in zip(bars["values"], bars["low"], strict=True)],
+            "array": [high - x for x, high in zip(bars.values, bars.high, strict=True)],
+            "arrayminus": [x - low for x, low in zip(bars.values, bars.low, strict=True)],
             "thickness": 2,
             "color": "#8a8f98",  # seen on white and on black
         }
@@ -97,22 +102,22 @@ def _bars(key: str, bars: dict[str, Any]) -> dict[str, str]:
         trace |= {"type": "bar", "orientation": "h"}
     return figure(
         key,
-        bars["title"],
+        bars.title,
         "",
         [trace],
-        xaxis={"title": {"text": bars["x"]}},
+        xaxis={"title": {"text": bars.x}},
         yaxis={"autorange": "reversed", "automargin": True},
-        height=90 + 26 * len(bars["names"]),
+        height=90 + 26 * len(bars.names),
     )
 
 
-def _heatmap(key: str, found: dict[str, Any]) -> dict[str, str]:
+def _heatmap(key: str, heatmap: Heatmap) -> dict[str, str]:
     trace: dict[str, Any] = {
         "type": "heatmap",
-        "x": found["columns"],
-        "y": found["rows"],
-        "z": found["values"],
-        "text": found["marks"],
+        "x": heatmap.columns,
+        "y": heatmap.rows,
+        "z": heatmap.values,
+        "text": heatmap.marks,
         "texttemplate": "%{text}",
         "zmin": -1,
         "zmax": 1,
@@ -121,13 +126,10 @@ def _heatmap(key: str, found: dict[str, Any]) -> dict[str, str]:
     }
     return figure(
         key,
-        found["title"],
+        heatmap.title,
         "",
         [trace],
         xaxis={"automargin": True},
         yaxis={"autorange": "reversed", "automargin": True},
-        height=140 + 34 * len(found["rows"]),
+        height=140 + 34 * len(heatmap.rows),
     )
-
-
-_DRAWN = {"chart": _chart, "bars": _bars, "heatmap": _heatmap}

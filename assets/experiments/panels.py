@@ -27,8 +27,8 @@ NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: 
 
 
 @dataclass(frozen=True)
-class Panel:
-    """An admitted panel with gold.
+class ExperimentPanel:
+    """An admitted panel as experiments read it, with gold where there is some.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Panel:
         return float("nan") if found is None else found
 
 
-def panels(workspace: Workspace) -> list[Panel]:
+def panels(workspace: Workspace) -> list[ExperimentPanel]:
     """Every test set whose panel is made and that has gold for at least fifty items.
 
     Those with versions of their items are left out: their items are no independent ones.
@@ -80,7 +80,7 @@ def panels(workspace: Workspace) -> list[Panel]:
     ]
 
 
-def every_panel(workspace: Workspace) -> list[Panel]:
+def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
     """Every test set whose panel is made."""
     from warehouse.matrix import read_item_columns
 
@@ -89,7 +89,7 @@ def every_panel(workspace: Workspace) -> list[Panel]:
         return []
     with workspace.warehouse.reader() as connection:
         read = {testset: read_item_columns(connection, testset) for testset in made}
-    found: list[Panel] = []
+    found: list[ExperimentPanel] = []
     for testset, columns in read.items():
         scores = workspace.fit_folder(testset).read_panel()
         at = {item: k for k, item in enumerate(columns.item_ids)}
@@ -99,11 +99,11 @@ def every_panel(workspace: Workspace) -> list[Panel]:
         units = [columns.split_units[k] or columns.item_ids[k] for k in rows]
         responses = [columns.responses[k] for k in rows]
         config = workspace.fit_config(testset)
-        found.append(Panel(testset, scores, columns.gold[rows], units, responses, config))
+        found.append(ExperimentPanel(testset, scores, columns.gold[rows], units, responses, config))
     return found
 
 
-def items_of(workspace: Workspace, panel: Panel) -> list[Item]:
+def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
     """What judges see of a panel's items, in its order."""
     from assets.judge_keys import judge_item
 
@@ -111,7 +111,7 @@ def items_of(workspace: Workspace, panel: Panel) -> list[Item]:
     return [items[item] for item in panel.scores.item_ids]
 
 
-def declared_numbers(workspace: Workspace, panel: Panel, names: Sequence[str]) -> dict[str, Array]:
+def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
     """What the source says of a panel's items under these names, (n,) each, NaN where nothing.
 
     Raises
@@ -146,7 +146,7 @@ def program_of(workspace: Workspace, judge: str) -> str | None:
 
 
 def resampled_units(
-    panel: Panel, rows: NDArray[np.bool_], resamples: int, rng: np.random.Generator
+    panel: ExperimentPanel, rows: NDArray[np.bool_], resamples: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.intp]]:
     """Row numbers of so many bootstrap samples: split units drawn with replacement, with all their rows."""
     from care_ops.results.uncertainty import rows_by_unit

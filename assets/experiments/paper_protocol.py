@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings, Table
-from assets.experiments.panels import NO_PANEL, Panel, panels
+from assets.experiments.base import Experiment, ExperimentFindings, Table
+from assets.experiments.panels import NO_PANEL, ExperimentPanel, panels
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -17,7 +17,7 @@ _SHARE = 0.15
 _FREE, _ELSEWHERE, _PAPER = "no label", "same choice, other rows only", "paper's protocol"
 
 
-def run(workspace: Workspace, *, seeds: int) -> Findings:
+def run(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     """One row a test set and seed-averaged protocol, for CARE-SVD on scores and CARE-Tensor on classes."""
     from care_ops.errors import FitError
 
@@ -44,11 +44,11 @@ def run(workspace: Workspace, *, seeds: int) -> Findings:
             f"nothing {elsewhere:.3f} (so it flatters by {flatters:+.3f}); without any label {free:.3f}."
         )
     if not rows:
-        return Findings(says or [NO_PANEL])
-    return Findings(says, [Table(f"Means over {seeds} splits by split unit", rows)])
+        return ExperimentFindings(says or [NO_PANEL])
+    return ExperimentFindings(says, [Table(f"Means over {seeds} splits by split unit", rows)])
 
 
-def _scores(panel: Panel, seed: int) -> dict[str, float]:
+def _scores(panel: ExperimentPanel, seed: int) -> dict[str, float]:
     """MAE of care_svd; penalties chosen by the labels of a validation split, or not at all."""
     from care_ops.fit import fit_panel
     from care_ops.selection import select_with_labels, validation_items
@@ -70,7 +70,7 @@ def _scores(panel: Panel, seed: int) -> dict[str, float]:
     }
 
 
-def _classes(panel: Panel, seed: int) -> dict[str, float]:
+def _classes(panel: ExperimentPanel, seed: int) -> dict[str, float]:
     """Accuracy of care_tensor; cut where it decides, or at the share of positives among some or all labels."""
     from care_ops.fit import fit_panel
     from care_ops.selection import validation_items

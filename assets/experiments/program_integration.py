@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Chart, Curve, Experiment, Findings, Table, filled
-from assets.experiments.panels import DUMMIES, NO_PANEL, Panel, items_of, panels, program_of, resampled_units, scored_by
+from assets.experiments.base import Chart, Curve, Experiment, ExperimentFindings, Table, filled
+from assets.experiments.panels import (
+    DUMMIES,
+    NO_PANEL,
+    ExperimentPanel,
+    items_of,
+    panels,
+    program_of,
+    resampled_units,
+    scored_by,
+)
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -33,7 +42,7 @@ class Candidate:
     family: str
 
 
-def run(workspace: Workspace, *, resamples: int) -> Findings:
+def run(workspace: Workspace, *, resamples: int) -> ExperimentFindings:
     """One path a test set with texts."""
     says, tables, figures = list[str](), list[Table](), list[Chart]()
     for panel in panels(workspace):
@@ -48,10 +57,10 @@ def run(workspace: Workspace, *, resamples: int) -> Findings:
         tables.append(table)
         figures += charts
         says.append(said)
-    return Findings(says or [NO_PANEL], tables, figures)
+    return ExperimentFindings(says or [NO_PANEL], tables, figures)
 
 
-def candidates(workspace: Workspace, panel: Panel) -> dict[str, Candidate]:
+def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
     """Scores by program that the panel lacks, on its scale; dummies, and those that score all alike, stay out."""
     from judges.programs import find, names
 
@@ -69,7 +78,7 @@ def candidates(workspace: Workspace, panel: Panel) -> dict[str, Candidate]:
 
 
 def greedy(
-    panel: Panel, programs: dict[str, Candidate], validation: NDArray[np.bool_]
+    panel: ExperimentPanel, programs: dict[str, Candidate], validation: NDArray[np.bool_]
 ) -> tuple[list[str], list[float]]:
     """Programs in the order in which they were added (``care_ops.selection.forward``), and the guide's errors.
 
@@ -85,7 +94,7 @@ def greedy(
     return forward(sorted(programs), lambda added: _error(panel, programs, added, validation), _PATIENCE)
 
 
-def _error(panel: Panel, programs: dict[str, Candidate], added: list[str], rows: NDArray[np.bool_]) -> float:
+def _error(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str], rows: NDArray[np.bool_]) -> float:
     """Mean absolute error of the guide on these rows; one less its AUC where gold is two classes."""
     from care_ops.errors import FitError
     from care_ops.fit import fit_panel
@@ -101,7 +110,7 @@ def _error(panel: Panel, programs: dict[str, Candidate], added: list[str], rows:
     return float(np.nanmean(np.abs(estimate - panel.gold)[rows]))
 
 
-def _with(panel: Panel, programs: dict[str, Candidate], added: list[str]) -> ScoreMatrix:
+def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str]) -> ScoreMatrix:
     from care_ops.scores import ScoreMatrix
 
     scores = panel.scores
@@ -110,7 +119,7 @@ def _with(panel: Panel, programs: dict[str, Candidate], added: list[str]) -> Sco
     return ScoreMatrix(values, scores.item_ids, (*scores.judges, *added), families)
 
 
-def _path(panel: Panel, programs: dict[str, Candidate], resamples: int) -> tuple[Table, list[Chart], str]:
+def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int) -> tuple[Table, list[Chart], str]:
     """Every aggregator along the path, on the rows that chose nothing."""
     from care_ops.fit import fit_panel
     from care_ops.selection import validation_items
@@ -155,7 +164,7 @@ def _path(panel: Panel, programs: dict[str, Candidate], resamples: int) -> tuple
 
 
 def _gain(
-    panel: Panel, of: tuple[Aggregate, Aggregate], rest: NDArray[np.bool_], resamples: int
+    panel: ExperimentPanel, of: tuple[Aggregate, Aggregate], rest: NDArray[np.bool_], resamples: int
 ) -> tuple[float, float, float]:
     """Order of the second less the first's, and its interval over resampled split units."""
     before, after = (aggregate.estimate for aggregate in of)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings, Table
+from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.panels import NO_PANEL, factored, panels
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 
 
-def factors_in_turn(workspace: Workspace) -> Findings:
+def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
     """Every factor of L as quality, signed towards the panel's mean."""
     from care_ops.errors import FitError
 
@@ -44,11 +44,11 @@ def factors_in_turn(workspace: Workspace) -> Findings:
             + (", the best of them." if best == 0 else f"; factor {best + 1} at {orders[best]:.3f} is better.")
         )
     if not tables:
-        return Findings(says or [NO_PANEL])
+        return ExperimentFindings(says or [NO_PANEL])
     says.append(
         f"The leading factor is the best one on {led} of {there} test sets; the paper has it on all six of its own."
     )
-    return Findings(says, tables)
+    return ExperimentFindings(says, tables)
 
 
 EXPERIMENT = Experiment(

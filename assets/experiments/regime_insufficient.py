@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings
+from assets.experiments.base import Experiment, ExperimentFindings
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -16,7 +16,7 @@ from assets.experiments.sweep import COMPARED, LABELS, accuracies, said_worst, s
 _ROBUST = 0.99
 
 
-def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> Findings:
+def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep c."""
     from care_ops.simulate import second_order_insufficient
 
@@ -36,7 +36,7 @@ def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float
         f"The paper has CARE-SVD degrade as c grows. Here care_svd is at {_ROBUST} or above at "
         f"c = {', '.join(f'{c:g}' for c in svd) or 'none'} of {', '.join(f'{c:g}' for c in draws)}."
     )
-    return Findings(says, [table], [chart])
+    return ExperimentFindings(says, [table], [chart])
 
 
 EXPERIMENT = Experiment(

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.experiments.base import Chart, Experiment, Findings, Table
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 from assets.experiments.sweep import AGGREGATORS, COMPARED, accuracies, said_worst, swept, worst_of
 
 
-def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> Findings:
+def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep g for each declared table of means."""
     from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
 
@@ -43,7 +43,7 @@ def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequ
             else f"None of the {len(SUFFICIENT_TABLES)} tables of means that were tried gives it."
         )
     )
-    return Findings(says, tables, charts)
+    return ExperimentFindings(says, tables, charts)
 
 
 EXPERIMENT = Experiment(

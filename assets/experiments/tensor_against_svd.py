@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.experiments.base import Experiment, Findings, Table
+from assets.experiments.base import Experiment, ExperimentFindings, Table
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 from assets.experiments.planted import matched, rotated, thirds
 
 
-def against_two_way(_workspace: Workspace, *, seeds: int) -> Findings:
+def against_two_way(_workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     """Three-way moments against two-way ones with the best rotation, on the same draws."""
     from care_ops.errors import FitError
     from care_ops.models import cp
@@ -43,7 +43,7 @@ def against_two_way(_workspace: Workspace, *, seeds: int) -> Findings:
             }
         )
     ahead = [row for row in rows if row["bare tensor"] < row["two-way, best rotation"]]
-    return Findings(
+    return ExperimentFindings(
         [
             f"The bare tensor, which knows no truth, is nearer in {len(ahead)} of {len(rows)} settings than two-way "
             "moments that are turned into the truth by an oracle."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Chart, Curve, Experiment, Findings, Table
+from assets.experiments.base import Chart, Curve, Experiment, ExperimentFindings, Table
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -111,7 +111,9 @@ def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, f
     return rows
 
 
-def run(_workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int) -> Findings:
+def run(
+    _workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int
+) -> ExperimentFindings:
     """Fit slopes; compare bounds."""
     n, draws = np.array(items, dtype=np.float64), range(seeds)
     curves, rows, says = list[Curve](), list[dict[str, float | str]](), list[str]()
@@ -140,7 +142,7 @@ def run(_workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequ
         if not broken
         else f"The misspecification bound was exceeded at {len(broken)} strengths."
     )
-    return Findings(
+    return ExperimentFindings(
         says,
         [
             Table(f"Mean errors over {seeds} seeds and fitted slopes", rows),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.panels import Panel, every_panel, program_of, scored_by
+from assets.experiments.panels import ExperimentPanel, every_panel, program_of, scored_by
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -149,7 +149,7 @@ def _compared(
     columns: VersionColumns,
     wanted: Callable[[str], bool],
     programs: Mapping[str, str],
-    panel: Panel | None,
+    panel: ExperimentPanel | None,
 ) -> Versions | None:
     """Records sorted into originals and versions, scored by the panel, or by programs (judge -> program).
 

@@ -17,9 +17,6 @@ from assets.workspace import Workspace
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
     from care_ops.aggregators.base import Aggregate
     from care_ops.scores import ScoreMatrix
@@ -148,7 +145,7 @@ def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:
 def _record(
     fit_id: str, testset: str, inputs: str, code: str, scores: "ScoreMatrix", aggregate: "Aggregate"
 ) -> "FitRecord":
-    from warehouse.fits import FitRecord
+    from warehouse.fits import FitRecord, nullable
 
     p = len(scores.judges)
     weights = [None] * p if aggregate.weights is None else [float(w) for w in aggregate.weights]
@@ -172,12 +169,3 @@ def _record(
         weights=weights,
         loadings=loadings,
     )
-
-
-def nullable(values: "NDArray[np.float64] | None", length: int = 0) -> "pa.Array":
-    """An Arrow column with null for NaN; all null where there are no values."""
-    import pyarrow as pa
-
-    if values is None:
-        return pa.nulls(length, pa.float64())
-    return pa.array(values, pa.float64(), from_pandas=True)

@@ -1,8 +1,7 @@
 """``factors``: what the factors look like, against features of the texts."""
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
@@ -11,20 +10,6 @@ from assets.fit.kept import read_moments, read_structure
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from assets.results.documents import FactorsDocument
-    from care_ops.moments.state import Moments
-    from care_ops.scores import ScoreMatrix
-    from care_ops.structure.program import Structure
-
-    Array = NDArray[np.float64]
-
-
-_MOST_FACTORS = 4
 
 
 @dg.asset(
@@ -36,6 +21,7 @@ _MOST_FACTORS = 4
 )
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""
+    from assets.results.description import describe
     from assets.results.documents import FactorsDocument
     from care_ops.results.interpret import FEATURES
     from warehouse.matrix import read_item_columns
@@ -66,45 +52,4 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
             ),
             "features": json.dumps(list(FEATURES)),
         }
-    )
-
-
-def describe(
-    scores: "ScoreMatrix", moments: "Moments", solved: "Structure", texts: Sequence[str | None]
-) -> "FactorsDocument":
-    """What the strongest factors look like, and which of them each rule would call quality.
-
-    Spearman correlations with text features are null where undefined. Factors count from 0.
-
-    Parameters
-    ----------
-    scores : ScoreMatrix
-        In the order of ``texts``.
-    moments, solved
-        In canonical order of the judges.
-    """
-    import numpy as np
-
-    from assets.results.documents import FactorRecord, FactorsDocument
-    from care_ops.moments.missing import condition
-    from care_ops.moments.state import shrink
-    from care_ops.results.interpret import FEATURES, feature_correlations, text_features
-    from care_ops.structure.bounds import identifiability
-    from care_ops.structure.factors import extract, opinions
-
-    names = tuple(sorted(scores.judges))
-    ordered = scores.select_judges(names)
-    correlation, _ = shrink(moments.correlation(), moments.n)
-    factors = extract(solved.low_rank, correlation)
-    filled, _ = condition(moments.standardise(ordered.values), correlation)
-    features = text_features(texts)
-    shown = slice(0, _MOST_FACTORS)
-    correlations = feature_correlations(filled @ factors.directions[:, shown], features)
-    gaps = identifiability(solved.low_rank, len(factors.strengths)).gaps / factors.strengths
-    numbers = zip(factors.mass[shown], factors.agreements[shown], factors.breadth[shown], gaps[shown], strict=True)
-    return FactorsDocument(
-        features=tuple(FEATURES),
-        correlations=tuple(tuple(None if np.isnan(c) else round(float(c), 4) for c in row) for row in correlations),
-        factors=tuple(FactorRecord(float(m), float(a), float(b), float(g)) for m, a, b, g in numbers),
-        rules={str(rule): factor for rule, factor in opinions(factors, filled, features).items()},
     )

@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from assets.fit.aggregates import nullable
 from assets.report.data import ReportData
 from assets.report.page import write_page
 from assets.table.fitting import TableFit
 from care_ops.aggregators.base import Aggregate
 from care_ops.fit import Fit
 from care_ops.metrics import Evaluation
+from warehouse.fits import nullable
 from warehouse.storage import write_bytes, write_table
 
 _JUDGES = pa.schema(

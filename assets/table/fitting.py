@@ -18,8 +18,8 @@ from assets.fit.stages import fit_code, recommended
 from assets.report.assemble import FittedPanel, PanelItems, PanelResults, assemble, panel_items
 from assets.report.data import ReportData
 from assets.results.comparison import Named, compare
+from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
-from assets.results.factors import describe
 from care_ops.admission import JudgeCheck, check_panel
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
@@ -127,7 +127,7 @@ def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
     admitted = _admitted(table.source, checks)
     items = _columns_of(table)
-    named = named_in(_metadata_of(table), config.systems, f"{table.source}, systems")
+    named = named_in(_metadata_of(table), config.systems, f"items of {table.source}, systems")
     pairs = pairs_of(items.item_ids, named, items.units())
     fit = fit_panel(scores.select_judges(admitted), config.fit, table.anchors, pairs=pairs)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,7 +21,7 @@ from assets.experiments.aggregation_tables import critical_difference
 from assets.experiments.base import Heatmap
 from assets.experiments.confounder_features import asked_features, tensor_confounder
 from assets.experiments.injected_bias import changes
-from assets.experiments.panels import Panel
+from assets.experiments.panels import ExperimentPanel
 from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, experiments, outdated
 from assets.experiments.sweep import accuracies
@@ -43,7 +44,7 @@ QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
 
 def says(workspace, key):
     kept = experiments()[key].kept(workspace)
-    return None if kept is None else kept["findings"]
+    return None if kept is None else asdict(kept.findings)
 
 
 @pytest.mark.slow
@@ -201,11 +202,11 @@ def test_permutation_p_values_and_discoveries_agree_with_scipy():
     assert not benjamini_hochberg(p_values, 0.05)[:, 2].any()
 
 
-def a_panel(values: np.ndarray, gold: np.ndarray, **config: object) -> Panel:
+def a_panel(values: np.ndarray, gold: np.ndarray, **config: object) -> ExperimentPanel:
     n, p = values.shape
     ids = tuple(f"i{k:05}" for k in range(n))
     scores = ScoreMatrix(values, ids, tuple(f"j{k:02}" for k in range(p)))
-    return Panel("one", scores, gold, list(ids), [None] * n, FitConfig(**config))
+    return ExperimentPanel("one", scores, gold, list(ids), [None] * n, FitConfig(**config))
 
 
 def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_gain():
@@ -273,7 +274,7 @@ def test_valid_mass_and_position_bias_are_read_from_what_judges_wrote(tmp_path):
     )
     workspace = load_workspace(folder)
     values = np.random.default_rng(0).normal(size=(60, 1))
-    panel = Panel(
+    panel = ExperimentPanel(
         "one",
         ScoreMatrix(values, tuple(f"i{k}" for k in range(60)), ("model",)),
         np.zeros(60),

@@ -1,0 +1,56 @@
+"""What the factors of a structure look like in the texts of the items.
+
+Belongs here: from a structure to ``FactorsDocument``, for a workspace and for a table. Does not: the statistics
+(``care_ops.results.interpret``), storing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assets.results.documents import FactorRecord, FactorsDocument
+from care_ops.moments.missing import condition
+from care_ops.moments.state import shrink
+from care_ops.results.interpret import FEATURES, feature_correlations, text_features
+from care_ops.structure.bounds import identifiability
+from care_ops.structure.factors import extract, opinions
+
+if TYPE_CHECKING:
+    from care_ops.moments.state import Moments
+    from care_ops.scores import ScoreMatrix
+    from care_ops.structure.program import Structure
+
+_MOST_FACTORS = 4
+
+
+def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Sequence[str | None]) -> FactorsDocument:
+    """What the strongest factors look like, and which of them each rule would call quality.
+
+    Spearman correlations with text features are null where undefined. Factors count from 0.
+
+    Parameters
+    ----------
+    scores : ScoreMatrix
+        In the order of ``texts``.
+    moments, solved
+        In canonical order of the judges.
+    """
+    names = tuple(sorted(scores.judges))
+    ordered = scores.select_judges(names)
+    correlation, _ = shrink(moments.correlation(), moments.n)
+    factors = extract(solved.low_rank, correlation)
+    filled, _ = condition(moments.standardise(ordered.values), correlation)
+    features = text_features(texts)
+    shown = slice(0, _MOST_FACTORS)
+    correlations = feature_correlations(filled @ factors.directions[:, shown], features)
+    gaps = identifiability(solved.low_rank, len(factors.strengths)).gaps / factors.strengths
+    numbers = zip(factors.mass[shown], factors.agreements[shown], factors.breadth[shown], gaps[shown], strict=True)
+    return FactorsDocument(
+        features=tuple(FEATURES),
+        correlations=tuple(tuple(None if np.isnan(c) else round(float(c), 4) for c in row) for row in correlations),
+        factors=tuple(FactorRecord(float(m), float(a), float(b), float(g)) for m, a, b, g in numbers),
+        rules={str(rule): factor for rule, factor in opinions(factors, filled, features).items()},
+    )

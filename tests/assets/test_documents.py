@@ -1,0 +1,149 @@
+"""Documents that one stage writes and another reads: typed, readable over releases, refused where they are damaged."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from assets.fit.details import AmbiguityDetails, CareDetails, CareSvdDetails, StructuredDetails, read_details
+from assets.fit.documents import CertificateRecord, FitDocument, SolutionRecord, StructureDocument
+from assets.publication.documents import CheckResult, ReviewDocument
+from assets.results.documents import (
+    ComparisonRecord,
+    FactorRecord,
+    FactorsDocument,
+    SystemRecord,
+    SystemsDocument,
+)
+from care_ops.config import FitConfig
+from care_ops.errors import WarehouseError
+from care_ops.fit import fit_panel
+from care_ops.scores import ScoreMatrix
+from warehouse.artifacts import FitFolder
+from warehouse.fits import Edition, EvaluationRecord, FitStore, FrozenRecord, Intervals, Publication
+from warehouse.storage import DamagedError, write_document, write_lines
+
+CERTIFICATE = CertificateRecord(2.0, 1.5, 0.25, 1e-6, 40, converged=False)
+
+DOCUMENTS = [
+    FitDocument((("care", "f1"), ("avg", "f2")), {"mv": "no cut"}, "e", "p", "s", "c"),
+    StructureDocument({"tau": 1.5}, {}, SolutionRecord("frobenius", 0.5, 0.25, CERTIFICATE)),
+    StructureDocument({}, {"structure": "too few judges"}, None),
+    FactorsDocument(("words",), ((0.5,), (None,)), (FactorRecord(0.9, 0.5, 3.0, 0.1),), {"leading": 0}),
+    FactorsDocument(),
+    SystemsDocument(
+        "care",
+        "mean estimate",
+        (SystemRecord("a", 3, 0.5),),
+        (ComparisonRecord("a", "b", 0.5, 0.25, 0.75, 3, 0, 1.0),),
+    ),
+    SystemsDocument(failure="one system"),
+    SystemsDocument(),
+    ReviewDocument("held back", "e", (CheckResult("drift", False, "moved", {"psi": 1.5}, blocks=True),)),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return FitFolder(tmp_path, "one")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: type(document).__name__)
+def test_a_document_comes_back_as_it_was_written(folder, document):
+    document.write(folder)
+    assert type(document).read(folder) == document
+    assert type(document).find(folder) == document
+
+
+def test_documents_of_earlier_releases_are_read_as_they_were_meant(folder):
+    finding = {"check": "drift", "passed": False, "says": "moved", "numbers": {}}
+    folder.write_json("review", {"state": "held back", "edition": "e", "findings": [finding]})
+    assert [f.holds_back for f in ReviewDocument.read(folder).findings] == [True], "any failed check did, then"
+    folder.write_json("systems", {})
+    assert SystemsDocument.read(folder) == SystemsDocument()
+
+
+def test_a_document_of_a_later_release_may_say_more(folder):
+    write_document(folder.path / "fit.json", {**DOCUMENTS[0].as_document(), "weather": "fair"})
+    assert FitDocument.read(folder) == DOCUMENTS[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [({"edition": 7}, "edition"), ({"fit_ids": [["care"]]}, "fit_ids"), ({"failures": None}, "failures")],
+)
+def test_a_document_that_holds_something_else_is_set_aside_as_damaged(folder, change, key):
+    write_document(folder.path / "fit.json", {**DOCUMENTS[0].as_document(), **change})
+    with pytest.raises(DamagedError, match=rf"it is damaged \({key}.*set aside as .*`care run` makes it again"):
+        FitDocument.read(folder)
+    assert FitDocument.find(folder) is None
+    with pytest.raises(WarehouseError, match="it is not there; `care run` makes it"):
+        FitDocument.read(folder)
+
+
+def test_annotations_of_a_fit_come_back_by_their_kind(tmp_path):
+    store = FitStore(tmp_path)
+    evaluation = EvaluationRecord(labels_used=0, n=5, tau=0.5)
+    intervals = Intervals(["a"], [0.25], [0.75])
+    frozen = FrozenRecord(["a"], [0.0], [1.0], [[0.0, 1.0]], [[-1.0, 1.0]], [0.5, 0.5], 0.25, 0.99)
+    for annotation in (evaluation, intervals, frozen):
+        store.annotate("one", "f", annotation)
+        assert store.find_annotation("one", "f", type(annotation)) == annotation
+        assert store.read_annotation("one", "f", type(annotation)) == annotation
+        assert store.has_annotation("one", "f", annotation.KIND)
+    assert store.find_annotation("one", "other", EvaluationRecord) is None
+
+
+def test_an_evaluation_from_before_a_metric_was_computed_lacks_that_metric(tmp_path):
+    store = FitStore(tmp_path)
+    path = store.folder("one") / "fit=f.evaluation.json"
+    write_document(path, {"n": 5, "labels_used": 1, "auc": None, "tau": 0.5})
+    evaluation = store.find_annotation("one", "f", EvaluationRecord)
+    assert evaluation == EvaluationRecord(labels_used=1, n=5, tau=0.5)
+    assert evaluation.order == 0.5
+    write_document(path, {"labels_used": 1})
+    with pytest.raises(DamagedError, match=r"it is damaged \(n: "):
+        store.read_annotation("one", "f", EvaluationRecord)
+
+
+def test_editions_and_publications_that_hold_something_else_are_set_aside(tmp_path):
+    store = FitStore(tmp_path)
+    edition = {"edition": "e", "testset": "one", "fits": {"avg": "f"}, "made_at": "2026"}
+    write_document(store.folder("one") / "edition=e.json", {**edition, "inputs": {"slices": {"a": "x"}}})
+    (kept,) = store.editions("one")
+    assert isinstance(kept, Edition)
+    assert (kept.inputs.slices, kept.inputs.admitted, kept.inputs.duplicates) == ({"a": "x"}, set(), 0.0)
+    write_document(store.folder("one") / "edition=e.json", {**edition, "inputs": {"panel": [{"judge": "a"}]}})
+    assert store.editions("one") == []
+
+    store.publish(Publication("one", "e", "review"))
+    (log,) = store.folder("one").glob("publications.jsonl")
+    line = json.loads(log.read_text())
+    line.pop("sha256")
+    write_lines(log, [line, {**line, "pinned": "perhaps"}])
+    assert [publication.pinned for publication in store.publications("one")] == [False]
+    assert [publication.pinned for publication in store.publications("one")] == [False], "the rest is the log now"
+
+
+def test_details_are_read_as_the_aggregators_write_them(rng):
+    quality = rng.normal(size=80)
+    values = quality[:, None] + rng.normal(scale=0.8, size=(80, 6))
+    scores = ScoreMatrix(values, tuple(f"i{k:02}" for k in range(80)), tuple("abcdef"), {})
+    aggregates = fit_panel(scores, FitConfig(aggregators=("care", "care_svd", "avg"))).aggregates
+    written = aggregates["care"].details
+    care = read_details("care", written, CareDetails)
+    assert (care.agreement, care.rival, care.factors) == (written["agreement"], written["rival"], written["factors"])
+    assert list(care.label_first) == written["label_first"]
+    assert care.ambiguous is read_details("care", written, AmbiguityDetails).ambiguous is written["ambiguous"]
+    svd = read_details("care_svd", aggregates["care_svd"].details, CareSvdDetails)
+    assert svd.quality_factor == aggregates["care_svd"].details["quality_factor"]
+    assert svd.effective_judges > 1
+    certificate = read_details("care_svd", aggregates["care_svd"].details, StructuredDetails).certificate
+    assert certificate is not None
+    assert certificate.converged
+    assert read_details("avg", aggregates["avg"].details, StructuredDetails).certificate is None
+    with pytest.raises(WarehouseError, match="the details of care are not as this release writes them"):
+        read_details("care", {"agreement": "high"}, CareDetails)
+    assert np.isfinite(care.agreement)

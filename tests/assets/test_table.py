@@ -1,0 +1,101 @@
+"""A table fitted as a library: a configuration in, a result out, nothing printed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from assets.results.comparison import compare
+from assets.table.files import write_files
+from assets.table.fitting import ScoreTable, TableConfig, fit_table, within_scale
+from care_ops.anchors import Anchors
+from care_ops.config import AdmissionRule, FitConfig
+from care_ops.errors import FitError, InputError
+from care_ops.scores import ScoreMatrix
+from warehouse.items import ItemRecord
+from warehouse.matrix import ItemColumnsRead
+
+CONFIG = TableConfig(FitConfig(aggregators=("avg", "care")), resamples=0)
+
+
+@pytest.fixture
+def table(rng):
+    quality = rng.normal(size=60)
+    values = 5 + quality[:, None] + rng.normal(scale=0.7, size=(60, 5))
+    ids = tuple(f"i{k:02}" for k in range(60))
+    items = {
+        item: ItemRecord(
+            item, response=f"text {k}", gold=float(quality[k]), split_unit=f"u{k // 2}", metadata={"model": "ab"[k % 2]}
+        )
+        for k, item in enumerate(ids)
+    }
+    return ScoreTable("somewhere/scores.csv", ScoreMatrix(values, ids, tuple("abcde"), {}), items)
+
+
+def test_a_table_is_fitted_and_written_without_a_word(table, tmp_path, capsys):
+    result = fit_table(table, replace(CONFIG, resamples=20, systems=("model",)))
+    assert list(result.fit.aggregates) == ["avg", "care"]
+    assert result.page.title == "scores.csv"
+    assert {evaluation.n for evaluation in result.page.evaluations.values()} == {60}
+    assert result.page.systems.aggregator == "care", "the recommended one, wherever it stands"
+    assert [row.best for row in result.page.system_rows()] == [True, False]
+    lo, hi = result.page.intervals["care"]
+    weights = result.page.aggregates["care"].weights
+    assert np.all((lo <= weights) & (weights <= hi))
+    write_files(result, tmp_path / "out")
+    assert pq.read_table(tmp_path / "out" / "aggregates.parquet").num_rows == 120
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_library_needs_neither_the_command_line_nor_dagster():
+    code = "import sys, assets.table.files; print(sorted({'typer', 'dagster', 'orchestration'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_page_leaves_out_gold_that_the_fit_has_seen(table):
+    anchored = replace(table, anchors=Anchors({"i00": 5.0}))
+    page = fit_table(anchored, CONFIG).page
+    assert np.flatnonzero(np.isnan(page.gold)).tolist() == [0, 1], "the item and its split unit"
+    assert page.labels_seen == 1
+
+
+def test_systems_of_a_table_and_of_a_workspace_come_from_one_comparison(table):
+    result = fit_table(table, replace(CONFIG, systems=("model",)))
+    columns = ItemColumnsRead(
+        list(table.scores.item_ids),
+        [record.response for record in table.items.values()],
+        np.array([record.gold for record in table.items.values()]),
+        [record.split_unit for record in table.items.values()],
+    )
+    named = [(str(record.metadata["model"]),) for record in table.items.values()]
+    estimate = result.fit.aggregates["care"].estimate
+    assert compare("care", estimate, columns, named, table.anchors, None) == result.page.systems
+
+
+def test_scores_outside_the_scale_are_missing_and_counted():
+    scores = ScoreMatrix(np.array([[1.0, 2.0], [9.0, np.nan], [3.0, 0.0]]), ("x", "y", "z"), ("a", "b"), {})
+    inside, counts = within_scale(scores, (1.0, 5.0))
+    np.testing.assert_array_equal(inside.values, [[1.0, 2.0], [np.nan, np.nan], [3.0, np.nan]])
+    assert counts == {"a": 1, "b": 1}
+    assert within_scale(scores, None) == (scores, {})
+
+
+def test_a_configuration_that_makes_no_sense_is_refused():
+    with pytest.raises(InputError, match=r"the scale is 5\.0 to 1\.0; the lowest score comes first"):
+        TableConfig(FitConfig(scale=(5.0, 1.0)))
+    with pytest.raises(InputError, match="3 columns name systems"):
+        TableConfig(systems=("a", "b", "c"))
+
+
+def test_what_a_table_lacks_is_told(table):
+    with pytest.raises(InputError, match=r"items of somewhere/scores\.csv, systems: no item has a column 'maker'"):
+        fit_table(table, replace(CONFIG, systems=("maker",)))
+    constant = replace(table, scores=ScoreMatrix(np.ones((60, 5)), table.scores.item_ids, tuple("abcde"), {}))
+    with pytest.raises(FitError, match=r"0 judge\(s\) admitted, a panel needs two .*admit all of them"):
+        fit_table(constant, replace(CONFIG, admission=AdmissionRule()))
