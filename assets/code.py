@@ -74,12 +74,12 @@ def modules_of(module: str, *packages: str) -> frozenset[str]:
 
 @cache
 def _closure(module: str, packages: frozenset[str]) -> frozenset[str]:
-    found, new = set[str](), {module}
+    reached_modules, new = set[str](), {module}
     while new:
-        found |= new
+        reached_modules |= new
         reached = {name for one in new for name in read_module(one).imports if name not in WITHOUT_EFFECT}
-        new = {name for name in reached - found if name.partition(".")[0] in packages}
-    return frozenset(found)
+        new = {name for name in reached - reached_modules if name.partition(".")[0] in packages}
+    return frozenset(reached_modules)
 
 
 @cache
@@ -114,25 +114,25 @@ def _file(name: str) -> str | None:
 @cache
 def _data_beside(folder: str) -> bytes:
     """Files that are no Python in a package's folder, and in its folders that are no packages."""
-    found = b""
+    content = b""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name != "__pycache__" and not os.path.exists(f"{entry.path}/__init__.py"):  # noqa: PTH110
-            found += _data_beside(entry.path)
+            content += _data_beside(entry.path)
         elif entry.name.endswith(_DATA):
-            found += entry.name.encode() + Path(entry.path).read_bytes()
-    return found
+            content += entry.name.encode() + Path(entry.path).read_bytes()
+    return content
 
 
 def _imports(code: str) -> frozenset[str]:
     """Modules of ours that are imported, and the packages that hold them."""
-    found = set[str]()
+    modules = set[str]()
     for package, inner, names, whole in _IMPORT.findall(code):
-        of = f"{package}{inner}" or whole
-        found |= _with_parents(of)
-        if names and _is_package(of):
+        module = f"{package}{inner}" or whole
+        modules |= _with_parents(module)
+        if names and _is_package(module):
             for name in _NAME.findall(names):
-                found |= _with_parents(f"{of}.{name}")
-    return frozenset(found)
+                modules |= _with_parents(f"{module}.{name}")
+    return frozenset(modules)
 
 
 @cache

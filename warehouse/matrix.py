@@ -187,8 +187,8 @@ def read_fit(connection: duckdb.DuckDBPyConnection, fit_id: str) -> StoredFit:
     WarehouseError
         There is no such fit.
     """
-    found = connection.execute("SELECT threshold, labels_used, details FROM fits WHERE fit_id = ?", [fit_id]).fetchone()
-    if found is None:
+    head = connection.execute("SELECT threshold, labels_used, details FROM fits WHERE fit_id = ?", [fit_id]).fetchone()
+    if head is None:
         raise WarehouseError(f"no fit {fit_id!r} in the warehouse; materialise `aggregates`")
     rows = connection.execute(
         "SELECT i.item_id, a.estimate, a.sd, a.p_quality FROM aggregates a JOIN items i USING (item_ix) "
@@ -196,7 +196,7 @@ def read_fit(connection: duckdb.DuckDBPyConnection, fit_id: str) -> StoredFit:
         [fit_id],
     ).fetchall()
     estimates, sds, p_quality = ({row[0]: row[k] for row in rows} for k in (1, 2, 3))
-    return StoredFit(estimates, sds, p_quality, *found)
+    return StoredFit(estimates, sds, p_quality, *head)
 
 
 def _positions(ordinals: list[int]) -> NDArray[np.intp]:

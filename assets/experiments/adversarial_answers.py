@@ -36,8 +36,8 @@ def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
     from care_ops.errors import FitError
 
     says, tables = list[str](), list[Table]()
-    found, why = triggered(workspace)
-    for versions in found:
+    attacked_versions, why = triggered(workspace)
+    for versions in attacked_versions:
         try:
             table, said = _answered(versions)
         except FitError as error:
@@ -52,7 +52,7 @@ def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
         tables += table
         says += said
     says += why
-    if all(versions.asked_here for versions in found):
+    if all(versions.asked_here for versions in attacked_versions):
         says.append(
             "The paper's table is not reproduced: it needs language models that were asked about these openings, and "
             "no test set of this workspace has their scores."
@@ -138,10 +138,10 @@ def recovered(
     """
     rates, errs = [], []
     for t in range(trigger.max() + 1):
-        of = trigger == t
-        wrong = of & ~called_right
+        attacked = trigger == t
+        wrong = attacked & ~called_right
         rates.append(float(scores[wrong][:, -judges:].mean()) if wrong.any() else float("nan"))
-        errs.append(float(called_right[of].mean()))
+        errs.append(float(called_right[attacked].mean()))
     return np.array(rates), np.array(errs)
 
 
@@ -175,14 +175,14 @@ def _planted(panel: ExperimentPanel, attacked: int) -> tuple[list[Table], list[s
                 row[name], error[name] = "–" if np.isnan(rate) else float(rate), float(err)
             off[name] = float(np.nanmean(np.abs(rates - _PLANTED_RATES))) if not np.isnan(rates).all() else 1.0
             fooled[name] = float(np.mean(errs))
-        of = f"{panel.testset}, {p} recorded and {judges} planted judges"
-        tables.append(Table(f"{of}: false positive rate", errors))
-        tables.append(Table(f"{of}: how often planted judges call a trigger right, planted and recovered", rows))
+        setting = f"{panel.testset}, {p} recorded and {judges} planted judges"
+        tables.append(Table(f"{setting}: false positive rate", errors))
+        tables.append(Table(f"{setting}: how often planted judges call a trigger right, planted and recovered", rows))
         near = min(off, key=lambda name: off[name])
         says.append(
-            f"{of}, false positive rate over the attacks: {least_first(fooled, 3)}. The planted rates are recovered "
-            f"without being told which items are attacked within {off[near]:.3f} on average by {near}, within "
-            f"{off['mv']:.3f} by mv."
+            f"{setting}, false positive rate over the attacks: {least_first(fooled, 3)}. The planted rates are "
+            f"recovered without being told which items are attacked within {off[near]:.3f} on average by {near}, "
+            f"within {off['mv']:.3f} by mv."
         )
     return tables, says
 

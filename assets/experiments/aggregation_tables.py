@@ -35,10 +35,10 @@ def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindin
     for panel in panels(workspace):
         rows, order = _table(panel, range(seeds), resamples)
         for labels in ("none", f"{_SHARE:.0%}"):
-            of = [
+            rows_shown = [
                 {k: v for k, v in row.items() if k != "labels" and v != ""} for row in rows if row["labels"] == labels
             ]
-            tables.append(Table(f"{panel.testset}, labels: {labels}", of))
+            tables.append(Table(f"{panel.testset}, labels: {labels}", rows_shown))
         orders[panel.testset] = order
         free = {name: value for name, value in order.items() if value == value}
         best = max(free, key=lambda name: free[name])
@@ -58,8 +58,8 @@ def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindin
             f"Over {len(orders)} test sets two mean ranks must differ by {difference:.2f} to differ at 95 % (Nemenyi); "
             f"the widest difference is {max(ranks.values()) - min(ranks.values()):.2f}."
         )
-    there = {name.lower() for name in workspace.testsets}
-    absent = [name for name in names() if not any(name in known for known in there)]
+    testsets = {name.lower() for name in workspace.testsets}
+    absent = [name for name in names() if not any(name in known for known in testsets)]
     says.append(f"Not run, for want of scores: {', '.join(absent)}.")
     return ExperimentFindings(says, tables, figures)
 
@@ -116,13 +116,18 @@ def _fit(panel: ExperimentPanel, names: tuple[str, ...], anchors: Any) -> dict[s
 def _measure(panel: ExperimentPanel, aggregate: Aggregate, rows: NDArray[np.bool_]) -> dict[str, float]:
     from care_ops.metrics import evaluate
 
-    found = evaluate(
+    evaluation = evaluate(
         aggregate.estimate[rows], panel.gold[rows], threshold=aggregate.threshold, scale=panel.config.scale
     )
     names = ("auc", "accuracy", "balanced_accuracy") if panel.binary else ("tau", "mae", "mae_filled")
-    said = {"auc": "AUC", "mae": "MAE", "mae_filled": "MAE, one calibration", "balanced_accuracy": "balanced accuracy"}
-    values = {name: getattr(found, name) for name in names}
-    return {said.get(n, n): float("nan") if v is None else float(v) for n, v in values.items()}
+    headings = {
+        "auc": "AUC",
+        "mae": "MAE",
+        "mae_filled": "MAE, one calibration",
+        "balanced_accuracy": "balanced accuracy",
+    }
+    values = {name: getattr(evaluation, name) for name in names}
+    return {headings.get(n, n): float("nan") if v is None else float(v) for n, v in values.items()}
 
 
 def _against_mean(panel: ExperimentPanel, free: dict[str, Aggregate], resamples: int) -> dict[str, str]:

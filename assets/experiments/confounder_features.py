@@ -45,19 +45,21 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
             by_chance = np.random.default_rng(_SEED)
             correlations, p_values = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, by_chance)
             clear = benjamini_hochberg(p_values, _RATE)
-            of = [f"factor {k + 1}" for k in range(latent.shape[1])]
-            map_ = _heatmap(f"{panel.testset}: factors of care_svd, {_STAR}", of, names, correlations, clear)
-            figures.append(map_)
+            factor_names = [f"factor {k + 1}" for k in range(latent.shape[1])]
+            heatmap = _heatmap(
+                f"{panel.testset}: factors of care_svd, {_STAR}", factor_names, names, correlations, clear
+            )
+            figures.append(heatmap)
             rows: list[dict[str, Any]] = [
                 {
                     "factor": k + 1,
                     "order against gold": panel.order(latent[:, k]),
-                    **dict(zip(names, map_.marks[k], strict=True)),
+                    **dict(zip(names, heatmap.marks[k], strict=True)),
                 }
-                for k in range(len(of))
+                for k in range(len(factor_names))
             ]
-            tables.append(Table(map_.title, rows))
-            says.append(_strongest(panel.testset, of, names, correlations, p_values, clear))
+            tables.append(Table(heatmap.title, rows))
+            says.append(_strongest(panel.testset, factor_names, names, correlations, p_values, clear))
         confounder = tensor_confounder(panel)
         if confounder is None:
             says.append(f"{panel.testset}: care_tensor finds no confounder on this panel.")
@@ -67,7 +69,9 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
         clear = benjamini_hochberg(p, _RATE)
         known = ~np.isnan(r[0])
         kept = [
-            f"{name}{' *' if star else ''}" for name, star, there in zip(names, clear[0], known, strict=True) if there
+            f"{name}{' *' if star else ''}"
+            for name, star, is_known in zip(names, clear[0], known, strict=True)
+            if is_known
         ]
         figures.append(
             Bars(f"{panel.testset}: Pr(C = 1 | J) of care_tensor, {_STAR}", "Spearman", kept, r[0][known].tolist())
@@ -78,10 +82,10 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
 
 def _heatmap(title: str, rows: list[str], columns: list[str], values: Array, clear: NDArray[np.bool_]) -> Heatmap:
     marks = [
-        ["–" if np.isnan(r) else f"{r:+.2f}{' *' if star else ''}" for r, star in zip(of, stars, strict=True)]
-        for of, stars in zip(values, clear, strict=True)
+        ["–" if np.isnan(r) else f"{r:+.2f}{' *' if star else ''}" for r, star in zip(row, stars, strict=True)]
+        for row, stars in zip(values, clear, strict=True)
     ]
-    return Heatmap(title, rows, columns, [[None if np.isnan(r) else float(r) for r in of] for of in values], marks)
+    return Heatmap(title, rows, columns, [[None if np.isnan(r) else float(r) for r in row] for row in values], marks)
 
 
 def _strongest(
@@ -100,44 +104,44 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
     """Features of the responses, what the test set declares, and how judges were asked; names and (n, f)."""
     from care_ops.results.interpret import FEATURES, text_features
 
-    found: dict[str, Array] = {}
+    features: dict[str, Array] = {}
     if any(panel.responses):
-        of_text = text_features(panel.responses)
-        found = {name.replace("_", " "): of_text[:, k] for k, name in enumerate(FEATURES)}
-        found["numbers, given words"] = residual_ranks(found["numbers"], found["words"])
+        text_columns = text_features(panel.responses)
+        features = {name.replace("_", " "): text_columns[:, k] for k, name in enumerate(FEATURES)}
+        features["numbers, given words"] = residual_ranks(features["numbers"], features["words"])
     declared = declared_numbers(workspace, panel, workspace.testset(panel.testset).features)
-    found |= {name.replace("_", " "): column for name, column in declared.items()}
-    found |= asked_features(workspace, panel)
-    return list(found), np.column_stack(list(found.values())) if found else np.empty((len(panel.gold), 0))
+    features |= {name.replace("_", " "): column for name, column in declared.items()}
+    features |= asked_features(workspace, panel)
+    return list(features), np.column_stack(list(features.values())) if features else np.empty((len(panel.gold), 0))
 
 
 def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Array]:
     """Valid mass and position bias, means over the panel's language models that tell them, (n,) each."""
     from judges.trial import position_bias
 
-    at = {item: k for k, item in enumerate(panel.scores.item_ids)}
-    told: dict[str, list[Array]] = {"valid mass": [], "position bias": []}
+    row_of = {item: k for k, item in enumerate(panel.scores.item_ids)}
+    by_feature: dict[str, list[Array]] = {"valid mass": [], "position bias": []}
     for judge in panel.scores.judges:
         if judge not in workspace.judges or not workspace.judges[judge].engine.needs.template:
             continue
         spec, key = effective_spec(workspace, judge, panel.testset), judge_key(workspace, judge, panel.testset)
         answers = engine_context(workspace, judge, panel.testset).template(spec).answers(spec.scale)
         columns = ("item_id", "judge_key", "valid_mass", "p_json")
-        mass, bias = np.full(len(at), np.nan), np.full(len(at), np.nan)
+        mass, bias = np.full(len(row_of), np.nan), np.full(len(row_of), np.nan)
         for row in workspace.parts.read_scores(judge, panel.testset, columns).to_pylist():
-            if row["judge_key"] == key and row["item_id"] in at:
+            if row["judge_key"] == key and row["item_id"] in row_of:
                 place = position_bias(row["p_json"], answers)
-                mass[at[row["item_id"]]] = np.nan if row["valid_mass"] is None else row["valid_mass"]
-                bias[at[row["item_id"]]] = np.nan if place is None else place
-        told["valid mass"].append(mass)
-        told["position bias"].append(bias)
-    found: dict[str, Array] = {}
-    for name, columns in told.items():
+                mass[row_of[row["item_id"]]] = np.nan if row["valid_mass"] is None else row["valid_mass"]
+                bias[row_of[row["item_id"]]] = np.nan if place is None else place
+        by_feature["valid mass"].append(mass)
+        by_feature["position bias"].append(bias)
+    means: dict[str, Array] = {}
+    for name, columns in by_feature.items():
         known = [column for column in columns if not np.isnan(column).all()]
         if known:
             count = (~np.isnan(known)).sum(axis=0)
-            found[name] = np.where(count > 0, np.nansum(known, axis=0) / np.maximum(count, 1), np.nan)
-    return found
+            means[name] = np.where(count > 0, np.nansum(known, axis=0) / np.maximum(count, 1), np.nan)
+    return means
 
 
 def tensor_confounder(panel: ExperimentPanel) -> Array | None:
@@ -164,10 +168,10 @@ def tensor_confounder(panel: ExperimentPanel) -> Array | None:
     total = np.zeros(len(posterior))
     direction: Array | None = None
     for q in np.unique(states.quality):
-        of = [np.flatnonzero((states.quality == q) & (states.confounder == c)) for c in (0, 1)]
-        if any(len(found) != 1 for found in of):
+        states_by_confounder = [np.flatnonzero((states.quality == q) & (states.confounder == c)) for c in (0, 1)]
+        if any(len(states_found) != 1 for states_found in states_by_confounder):
             continue
-        low, high = int(of[0][0]), int(of[1][0])
+        low, high = int(states_by_confounder[0][0]), int(states_by_confounder[1][0])
         moved = means[high] - means[low]
         reference = np.ones(len(moved)) if direction is None else direction
         if moved @ reference < 0:

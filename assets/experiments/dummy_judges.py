@@ -50,13 +50,13 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
         judges = sorted(joined.judges)
         shown = latent.shape[1]
         loadings = factors.directions[:, :shown]
-        of = [f"factor {k + 1}" for k in range(shown)]
+        factor_names = [f"factor {k + 1}" for k in range(shown)]
         title = f"{panel.testset}: loadings"
         if len(judges) <= _MOST_DRAWN:
             marks = [[f"{value:+.2f}" for value in row] for row in loadings]
-            figures.append(Heatmap(title, judges, of, loadings.tolist(), marks))
+            figures.append(Heatmap(title, judges, factor_names, loadings.tolist(), marks))
         rows: list[dict[str, Any]] = [
-            {"judge": judge, **dict(zip(of, map(float, row), strict=True))}
+            {"judge": judge, **dict(zip(factor_names, map(float, row), strict=True))}
             for judge, row in zip(judges, loadings, strict=True)
         ]
         tables.append(Table(title, rows))
@@ -64,7 +64,7 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
             if listed:
                 most = {d: int(np.argmax(np.abs(loadings[judges.index(d)]))) for d in listed}
                 loads = [
-                    f"{d} {loadings[judges.index(d), k]:+.2f} on {of[k]}"
+                    f"{d} {loadings[judges.index(d), k]:+.2f} on {factor_names[k]}"
                     + (f" ({loadings[judges.index(d), 0]:+.2f} on the leading one)" if k else "")
                     for d, k in most.items()
                 ]

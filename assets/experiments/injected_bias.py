@@ -20,8 +20,8 @@ def run(workspace: Workspace) -> ExperimentFindings:
     from care_ops.errors import FitError
 
     tables, says = list[Table](), list[str]()
-    found, why = dressed(workspace)
-    for versions in found:
+    dressed_versions, why = dressed(workspace)
+    for versions in dressed_versions:
         rows: dict[str, dict[str, Any]] = {}
         for change in versions.changed:
             try:
@@ -35,8 +35,8 @@ def run(workspace: Workspace) -> ExperimentFindings:
             if not moved:
                 says.append(f"{versions.testset}, {change}: no aggregate tells these items apart.")
                 continue
-            said = least_first({aggregator: distance for aggregator, (distance, _) in moved.items()}, 2)
-            says.append(f"{versions.testset}, {change}, in sd, least first: {said}.")
+            distances = least_first({aggregator: distance for aggregator, (distance, _) in moved.items()}, 2)
+            says.append(f"{versions.testset}, {change}, in sd, least first: {distances}.")
         if not rows:
             continue
         title = f"{versions.testset}: mean absolute change in sd, and rank correlation with before; {versions.asked}"
@@ -50,17 +50,17 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:
     from scipy.stats import spearmanr
 
     fitted = versions.fitted(change, _AGGREGATORS)
-    n, of = len(versions.originals), versions.changed[change][0]
-    found: dict[str, tuple[float, float]] = {}
+    n, original_rows = len(versions.originals), versions.changed[change][0]
+    moved: dict[str, tuple[float, float]] = {}
     for name, aggregate in fitted.items():
         before, after = aggregate.estimate[:n], aggregate.estimate[n:]
-        known = ~np.isnan(before[of]) & ~np.isnan(after)
+        known = ~np.isnan(before[original_rows]) & ~np.isnan(after)
         spread = np.nanstd(aggregate.estimate)
-        if known.sum() < 2 or spread == 0 or 0 in (np.ptp(before[of][known]), np.ptp(after[known])):
+        if known.sum() < 2 or spread == 0 or 0 in (np.ptp(before[original_rows][known]), np.ptp(after[known])):
             continue
-        distance = float(np.mean(np.abs(after - before[of])[known])) / float(spread)
-        found[name] = distance, float(np.asarray(spearmanr(before[of][known], after[known]))[0])
-    return found
+        distance = float(np.mean(np.abs(after - before[original_rows])[known])) / float(spread)
+        moved[name] = distance, float(np.asarray(spearmanr(before[original_rows][known], after[known]))[0])
+    return moved
 
 
 EXPERIMENT = Experiment(

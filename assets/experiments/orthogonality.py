@@ -34,8 +34,8 @@ def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> Experimen
             spread = np.sqrt(np.diag(covariance))
             scores = rng.standard_normal((items, p)) @ np.linalg.cholesky(covariance).T
             structure, _ = fit_structure(accumulate(scores), StructureConfig())
-            found = np.linalg.eigh(structure.low_rank / np.outer(spread, spread))[1][:, -1]
-            fitted.append(float(np.linalg.norm(found - np.sign(found @ quality) * quality)))
+            direction = np.linalg.eigh(structure.low_rank / np.outer(spread, spread))[1][:, -1]
+            fitted.append(float(np.linalg.norm(direction - np.sign(direction @ quality) * quality)))
         rows.append(
             {
                 "overlap of the loadings": overlap,

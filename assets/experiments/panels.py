@@ -63,8 +63,8 @@ class ExperimentPanel:
 
         e, g = (estimate, self.gold) if rows is None else (estimate[rows], self.gold[rows])
         known = ~np.isnan(e) & ~np.isnan(g)
-        found = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
-        return float("nan") if found is None else found
+        statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
+        return float("nan") if statistic is None else statistic
 
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
@@ -84,23 +84,23 @@ def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
     """Every test set whose panel is made."""
     from warehouse.matrix import read_item_columns
 
-    made = [t for t in sorted(workspace.testsets) if workspace.fit_folder(t).panel_file.exists()]
-    if not made or not workspace.warehouse.usable():
+    testsets = [t for t in sorted(workspace.testsets) if workspace.fit_folder(t).panel_file.exists()]
+    if not testsets or not workspace.warehouse.usable():
         return []
     with workspace.warehouse.reader() as connection:
-        read = {testset: read_item_columns(connection, testset) for testset in made}
-    found: list[ExperimentPanel] = []
-    for testset, columns in read.items():
+        columns_of = {testset: read_item_columns(connection, testset) for testset in testsets}
+    panels_read: list[ExperimentPanel] = []
+    for testset, columns in columns_of.items():
         scores = workspace.fit_folder(testset).read_panel()
-        at = {item: k for k, item in enumerate(columns.item_ids)}
-        rows = [at[item] for item in scores.item_ids if item in at]
+        row_of = {item: k for k, item in enumerate(columns.item_ids)}
+        rows = [row_of[item] for item in scores.item_ids if item in row_of]
         if len(rows) < len(scores.item_ids):
             continue
         units = [columns.split_units[k] or columns.item_ids[k] for k in rows]
         responses = [columns.responses[k] for k in rows]
         config = workspace.fit_config(testset)
-        found.append(ExperimentPanel(testset, scores, columns.gold[rows], units, responses, config))
-    return found
+        panels_read.append(ExperimentPanel(testset, scores, columns.gold[rows], units, responses, config))
+    return panels_read
 
 
 def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
@@ -122,14 +122,14 @@ def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequen
     from care_ops.errors import InputError
 
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
-    found: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
     for name in names:
         try:
             column = [metadata[item].get(name) for item in panel.scores.item_ids]
-            found[name] = np.array([np.nan if v is None else float(v) for v in column])
+            columns[name] = np.array([np.nan if v is None else float(v) for v in column])
         except (TypeError, ValueError) as error:
             raise InputError(f"test set {panel.testset!r}, column {name!r} is declared, but {error}") from error
-    return found
+    return columns
 
 
 def scored_by(program: str, items: Sequence[Item]) -> Array:
@@ -151,9 +151,9 @@ def resampled_units(
     """Row numbers of so many bootstrap samples: split units drawn with replacement, with all their rows."""
     from care_ops.results.uncertainty import rows_by_unit
 
-    at = np.flatnonzero(rows)
-    ids, units = [panel.scores.item_ids[k] for k in at], [panel.units[k] for k in at]
-    members = [at[of] for of in rows_by_unit(ids, units)]
+    row_numbers = np.flatnonzero(rows)
+    ids, units = [panel.scores.item_ids[k] for k in row_numbers], [panel.units[k] for k in row_numbers]
+    members = [row_numbers[members_of_unit] for members_of_unit in rows_by_unit(ids, units)]
     for _ in range(resamples):
         yield np.concatenate([members[k] for k in rng.integers(0, len(members), len(members))])
 
@@ -185,10 +185,10 @@ def panel_versions(workspace: Workspace) -> dict[str, str]:
     import hashlib
 
     fitted = {p.testset: f"{p.scores.fingerprint()[:16]} {p.config.fingerprint()}" for p in every_panel(workspace)}
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for testset in sorted(workspace.testsets):
         items = workspace.parts.items_file(testset)
         if items.exists():
             content = items.read_bytes() + repr(workspace.testset(testset)).encode()
-            found[testset] = f"{hashlib.sha256(content).hexdigest()[:16]} {fitted.get(testset, 'no panel')}"
-    return found
+            versions[testset] = f"{hashlib.sha256(content).hexdigest()[:16]} {fitted.get(testset, 'no panel')}"
+    return versions

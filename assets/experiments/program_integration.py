@@ -53,10 +53,10 @@ def run(workspace: Workspace, *, resamples: int) -> ExperimentFindings:
         if not programs:
             says.append(f"{panel.testset}: no program that is not there already tells its items apart.")
             continue
-        table, charts, said = _path(panel, programs, resamples)
+        table, charts, sentence = _path(panel, programs, resamples)
         tables.append(table)
         figures += charts
-        says.append(said)
+        says.append(sentence)
     return ExperimentFindings(says or [NO_PANEL], tables, figures)
 
 
@@ -64,17 +64,17 @@ def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candid
     """Scores by program that the panel lacks, on its scale; dummies, and those that score all alike, stay out."""
     from judges.programs import find, names
 
-    there = {program_of(workspace, judge) for judge in panel.scores.judges}
-    items, found = items_of(workspace, panel), dict[str, Candidate]()
+    already_judging = {program_of(workspace, judge) for judge in panel.scores.judges}
+    items, by_name = items_of(workspace, panel), dict[str, Candidate]()
     for name in names():
-        if name in there or name in DUMMIES or name in panel.scores.judges:
+        if name in already_judging or name in DUMMIES or name in panel.scores.judges:
             continue
         column = scored_by(name, items)
         if np.isnan(column).mean() > workspace.admission.max_missing or np.nanstd(column) == 0:
             continue
         (low, high), (a, b) = find(name).scale, panel.config.scale or find(name).scale
-        found[name] = Candidate(a + (column - low) / (high - low) * (b - a), find(name).family)
-    return found
+        by_name[name] = Candidate(a + (column - low) / (high - low) * (b - a), find(name).family)
+    return by_name
 
 
 def greedy(
@@ -156,18 +156,18 @@ def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int
         if not panel.binary:
             before, after = (float(np.nanmean(np.abs(a.estimate - panel.gold)[rest])) for a in guide)
             gain += f"; {_GUIDE}'s MAE from {before:.3f} to {after:.3f}"
-    said = (
+    sentence = (
         f"{panel.testset}: of {len(programs)} programs {kept} are kept ({', '.join(path[:kept]) or 'none'}); {gain}. "
         f"On the validation rows its error fell from {errors[0]:.3f} to {min(errors):.3f}."
     )
-    return Table(f"{panel.testset}: {order} on the other rows, along the path", filled(rows)), charts, said
+    return Table(f"{panel.testset}: {order} on the other rows, along the path", filled(rows)), charts, sentence
 
 
 def _gain(
-    panel: ExperimentPanel, of: tuple[Aggregate, Aggregate], rest: NDArray[np.bool_], resamples: int
+    panel: ExperimentPanel, aggregates: tuple[Aggregate, Aggregate], rest: NDArray[np.bool_], resamples: int
 ) -> tuple[float, float, float]:
     """Order of the second less the first's, and its interval over resampled split units."""
-    before, after = (aggregate.estimate for aggregate in of)
+    before, after = (aggregate.estimate for aggregate in aggregates)
 
     def difference(rows: NDArray[np.intp]) -> float:
         return panel.order(after, rows) - panel.order(before, rows)
@@ -181,9 +181,9 @@ def _gain(
 def _chart(title: str, order: str, rows: list[dict[str, Any]]) -> Chart:
     curves: list[Curve] = []
     for name in _AGGREGATORS:
-        there = [(row["programs"], row[name]) for row in rows if isinstance(row.get(name), float)]
-        if there:
-            curves.append(Curve(name, [float(k) for k, _ in there], [value for _, value in there]))
+        points = [(row["programs"], row[name]) for row in rows if isinstance(row.get(name), float)]
+        if points:
+            curves.append(Curve(name, [float(k) for k, _ in points], [value for _, value in points]))
     return Chart(title, "programs added", order, curves)
 
 

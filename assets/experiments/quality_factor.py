@@ -18,7 +18,7 @@ def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
     from care_ops.errors import FitError
 
     tables, says = list[Table](), list[str]()
-    led = there = 0
+    leading_is_best = testsets = 0
     for panel in panels(workspace):
         try:
             latent, factors = factored(panel.scores, panel.config.structure)
@@ -36,8 +36,8 @@ def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
         ]
         orders = [float(list(row.values())[-1]) for row in rows]
         best = int(np.nanargmax(orders))
-        there += 1
-        led += best == 0
+        testsets += 1
+        leading_is_best += best == 0
         tables.append(Table(panel.testset, rows))
         says.append(
             f"{panel.testset}: the leading of {len(rows)} factors orders at {orders[0]:.3f}"
@@ -46,7 +46,8 @@ def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
     if not tables:
         return ExperimentFindings(says or [NO_PANEL])
     says.append(
-        f"The leading factor is the best one on {led} of {there} test sets; the paper has it on all six of its own."
+        f"The leading factor is the best one on {leading_is_best} of {testsets} test sets; the paper has it on all six "
+        "of its own."
     )
     return ExperimentFindings(says, tables)
 

@@ -73,12 +73,12 @@ def _asset(key: str) -> dg.AssetsDefinition:
         from assets.experiments.base import said
         from assets.experiments.pages import write_experiments
 
-        found = experiments()[key]
-        size = found.size(workspace)
+        registered = experiments()[key]
+        size = registered.size(workspace)
         reads = _reads(workspace, [key]).get(key)
         started = time.perf_counter()
-        findings = found.run(workspace, **size)
-        found.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
+        findings = registered.run(workspace, **size)
+        registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
         page = write_experiments(workspace.report_folder, workspace, list(experiments().values()))[key]
         return dg.MaterializeResult(
             metadata={

@@ -94,15 +94,15 @@ def swept(draws: dict[float, list[dict[str, float]]], axis: str, title: str) -> 
             row[name] = f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "no answer"
         rows.append(row)
     for name in names:
-        there = [(s, [one[name] for one in found if name in one]) for s, found in draws.items()]
-        there = [(s, values) for s, values in there if values]
+        answered = [(s, [one[name] for one in found if name in one]) for s, found in draws.items()]
+        answered = [(s, values) for s, values in answered if values]
         curves.append(
             Curve(
                 name,
-                [s for s, _ in there],
-                [float(np.mean(v)) for _, v in there],
-                [float(np.min(v)) for _, v in there],
-                [float(np.max(v)) for _, v in there],
+                [s for s, _ in answered],
+                [float(np.mean(v)) for _, v in answered],
+                [float(np.min(v)) for _, v in answered],
+                [float(np.max(v)) for _, v in answered],
             )
         )
     return Table(title, rows), Chart(title, axis, "accuracy at recovering Q", curves)
@@ -119,6 +119,6 @@ def worst_of(draws: dict[float, list[dict[str, float]]], name: str) -> tuple[flo
 def said_worst(draws: dict[float, list[dict[str, float]]], name: str) -> str:
     """The lowest mean accuracy over the sweep, where, and how often there was no answer."""
     worst, where = worst_of(draws, name)
-    every = sum(len(found) for found in draws.values())
-    silent = sum(name not in one for found in draws.values() for one in found)
-    return f"{name} {worst:.3f} at {where:g}" + (f" (no answer on {silent} of {every} draws)" if silent else "")
+    draws_made = sum(len(accuracies) for accuracies in draws.values())
+    silent = sum(name not in one for accuracies in draws.values() for one in accuracies)
+    return f"{name} {worst:.3f} at {where:g}" + (f" (no answer on {silent} of {draws_made} draws)" if silent else "")

@@ -93,18 +93,18 @@ def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, f
 
     rows: list[dict[str, float]] = []
     for strength in strengths:
-        found = []
+        deviations = []
         for seed in seeds:
             rng = np.random.default_rng([seed, 13])
             connection = np.column_stack([rng.uniform(0.5, 1.0, 10), strength * rng.standard_normal((10, 2))])
-            found.append(misspecification(connection, np.ones(3)))
-        inside = [f for f in found if f.holds]
+            deviations.append(misspecification(connection, np.ones(3)))
+        inside = [f for f in deviations if f.holds]
         rows.append(
             {
                 "strength of the confounders": strength,
-                "condition holds": len(inside) / len(found),
+                "condition holds": len(inside) / len(deviations),
                 "bound, median": float(np.median([f.bound for f in inside])) if inside else float("nan"),
-                "deviation, median": float(np.median([f.deviation for f in found])),
+                "deviation, median": float(np.median([f.deviation for f in deviations])),
                 "largest deviation over bound": max((f.deviation / f.bound for f in inside), default=float("nan")),
             }
         )

@@ -109,12 +109,12 @@ def _versions(
     from warehouse.testsets import VersionColumns
     from warehouse.versions import versions_of
 
-    found, why = list[Versions](), list[str]()
+    with_versions, reasons = list[Versions](), list[str]()
     with_panel = {panel.testset: panel for panel in every_panel(workspace)}
     for testset in sorted(workspace.testsets):
         columns, panel = workspace.testset(testset).version_columns, with_panel.get(testset)
         if not workspace.parts.items_file(testset).exists():
-            why.append(f"{testset}: not run, its items are not there yet.")
+            reasons.append(f"{testset}: not run, its items are not there yet.")
             continue
         records = workspace.parts.read_items(testset)
         if columns is None:
@@ -122,7 +122,7 @@ def _versions(
             mute = "references" if not mute and references and all(not r.reference for r in records) else mute
             programs = {} if panel is None else _programs(workspace, panel.scores.judges)
             if mute or len(programs) < LEAST_JUDGES:
-                why.append(
+                reasons.append(
                     f"{testset}: not run, its items carry no {mute}."
                     if mute
                     else f"{testset}: not run, {len(programs)} of its judges can be asked again here (programs). For "
@@ -131,15 +131,15 @@ def _versions(
                 )
                 continue
             records, columns = versions_of(records, changes, None), VersionColumns()
-            made = _compared(workspace, testset, records, columns, wanted, programs, None)
+            compared = _compared(workspace, testset, records, columns, wanted, programs, None)
         elif panel is not None and len(panel.scores.judges) >= LEAST_JUDGES:
-            made = _compared(workspace, testset, records, columns, wanted, {}, panel)
+            compared = _compared(workspace, testset, records, columns, wanted, {}, panel)
         else:
             every = {name: name for name in names()}
-            made = _compared(workspace, testset, records, columns, wanted, every, None)
-        if made is not None and made.changed:
-            found.append(made)
-    return found, why
+            compared = _compared(workspace, testset, records, columns, wanted, every, None)
+        if compared is not None and compared.changed:
+            with_versions.append(compared)
+    return with_versions, reasons
 
 
 def _compared(
@@ -172,24 +172,24 @@ def _compared(
     if panel is None:
         names = tuple(programs)
         families = {judge: find(program).family for judge, program in programs.items()}
-        read = [judge_item(record) for record in (*originals.values(), *(record for *_, record in versions))]
-        values = np.column_stack([scored_by(program, read) for program in programs.values()])
-        said = {item.item_id: row for item, row in zip(read, values, strict=True)}
+        items = [judge_item(record) for record in (*originals.values(), *(record for *_, record in versions))]
+        values = np.column_stack([scored_by(program, items) for program in programs.values()])
+        scores_of = {item.item_id: row_of for item, row_of in zip(items, values, strict=True)}
     else:
         names, families = panel.scores.judges, dict(panel.scores.families)
-        said = dict(zip(panel.scores.item_ids, panel.scores.values, strict=True))
-    pairs = [pair for pair, record in originals.items() if record.item_id in said]
-    row = {pair: k for k, pair in enumerate(pairs)}
+        scores_of = dict(zip(panel.scores.item_ids, panel.scores.values, strict=True))
+    pairs = [pair for pair, record in originals.items() if record.item_id in scores_of]
+    row_of = {pair: k for k, pair in enumerate(pairs)}
     by_change: dict[str, list[tuple[int, Array]]] = {}
     for pair, change, record in versions:
-        if pair in row and record.item_id in said:
-            by_change.setdefault(change, []).append((row[pair], said[record.item_id]))
+        if pair in row_of and record.item_id in scores_of:
+            by_change.setdefault(change, []).append((row_of[pair], scores_of[record.item_id]))
     return Versions(
         testset,
         names,
         families,
         panel is None,
-        np.array([said[originals[pair].item_id] for pair in pairs]).reshape(-1, len(names)),
+        np.array([scores_of[originals[pair].item_id] for pair in pairs]).reshape(-1, len(names)),
         {c: (np.array([k for k, _ in of]), np.array([v for _, v in of])) for c, of in by_change.items()},
         workspace.fit_config(testset),
         workspace.admission.max_missing,

@@ -44,19 +44,19 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     scores, state = folder.read_panel(), read_moments(folder)
     solved, document = read_structure(folder)
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
-    found, failures = run_aggregators(scores, state, solved, config, anchors, pairs=_pairs(workspace, testset))
+    answers, failures = run_aggregators(scores, state, solved, config, anchors, pairs=_pairs(workspace, testset))
     settings = settings_version(workspace, testset)
     inputs = f"{scores.fingerprint()}-{settings}"
     code = fit_code()
-    fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in found}
+    fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in answers}
     version = _digest("".join(sorted(fit_ids.values())))[:32]
-    for name, aggregate in found.items():
+    for name, aggregate in answers.items():
         frozen = FrozenRecord(**freeze(scores, aggregate.estimate).as_dict())
         workspace.fits.annotate(testset, fit_ids[name], frozen)
     duplicates = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
         made_of = _made_of(connection, testset, duplicates=duplicates, settings=settings, code=code)
-        for name, aggregate in found.items():
+        for name, aggregate in answers.items():
             record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)
             workspace.fits.write_fit(record)
             store_fit(connection, record)
@@ -65,12 +65,12 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     failures = {**document.failures, **failures}
     fits = tuple(fit_ids.items())
     FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code).write(folder)
-    weights = {name: a.weights for name, a in found.items() if a.weights is not None}
+    weights = {name: a.weights for name, a in answers.items() if a.weights is not None}
     name, shown = next(iter(weights.items()), ("no aggregator", None))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version),
         metadata={
-            "aggregators": table([_summary(a) for a in found.values()]),
+            "aggregators": table([_summary(a) for a in answers.values()]),
             **(
                 {"could_not_answer": table([{"aggregator": n, "why": w} for n, w in failures.items()])}
                 if failures

@@ -115,7 +115,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             current = item is not None and item.key == row["item_key"] and row["judge_key"] == key
             if item is not None and current and row["status"] == Status.OK:
                 kept[testset, item.item_id], items[testset, item.item_id] = row["score"], item
-    chosen = sorted(kept, key=lambda at: hashlib.sha256(repr(at).encode()).digest())[: workspace.canary.items]
+    chosen = sorted(kept, key=lambda place: hashlib.sha256(repr(place).encode()).digest())[: workspace.canary.items]
     today: dict[tuple[str, str], float | None] = {}
     ledger = Ledger()
     with Pool(workspace.pool) as pool:
@@ -124,13 +124,13 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             def sink(scores: list[Score], _version: str, testset: str = testset) -> None:
                 today.update({(testset, score.item_id): score.score for score in scores})
 
-            asked = [items[at] for at in chosen if at[0] == testset]
+            items_asked = [items[place] for place in chosen if place[0] == testset]
             context = engine_context(workspace, judge, testset, ledger)
             try:
-                pool.run(effective_spec(workspace, judge, testset), asked, sink, context)  # type: ignore[arg-type]
+                pool.run(effective_spec(workspace, judge, testset), items_asked, sink, context)  # type: ignore[arg-type]
             except SpendLimitError as error:
                 raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
-    return [Answer(*at, kept[at], today.get(at)) for at in chosen]
+    return [Answer(*place, kept[place], today.get(place)) for place in chosen]
 
 
 def movement(workspace: Workspace, judge: str, answers: list[Answer]) -> float | None:
@@ -140,9 +140,9 @@ def movement(workspace: Workspace, judge: str, answers: list[Answer]) -> float |
     """
     shares: list[float] = []
     for testset in {answer.testset for answer in answers}:
-        there = [(a.kept, a.today) for a in answers if a.testset == testset and a.today is not None]
+        answered = [(a.kept, a.today) for a in answers if a.testset == testset and a.today is not None]
         scale = effective_spec(workspace, judge, testset).scale
-        values = [kept for kept, _ in there]
+        values = [kept for kept, _ in answered]
         span = scale[1] - scale[0] if scale else (max(values) - min(values) if values else 0.0)
-        shares += [abs(now - kept) / (span or 1.0) for kept, now in there]
+        shares += [abs(now - kept) / (span or 1.0) for kept, now in answered]
     return sum(shares) / len(shares) if shares else None

@@ -66,32 +66,32 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
             "SELECT judge, judge_key, items_hash, n_scored FROM slices WHERE testset = ?", [testset]
         ).fetchall()
     }
-    asking = [j for j in workspace.judges_of(testset) if workspace.judge(j).engine.needs.template]
-    failed: dict[str, set[str]] = {judge: set() for judge in asking}
+    asked_judges = [j for j in workspace.judges_of(testset) if workspace.judge(j).engine.needs.template]
+    failed: dict[str, set[str]] = {judge: set() for judge in asked_judges}
     for judge, item_key in (
         connection.execute(
             "SELECT judge, item_key FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
             "WHERE testset = ? AND list_contains(?, judge) AND list_contains(?, status)",
-            [testset, asking, list(map(str, MAY_PASS))],
+            [testset, asked_judges, list(map(str, MAY_PASS))],
         ).fetchall()
-        if asking
+        if asked_judges
         else ()
     ):
         failed[judge].add(item_key)
-    found: list[Unheard] = []
+    owing: list[Unheard] = []
     for judge in workspace.judges_of(testset):
         try:
             key = judge_key(workspace, judge, testset)
         except CareError as error:
-            found.append(Unheard(judge, rows[0], False, rows[0], why=str(error)))
+            owing.append(Unheard(judge, rows[0], False, rows[0], why=str(error)))
             continue
-        of = slices.get(judge)
-        if of is None or of[:2] != (key, known[0]):
-            found.append(Unheard(judge, rows[0], False, rows[0]))
+        slice_ = slices.get(judge)
+        if slice_ is None or slice_[:2] != (key, known[0]):
+            owing.append(Unheard(judge, rows[0], False, rows[0]))
             continue
-        lost, unscored = failed.get(judge, set()), rows[0] - of[2]
-        if not lost and not unscored:
+        failed_items, unscored = failed.get(judge, set()), rows[0] - slice_[2]
+        if not failed_items and not unscored:
             continue
-        spent = lost & workspace.attempts(judge, testset, key).spent(workspace.judge(judge).attempts)
-        found.append(Unheard(judge, rows[0], True, unscored, len(lost - spent), len(spent)))
-    return found
+        given_up = failed_items & workspace.attempts(judge, testset, key).spent(workspace.judge(judge).attempts)
+        owing.append(Unheard(judge, rows[0], True, unscored, len(failed_items - given_up), len(given_up)))
+    return owing

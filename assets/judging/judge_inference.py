@@ -147,7 +147,7 @@ def _score_testset(
     pending = [item for item in todo if item.key not in done]
     if pending and spec.engine.needs.endpoint:
         workspace.parts.must_not_pay_twice(judge, testset)
-    told = time.perf_counter()
+    last_report = time.perf_counter()
 
     def sink(scores: Sequence[Score], version: str) -> None:
         rows = [score.as_row() for score in scores]
@@ -157,9 +157,9 @@ def _score_testset(
             attempts.record(failed, {score.item_key for score in scores} - failed)
 
     def progress(now: Progress) -> None:
-        nonlocal told
-        if time.perf_counter() - told > _TELL_EVERY_S or now.done == now.total:
-            told = time.perf_counter()
+        nonlocal last_report
+        if time.perf_counter() - last_report > _TELL_EVERY_S or now.done == now.total:
+            last_report = time.perf_counter()
             say(f"{judge} on {testset}: {now}")
 
     scored = pool.run(spec, pending, sink, context, progress)

@@ -192,8 +192,8 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     from warehouse.matrix import read_item_columns
 
     limits = workspace.review
-    tonight = night_of(workspace, testset, edition)
-    then = night_of(workspace, testset, before) if before is not None else None
+    tonight = read_reviewed(workspace, testset, edition)
+    then = read_reviewed(workspace, testset, before) if before is not None else None
     scores = workspace.fit_folder(testset).read_panel()
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
@@ -214,7 +214,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     return findings if limits.hold else _let_pass(findings, "let pass by `review.hold: false`")
 
 
-def night_of(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
+def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
     """An edition as the checks see it; what its files no longer hold is empty."""
     panel, name = edition.inputs.panel, recommended(edition.fits)
     wanted = {aggregator: fit_id for aggregator, fit_id in edition.fits.items() if aggregator in (name, "care_svd")}

@@ -66,7 +66,7 @@ def write_script(folder: Path) -> None:
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
     """(field, heading, what is better) of the metrics that this gold defines."""
-    every = [
+    columns = [
         ("auc", "AUC", "order, higher is better"),
         ("tau", "Kendall τ", "order, higher is better"),
         ("accuracy", "accuracy", "at the aggregate's own threshold, higher is better"),
@@ -76,8 +76,8 @@ def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
         ("mae", "MAE", "order and scale together, lower is better"),
         ("mae_filled", "MAE, one scale", "after one common mapping: order alone, lower is better"),
     ]
-    found = list(data.evaluations.values())
-    return [c for c in every if any(getattr(e, c[0]) is not None for e in found)]
+    evaluations = list(data.evaluations.values())
+    return [c for c in columns if any(getattr(e, c[0]) is not None for e in evaluations)]
 
 
 @cache

@@ -30,11 +30,11 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
 
     folder, written = workspace.report_folder, drawn(workspace)
     with workspace.warehouse.reader() as connection:
-        told = {name: notes(workspace, name, unheard(workspace, connection, name)) for name in written}
-        rows = [{**_index_row(connection, workspace, name), "notes": told[name]} for name in written]
+        notes_by_testset = {name: notes(workspace, name, unheard(workspace, connection, name)) for name in written}
+        rows = [{**_index_row(connection, workspace, name), "notes": notes_by_testset[name]} for name in written]
     path = write_index(folder, rows)
     write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in written})
-    write_bytes(folder / FILE, script(told).encode())
+    write_bytes(folder / FILE, script(notes_by_testset).encode())
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(str(path)), "testsets": len(rows)})
 
 

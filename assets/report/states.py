@@ -42,29 +42,29 @@ def _of_judge(entry: Unheard) -> list[str]:
     name = f"Judge {entry.judge}"
     if entry.why:
         return [f"{name} cannot be asked: {entry.why}"]
-    said: list[str] = []
+    sentences: list[str] = []
     if entry.unscored:
-        said.append(
+        sentences.append(
             f"{name} has not scored {entry.unscored:,} of {entry.items:,} items: its last run failed or was stopped. "
             "The next `care run` asks for them and says why, should it fail again."
         )
     if entry.to_ask:
-        said.append(
+        sentences.append(
             f"{name} failed on {entry.to_ask:,} of {entry.items:,} items (timeouts or errors of its engine); the next "
             "`care run` asks for them again."
         )
     if entry.given_up:
-        said.append(
+        sentences.append(
             f"{name} was asked about {entry.given_up:,} of {entry.items:,} items as often as `attempts` in its file "
             "allows, in vain; they count as missing. Raise `attempts` to ask again."
         )
-    return said
+    return sentences
 
 
-def script(told: Mapping[str, Sequence[str]]) -> str:
+def script(notes_by_testset: Mapping[str, Sequence[str]]) -> str:
     """The script beside the pages: notes by page, from those by test set."""
-    found = {page_name(name): said for name, said in told.items() if said}
-    return f"window.careNotes = {json.dumps(found, indent=1)};\n"
+    notes_by_page = {page_name(name): sentences for name, sentences in notes_by_testset.items() if sentences}
+    return f"window.careNotes = {json.dumps(notes_by_page, indent=1)};\n"
 
 
 def states_differ(workspace: Workspace, owing: Owing) -> bool:

@@ -1,9 +1,10 @@
 """The warehouse rebuilt from the parts: after it was deleted or damaged, or when its schema is of another version.
 
 Belongs here: loading every item, slice, fit and publication that the parts hold and the workspace names.
-Does not: what is to be made anew (``assets.reconcile``).
+Does not: what is to be made anew (``assets.state.reconcile``).
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
@@ -13,6 +14,8 @@ from assets.sources import read_source
 from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
 from warehouse.items import ItemRecord
+
+_log = logging.getLogger(__name__)
 
 
 def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
@@ -39,7 +42,8 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     for testset in rebuilt:
         try:
             load_items(beside, testset, _items(workspace, testset))
-        except CareError:  # neither part nor source can be read: `items` is asked for, fails and says why
+        except CareError as error:  # neither part nor source can be read: `items` is asked for, fails and says why
+            _log.info("%s is left out of the rebuilt database: %s", testset, error)
             continue
         with making.writer() as connection:
             for judge in workspace.judges_of(testset):

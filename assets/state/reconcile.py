@@ -8,6 +8,7 @@ Belongs here: the comparison. Does not: starting anything (``orchestration``).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from warehouse.fits import Edition
 
+_log = logging.getLogger(__name__)
+
 FIT = ("panel", "moments", "structure", "aggregates", "review")
 RESULTS = ("evaluation", "intervals", "systems", "factors", "report")
 
@@ -40,15 +43,15 @@ def missing(workspace: Workspace) -> Missing:
     workspace : Workspace
         Its database must be there and of the current schema.
     """
-    found: Missing = {}
+    lost: Missing = {}
     with workspace.warehouse.reader() as connection:
         owing = {testset: unheard(workspace, connection, testset) for testset in workspace.testsets}
         for testset in workspace.testsets:
             for asset, partition in _missing_of(workspace, connection, testset, owing[testset]):
-                found.setdefault(asset, set()).add(partition)
+                lost.setdefault(asset, set()).add(partition)
     if states_differ(workspace, owing):
-        found["report_index"] = {None}
-    return found
+        lost["report_index"] = {None}
+    return lost
 
 
 def _missing_of(
@@ -56,37 +59,52 @@ def _missing_of(
 ) -> list[tuple[str, str | None]]:
     from warehouse.database import slice_versions
 
-    known = connection.execute("SELECT 1 FROM testsets WHERE testset = ?", [testset]).fetchone()
-    if known is None or not workspace.parts.items_file(testset).is_file():
+    testset_row = connection.execute("SELECT 1 FROM testsets WHERE testset = ?", [testset]).fetchone()
+    if testset_row is None or not workspace.parts.items_file(testset).is_file():
         return [("items", testset), ("gold", testset)]
     # A judge that cannot be built is left out: `judge_inference` fails and says why, asking every night mends nothing.
     incomplete = {entry.judge for entry in owing if entry.incomplete}
-    found = [pair for judge in sorted(incomplete) for pair in _judged(judge, testset)]
-    again = [pair for entry in owing if entry.to_ask for pair in _judged(entry.judge, testset)]
+    to_make = [pair for judge in sorted(incomplete) for pair in _judged(judge, testset)]
+    to_ask_again = [pair for entry in owing if entry.to_ask for pair in _judged(entry.judge, testset)]
     roster = set(workspace.judges_of(testset))
     seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in roster}
     folder = workspace.fit_folder(testset)
     panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
-    settings = settings_version(workspace, testset)
-    now = (seen, panel_version(workspace, testset), stage_code("panel"))
     if len(seen) < 2 or (panel is not None and incomplete & panel.slices.keys()):
-        return [*found, *again]  # no panel can be made of what is there, or what the fit has seen is about to come back
-    current_panel = panel is not None and (panel.slices, panel.settings, panel.code) == now
-    made_of = None if panel is None else (panel.panel, settings, fit_code())
-    if fit is None or not current_panel or (fit.panel, fit.settings, fit.code) != made_of:
-        return [*found, *again, *_everything(testset)]
-    fit_ids = list(fit.by_aggregator.values())
-    if not _whole(workspace, connection, testset, fit):
-        return [*found, *again, *_everything(testset)]
-    if _lost_findings(workspace, connection, testset, fit_ids):
-        found += [(asset, testset) for asset in RESULTS]
+        # no panel can be made of what is there, or what the fit has seen is about to come back
+        return [*to_make, *to_ask_again]
+    outdated = _outdated(workspace, testset, seen, panel, fit)
+    if fit is None or outdated or not _whole(workspace, connection, testset, fit):
+        _log.info("%s is to be fitted: %s", testset, outdated or "a file or a row of its latest fit is gone")
+        return [*to_make, *to_ask_again, *_everything(testset)]
+    if _lost_findings(workspace, connection, testset, list(fit.by_aggregator.values())):
+        to_make += [(asset, testset) for asset in RESULTS]
     review = ReviewDocument.find(folder)
     if review is None or (review.state == "published" and not workspace.fits.publications(testset)):
-        found.append(("review", testset))  # what it said is gone
+        to_make.append(("review", testset))  # what it said is gone
     held = fit.edition not in {e.edition for e in _published(workspace, testset)}
     if not held and not (folder.has_results() and (workspace.report_folder / page_name(testset)).is_file()):
-        found += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
-    return [*found, *again]
+        to_make += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
+    return [*to_make, *to_ask_again]
+
+
+def _outdated(
+    workspace: Workspace, testset: str, seen: dict[str, str], panel: PanelDocument | None, fit: FitDocument | None
+) -> str:
+    """Why the latest panel or fit is not of what is there now; empty where it is.
+
+    Parameters
+    ----------
+    seen : dict judge -> content hash
+        The slices in the database of judges that are still in the workspace.
+    """
+    if panel is None or fit is None:
+        return "it has no panel or no fit"
+    if (panel.slices, panel.settings, panel.code) != (seen, panel_version(workspace, testset), stage_code("panel")):
+        return "the scores, settings or code of its panel have changed"
+    if (fit.panel, fit.settings, fit.code) != (panel.panel, settings_version(workspace, testset), fit_code()):
+        return "the panel, settings or code of its fit have changed"
+    return ""
 
 
 def _everything(testset: str) -> list[tuple[str, str | None]]:

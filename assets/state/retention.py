@@ -5,6 +5,7 @@ Belongs here: deleting. Does not: the command line.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import time
@@ -34,6 +35,8 @@ from warehouse.versions import ORIGINAL, version_id
 
 if TYPE_CHECKING:
     from warehouse.fits import Edition
+
+_log = logging.getLogger(__name__)
 
 _DAY_S = 86_400.0
 
@@ -82,20 +85,22 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
     days : float
         Parts are kept for so long after they were written, whatever became of their judge.
     """
-    found: list[Removable] = []
+    doomed: list[Removable] = []
     for testset in workspace.fits.testsets():
-        every = workspace.fits.editions(testset)
-        kept = {e.edition for e in every[-editions:]} if editions else set[str]()
+        all_editions = workspace.fits.editions(testset)
+        kept = {e.edition for e in all_editions[-editions:]} if editions else set[str]()
         kept |= {p.edition for p in workspace.fits.publications(testset)[-10:]}
-        last_of_month = {e.made_at[:7]: e.edition for e in every}
+        last_of_month = {e.made_at[:7]: e.edition for e in all_editions}
         kept |= {last_of_month[month] for month in sorted(last_of_month)[len(last_of_month) - months :]}
-        found += [
+        doomed += [
             Removable(f"fit {e.edition} of {testset}", f"made {e.made_at[:10]}", edition=e)
-            for e in every
+            for e in all_editions
             if e.edition not in kept
         ]
-        found += _loose(workspace, testset, {f for e in every for f in e.fits.values()}, time.time() - days * _DAY_S)
-    return found + list(_old_parts(workspace, time.time() - days * _DAY_S))
+        doomed += _loose(
+            workspace, testset, {f for e in all_editions for f in e.fits.values()}, time.time() - days * _DAY_S
+        )
+    return doomed + list(_old_parts(workspace, time.time() - days * _DAY_S))
 
 
 def _loose(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
@@ -145,6 +150,7 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
         freed += entry.size
         for path in entry.paths:
             path.unlink()
+        _log.info("deleted %s (%s)", entry.what, entry.why)
     return freed
 
 
@@ -203,10 +209,10 @@ def sweep(workspace: Workspace) -> int:
     of Dagster's daemon that is at work just now.
     """
     # of Dagster's folder its top, where the cursor of ``care run`` lies: what is below is Dagster's own
-    found = [*leftovers(workspace.data, deep=False), *leftovers(workspace.data / "dagster", deep=False)]
+    temporary_files = [*leftovers(workspace.data, deep=False), *leftovers(workspace.data / "dagster", deep=False)]
     for folder in ("parts", "fits", "report", "experiments"):
-        found += leftovers(workspace.data / folder)
-    gone = [path for path, process in found if process == os.getpid() or not _alive(process)]
+        temporary_files += leftovers(workspace.data / folder)
+    gone = [path for path, process in temporary_files if process == os.getpid() or not _alive(process)]
     for path in gone:
         path.unlink(missing_ok=True)
     return len(gone)
