@@ -1,6 +1,6 @@
 """Intermediate results of a test set's fit, as files: panel matrix, moments, structure, aggregates.
 
-A file that is damaged is set aside (``storage``) and is then like one that was never made.
+A damaged file is set aside (``storage``) and from then on counts as missing.
 
 Belongs here: paths and formats. Does not: what the numbers mean, or anything that a person queries (that
 is in the database).
@@ -68,7 +68,7 @@ class FitFolder:
         write_bytes(self.path / f"{name}.parquet", self.panel_file.read_bytes())
 
     def panels(self) -> list[Path]:
-        """The panel's matrix and what ``copy_panel`` kept, so far as they exist."""
+        """Files of the panel's matrix and of the copies that ``copy_panel`` kept, as far as they exist."""
         return sorted(self.path.glob("*.parquet"))
 
     def read_panel(self, name: str = "panel") -> ScoreMatrix:

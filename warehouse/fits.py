@@ -1,7 +1,7 @@
-"""Fits, editions and what is published: files that are the record, and their rows in the database.
+"""Fits, editions and publications: the files, from which the database can be rebuilt, and their rows in it.
 
 An *edition* is what the aggregators made of one test set at once. Every edition is kept with what it was
-made of; one of them is published. A file that is damaged is set aside (``storage``) and is then like one that is gone.
+made of; one of them is published. A damaged file is set aside (``storage``) and from then on counts as missing.
 
 Belongs here: storing and reading these. Does not: whether an edition deserves to be published.
 """
@@ -49,7 +49,7 @@ def now() -> str:
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """A moment as stored, or just after the latest one where the clock was set back since: order is by moments."""
+    """The moment, or just after ``latest`` where the clock was set back since, because moments decide the order."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
@@ -235,7 +235,7 @@ _COLUMNS = ("item_ids", "estimate", "sd", "p_quality")
 
 
 class FitStore:
-    """Files below one folder, ``testset=T``: ``fit=ID.parquet`` and what is known of it, editions, publications."""
+    """The fits of each test set with their annotations, its editions and its log of publications, as files."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -309,7 +309,7 @@ class FitStore:
         return self.folder(testset) / f"edition={edition}.json"
 
     def write_edition(self, edition: Edition) -> Edition:
-        """Keep an edition, and return it as it is kept: the latest of its test set, also if it was there before."""
+        """Keep an edition as the latest of its test set, also one that was kept before; returns it as it is kept."""
         others = self.editions(edition.testset)
         if others:
             edition = replace(edition, made_at=_not_before(edition.made_at, others[-1].made_at))

@@ -1,6 +1,7 @@
-"""The score matrix read back from the warehouse.
+"""The score matrix and what belongs to it, read back from the warehouse.
 
-Never a PIVOT: values are fetched long and scattered by ordinal, which is many times cheaper.
+Scores are fetched as one long column and placed by the ordinals of item and judge, which is many times cheaper than
+a PIVOT in the database.
 
 Belongs here: reading scores, items, gold and stored fits. Does not: writing (``database``).
 """

@@ -109,7 +109,7 @@ def swept(draws: dict[float, list[dict[str, float]]], axis: str, title: str) -> 
 
 
 def worst_of(draws: dict[float, list[dict[str, float]]], name: str) -> tuple[float, float]:
-    """The lowest mean accuracy over the sweep where there was an answer, and where."""
+    """The lowest mean accuracy over the strengths that had an answer, and the strength of it."""
     answered = {s: [one[name] for one in found if name in one] for s, found in draws.items()}
     means = {s: float(np.mean(values)) for s, values in answered.items() if values}
     where = min(means, key=lambda s: means[s])

@@ -34,7 +34,7 @@ class StructuredDetails:
 
 @dataclass(frozen=True)
 class AmbiguityDetails:
-    """Whether ``care`` found more than one defensible answer; the first releases did not say, and there was one."""
+    """Whether ``care`` found several defensible answers; False for fits of releases that did not look for them."""
 
     ambiguous: bool = False
 

@@ -1,4 +1,4 @@
-"""What no stage makes: ``source``, ``judge_spec``, ``panel_settings``, ``fit_settings``, ``review_settings``.
+"""External assets, which no stage makes: sources, judges, and settings of panel, fit and review.
 
 Their versions are content hashes, reported by the sensor and by ``care run``.
 

@@ -1,4 +1,4 @@
-"""Judges that have not said all that was asked of them, as the warehouse knows it.
+"""Judges whose scores of a test set are incomplete, as the warehouse knows it.
 
 Belongs here: which slices are not complete, which failures may still pass. Does not: asking again
 (``judge_inference``), what a person is told of it (``assets.report.states``).
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unheard:
-    """What a judge owes on a test set.
+    """A judge whose scores of a test set are incomplete or partly failed.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Unheard:
 
 
 def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:
-    """The judges of a test set that owe something, sorted."""
+    """The judges of a test set whose scores are incomplete or partly failed, sorted."""
     known = connection.execute("SELECT items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
     rows = connection.execute("SELECT count(*) FROM items WHERE testset = ?", [testset]).fetchone()
     if known is None or rows is None:

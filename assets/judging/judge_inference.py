@@ -32,7 +32,7 @@ _TELL_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class TestsetCount:
-    """What a judge did on one test set: items there are, items scored now."""
+    """How many items a test set has, and how many of them a judge has scored in this run."""
 
     __test__ = False
 

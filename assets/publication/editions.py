@@ -1,6 +1,6 @@
-"""Editions looked back on and acted on: history, what moved between two, promotion, scoring with a pinned one.
+"""What a person does with kept editions: list them, compare two, publish one by hand, score items with a pinned one.
 
-Belongs here: what a person asks of kept fits. Does not: making them (``fits``), the nightly verdict (``review``).
+Belongs here: those actions. Does not: making editions (``assets.fit``), the nightly verdict (``review``).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class HeldBack:
     published_made_at: str | None
 
     def text(self, testset: str) -> str:
-        """The same in whole sentences, for a page, the index and the terminal alike."""
+        """A message in whole sentences, for a page, the index and the terminal alike."""
         reading = (
             f"People read fit {self.published}, made {minute_of(self.published_made_at)}."
             if self.published

@@ -46,7 +46,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
 """Name -> (blocking, what holds where it passes)."""
 
 _OF_THE_FIT = {"certificate", "quality", "drift"}
-"""Blocking checks that find fault with tonight's fit alone: a pinned one scores new items all the same."""
+"""Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
 
 
 def _before(workspace: Workspace, edition: "Edition") -> "Edition | None":
-    """What was published before an edition that is published: the same whether it is looked at once or again."""
+    """The edition that was published before this published one, also where the review runs a second time."""
     kept = {e.edition: e for e in workspace.fits.editions(edition.testset)}
     log = [p.edition for p in workspace.fits.publications(edition.testset)]
     return next((kept[e] for e in reversed(log) if e != edition.edition and e in kept), None)
@@ -215,7 +215,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
 
 
 def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
-    """An edition as the checks see it; what its files no longer hold is empty."""
+    """An edition as the checks see it; what its fits do not have is empty."""
     panel, name = edition.inputs.panel, recommended(edition.fits)
     wanted = {aggregator: fit_id for aggregator, fit_id in edition.fits.items() if aggregator in (name, "care_svd")}
     fits = {aggregator: workspace.fits.read_fit(testset, fit_id) for aggregator, fit_id in wanted.items()}
@@ -336,7 +336,7 @@ def _same_kind(then: ReviewedEdition, tonight: ReviewedEdition) -> bool:
 
 
 def _drifted(moved: "Drift", limits: ReviewConfig) -> list[str]:
-    """What is beyond its limit; NaN is never."""
+    """A phrase for each number that is beyond its limit; a number that is not defined is never beyond."""
     wrong: list[str] = []
     if moved.psi > limits.max_psi + moved.psi_by_chance:
         wrong.append(f"PSI above {limits.max_psi:g} beyond chance")

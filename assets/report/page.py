@@ -56,7 +56,7 @@ def render(folder: Path, name: str, template: str, **values: Any) -> Path:
 
 
 def write_script(folder: Path) -> None:
-    """Put plotly's script beside the pages, unless it lies there."""
+    """Write plotly's script beside the pages where it is missing."""
     path = folder / _SCRIPT
     if not path.exists():
         from plotly.offline import get_plotlyjs

@@ -62,13 +62,13 @@ def _of_judge(entry: Unheard) -> list[str]:
 
 
 def script(notes_by_testset: Mapping[str, Sequence[str]]) -> str:
-    """The script beside the pages: notes by page, from those by test set."""
+    """The script beside the pages, which holds the notes of each page."""
     notes_by_page = {page_name(name): sentences for name, sentences in notes_by_testset.items() if sentences}
     return f"window.careNotes = {json.dumps(notes_by_page, indent=1)};\n"
 
 
 def states_differ(workspace: Workspace, owing: Owing) -> bool:
-    """Whether there are pages, and the index or the notes beside them are not there or say something else."""
+    """Whether there are pages whose index or notes are missing or out of date."""
     names = drawn(workspace)
     if not names:
         return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def plain(values: "NDArray[np.float64] | None") -> Any:
-    """Nested lists of numbers, or None."""
+    """An array as nested lists of numbers; None stays None."""
     return None if values is None else values.tolist()
 
 

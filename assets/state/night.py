@@ -1,6 +1,6 @@
-"""``night``: once a night, whether everything is where it should be.
+"""``night``: a nightly comparison of what is stored with what the workspace asks for.
 
-Its freshness policy is what tells a team that nights have stopped.
+The asset's freshness policy tells a team when nights have stopped.
 """
 
 import dagster as dg
@@ -17,7 +17,7 @@ from assets.workspace import Workspace
     code_version="1",
 )
 def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Compare, and say what is held back."""
+    """Count what is missing or outdated, and list the test sets whose latest fit is held back."""
     lost = missing(workspace) if workspace.warehouse.usable() else {}
     rows = [{"asset": a, "partition": p or ""} for a in lost for p in sorted(lost[a], key=str)]
     held = [t for t in sorted(workspace.testsets) if held_back(workspace, t) is not None]

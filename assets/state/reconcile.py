@@ -1,7 +1,8 @@
-"""What is missing, whatever happened before: the warehouse compared with what the workspace asks for.
+"""Which assets are missing or outdated, found by comparing what is stored with what the workspace asks for.
 
-Conditions act on changes, and a change can be lost: a database deleted, a run killed between two writes, a
-folder copied. This looks at the state alone, so that every night ends where it should.
+Conditions (``orchestration.conditions``) act on changes, and a change can be lost: a database is deleted, a run is
+killed between two writes, a folder is copied. This comparison looks at the stored state alone, so it also finds what
+such an accident has left undone.
 
 Belongs here: the comparison. Does not: starting anything (``orchestration``).
 """
@@ -36,7 +37,7 @@ Missing = dict[str, set[str | None]]
 
 
 def missing(workspace: Workspace) -> Missing:
-    """Partitions by asset that are not what the workspace asks for.
+    """Partitions, by asset, that are missing or outdated.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def _missing_of(
         to_make += [(asset, testset) for asset in RESULTS]
     review = ReviewDocument.find(folder)
     if review is None or (review.state == "published" and not workspace.fits.publications(testset)):
-        to_make.append(("review", testset))  # what it said is gone
+        to_make.append(("review", testset))  # its verdict, or the publication that it made, is gone
     held = fit.edition not in {e.edition for e in _published(workspace, testset)}
     if not held and not (folder.has_results() and (workspace.report_folder / page_name(testset)).is_file()):
         to_make += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
@@ -108,7 +109,7 @@ def _outdated(
 
 
 def _everything(testset: str) -> list[tuple[str, str | None]]:
-    """A fit with all that follows from it."""
+    """Every asset of a fit, and every asset that is made from it."""
     return [*((asset, testset) for asset in (*FIT, *RESULTS)), ("report_index", None)]
 
 
@@ -123,7 +124,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
 
 
 def _judged(judge: str, testset: str) -> list[tuple[str, str | None]]:
-    """A judge asked, and its slice loaded."""
+    """The assets that ask a judge and load its scores of a test set."""
     return [("judge_inference", judge), ("scores", str(slice_key(judge, testset)))]
 
 

@@ -63,7 +63,7 @@ def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
 
 
 def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """What was set aside when it was read, and what of it costs money to make again."""
+    """Findings for the files that were set aside when they were read; some cost money to make again."""
     from warehouse.storage import noted, notes_below
 
     for note in notes_below(workspace.data):

@@ -1,4 +1,4 @@
-"""What is deleted, and only when a person asks: old editions, parts nobody reads any more, an item everywhere.
+"""Deletion, only when a person asks for it: old editions, score parts that nothing reads any more, single items.
 
 Belongs here: deleting. Does not: the command line.
 """
@@ -73,7 +73,7 @@ class UnderWay:
 
 
 def removable(workspace: Workspace, *, editions: int, months: int, days: float) -> list[Removable]:
-    """What the retention rule lets go of.
+    """Everything that the retention rule allows to delete.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
 
 
 def _loose(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
-    """Files of fits that no kept edition names: of a fit, or of a deletion, that was killed."""
+    """Files of fits that no kept edition names, left behind by a fit or a deletion that was killed."""
     files = sorted(workspace.fits.folder(testset).glob("fit=*"))
     loose = [p for p in files if p.name[4:].partition(".")[0] not in named and p.stat().st_mtime < before]
     if loose:
@@ -189,7 +189,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
 
 
 def finish_forgetting(workspace: Workspace) -> None:
-    """Do what is left of a ``forget`` that was killed; nothing where none was."""
+    """Complete a ``forget`` that was killed; do nothing where none was."""
     under_way = _promised(workspace)
     if under_way is not None:
         _keep_promise(workspace, under_way.testset, under_way.item)
