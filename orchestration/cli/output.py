@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from care_ops.errors import CareError, InputError
-from orchestration.cli.refusals import refusal
+from warehouse.refusals import refusal
 
 _WIDTH = None if sys.stdout.isatty() else 160  # tables in a log are not cut
 

@@ -175,12 +175,13 @@ def _with_children(command: list[str], environment: dict[str, str]) -> int:
 @speaking_errors
 def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path()) -> None:
     """Dagster's daemon over the workspace without the UI: watches, schedules, runs, until interrupted."""
+    from orchestration.dagster_internals import DAEMON_MODULE
     from orchestration.locks import hold_daemon_lock
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
     hold_daemon_lock(loaded)
-    command = [sys.executable, "-m", "dagster._daemon", "run", "-m", _DEFINITIONS]
+    command = [sys.executable, "-m", DAEMON_MODULE, "run", "-m", _DEFINITIONS]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored where a shell runs this in the background
     os.execve(sys.executable, command, _environment(loaded))
 

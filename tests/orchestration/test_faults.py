@@ -21,12 +21,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from orchestration.cli.refusals import refusal
 from tests.support import faults
 from tests.support.faults import Fault, Ran, State, compare, state_of
 from tests.support.logical import Reader, digest_of
 from tests.support.snapshots import Snapshots
 from warehouse.parts import PartStore
+from warehouse.refusals import refusal
 
 COUNTING = Fault()
 THREE_WRITES = """
