@@ -114,7 +114,7 @@ def load_cursor(text: str) -> AutomationCursor:
 
     try:
         return dg.deserialize_value(text, AssetDaemonCursor)
-    except DeserializationError as error:
+    except (DeserializationError, ValueError) as error:  # a ValueError where it is not even JSON
         raise ValueError(f"it is no cursor of Dagster {dg.__version__} ({error})") from error
 
 
