@@ -68,14 +68,18 @@ def _post(address: str, text: str) -> None:
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Why a step failed, without the stack: what CARE said of it where it did, else what failed first."""
+    """Why a step failed, without the stack: CARE's own sentence where it raised the error, else what failed first."""
     failure = event.step_failure_data
     if failure.user_failure_data is not None and failure.user_failure_data.description:
         return str(failure.user_failure_data.description)
-    error = failure.error
-    while error is not None and error.cause is not None and error.cls_name not in _class_names(CareError):
+    error, ours = failure.error, _class_names(CareError)
+    while error is not None and error.cause is not None and error.cls_name not in ours:
         error = error.cause
-    return error.message.strip().split("\n")[0] if error is not None else "the step failed"
+    if error is None:
+        return "the step failed"
+    message = error.message.strip().split("\n")[0]
+    # Python puts the name of the class before its message. Our own messages are sentences without it.
+    return message.partition(": ")[2] or message if error.cls_name in ours else message
 
 
 def _class_names(kind: type[Exception]) -> set[str]:

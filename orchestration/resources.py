@@ -29,5 +29,5 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
         """Share the workspace's lock with other runs, and read the workspace once no command changes it."""
         root = Path(self.folder)
         say = context.log.info if context.log else print
-        with together(load_workspace(root), context.run_id or "", say):
+        with together(load_workspace(root), context.run.run_id if context.run else "", say):
             yield load_workspace(root)

@@ -1,15 +1,19 @@
-"""What commands share: consoles, tables, JSON, and errors that end a command without a traceback.
+"""What commands share: consoles, tables, JSON, logs, and errors that end a command without a traceback.
 
-Exit codes: 0 done, 1 failed, 2 bad input.
+A command ends with 0 when it has done what it was asked for, with 1 when it failed, and with 2 when what it was given
+is wrong.
+
+Belongs here: printing. Does not: what any one command prints.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -19,7 +23,10 @@ from rich.table import Table
 from care_ops.errors import CareError, InputError
 from warehouse.refusals import refusal
 
-_WIDTH = None if sys.stdout.isatty() else 160  # tables in a log are not cut
+if TYPE_CHECKING:
+    from orchestration.runner import Outcome
+
+_WIDTH = None if sys.stdout.isatty() else 160  # wide enough that no table is cut where the output is a file
 
 console = Console(width=_WIDTH)
 errors = Console(stderr=True)
@@ -49,6 +56,24 @@ def speaking_errors(command: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+def log_to_stderr(packages: Sequence[str]) -> None:
+    """Print what the modules of these packages log, down to the details, on standard error."""
+    handler = _ConsoleHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    for package in packages:
+        logger = logging.getLogger(package)
+        logger.setLevel(logging.DEBUG)
+        logger.handlers = [kept for kept in logger.handlers if not isinstance(kept, _ConsoleHandler)]
+        logger.addHandler(handler)
+
+
+class _ConsoleHandler(logging.Handler):
+    """Prints records on the console for errors, above whatever progress it shows."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        errors.print(self.format(record), style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
 def _say(message: str) -> None:
     errors.print("error:", style="bold red", end=" ")
     errors.print(message, markup=False, highlight=False, soft_wrap=True)
@@ -68,8 +93,16 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
     console.print(table)
 
 
+def print_failures(outcome: Outcome) -> None:
+    """One line for each partition that failed, with the reason."""
+    for (asset, partition), message in outcome.failures.items():
+        errors.print(
+            f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
+
+
 def system_table(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Systems as ``ReportData.system_rows`` lists them, flat."""
+    """The rows of ``ReportData.system_rows``, with what is nested in them as columns of their own."""
     return [
         {
             "system": row["system"],

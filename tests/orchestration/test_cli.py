@@ -134,6 +134,35 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     assert "--criterion likelihood" in bad.output
 
 
+def test_a_column_that_is_to_keep_items_together_must_be_there(tmp_path, scores):
+    items = tmp_path / "items.csv"
+    items.write_text("item_id,gold,group\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
+    for column in ("grup", "split_unit"):
+        result = care("select", scores, "--items", items, "--split", column)
+        assert result.exit_code == 2
+        assert f"there is no column '{column}', which --split names" in one_line(result)
+        assert "'item_id', 'gold', 'group'" in one_line(result)
+    items.write_text("item_id,gold,response\n" + "".join(f"{k:03d},{k % 7},text {k // 4}\n" for k in range(60)))
+    together = care("select", scores, "--items", items, "--split", "response", "--json")
+    assert together.exit_code == 0, together.output
+    assert json.loads(together.stdout)["labels_used"] % 4 == 0, "a column that is read as a field of items counts too"
+
+
+def test_select_reads_tables_by_the_options_of_fit(tmp_path, scores):
+    items, renamed = tmp_path / "items.csv", tmp_path / "renamed.csv"
+    items.write_text("thing;gold\n" + "".join(f"{k:03d};{k % 7}\n" for k in range(60)))
+    renamed.write_text(scores.read_text().replace("item_id,judge,score", "thing,model,stars").replace(",", ";"))
+    named = ("--item", "thing", "--judge", "model", "--score", "stars", "--separator", ";")
+    result = care("select", renamed, "--items", items, *named, "--criterion", "likelihood")
+    assert result.exit_code == 0, result.output
+    assert "long: item is 'thing', judge is 'model', score is 'stars'" in result.stderr
+
+
+def one_line(result) -> str:
+    """What a command printed, wherever the terminal wrapped it."""
+    return " ".join(result.output.split())
+
+
 def test_fit_votes_by_the_cut(tmp_path, scores):
     result = care("fit", scores, "--cut", 5, "--scale", 4, 6, "--admit", "all", "--out", tmp_path / "out", "--json")
     assert result.exit_code == 0, result.output
@@ -212,8 +241,8 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
     assert result.exit_code == 0, result.output
     assert "the judges are 'a', 'length'" in result.stderr
     for bad, said in (
-        (("--judge", "a", "--judge", "b", "--score", "c"), "--score is of a table with a row a score"),
-        (("--judge", "a", "--judge", "b", "--drop", "c"), "give one of them"),
+        (("--judge", "a", "--judge", "b", "--score", "c"), "--score is for a table with a row for each score"),
+        (("--judge", "a", "--judge", "b", "--drop", "c"), "leave --drop out"),
         (("--judge", "nobody"), "no column 'nobody'; the columns are"),
         (("--separator", "ab"), "give one character"),
         (("--decimal", "!"), "use '.' or ','"),

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from care_ops.errors import CareError
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, care_json, make, query, run, score_rows, write_items, write_judge
 
@@ -38,6 +39,23 @@ def nights(made_once, tmp_path):
         assert "rank correlation below 1" in outcome.failures["review", "one"]
 
     return shutil.copytree(made_once("two_nights", run_both) / "ws", tmp_path / "ws")
+
+
+def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(after_a_night, monkeypatch):
+    page = after_a_night / "data" / "report" / "testset-one.html"
+    page.unlink()
+
+    def refuse(*_: object) -> None:
+        raise CareError("the page cannot be drawn today")
+
+    monkeypatch.setattr("assets.report.page.write_page", refuse)
+    printed = " ".join(care(after_a_night, "accept", "one", code=1).split())
+    assert "is published" in printed
+    assert "failed: report one: the page cannot be drawn today" in printed
+    assert "its pages were not made anew" in printed
+    monkeypatch.undo()
+    care(after_a_night, "accept", "one")
+    assert page.exists()
 
 
 @pytest.mark.slow
