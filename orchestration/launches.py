@@ -110,10 +110,10 @@ def _shared(requested: Mapping[str, Set[str | None]], testsets: Sequence[str]) -
     return [Launch(tuple(assets), (partition,), {}) for partition, assets in in_order]
 
 
-def _neighbours(requested: Set[str | None], every: Sequence[str]) -> list[list[str]]:
-    """The longest stretches of ``every`` that are all requested."""
+def _neighbours(requested: Set[str | None], names: Sequence[str]) -> list[list[str]]:
+    """The longest stretches of ``names`` that are all requested."""
     stretches: list[list[str]] = [[]]
-    for name in every:
+    for name in names:
         if name in requested:
             stretches[-1].append(name)
         elif stretches[-1]:

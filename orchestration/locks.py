@@ -166,8 +166,8 @@ class _Claim:
         folder, started = _folder(self.workspace), time.monotonic()
         with (folder / "workspace.lock").open("a") as lock:
             with (folder / "turnstile.lock").open("a") as turnstile, ExitStack() as until_taken:
-                for wanted in (turnstile, lock):
-                    while not self._take(wanted):
+                for file in (turnstile, lock):
+                    while not self._take(file):
                         self._wait(until_taken, time.monotonic() - started)
             for notes in (_WORKING, _WAITING):
                 _living(folder / notes)  # this removes the notes of processes that were killed

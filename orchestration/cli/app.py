@@ -1,4 +1,7 @@
-"""The ``care`` command."""
+"""The command ``care``, of which every other module here is a part.
+
+Belongs here: which commands there are. Does not: what any of them does.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,6 @@ app.add_typer(testsets, name="testsets")
 
 def main() -> None:
     """Entry point."""
-    # Dagster's beta notices are for us, who pin it, not for whoever runs a command.
+    # Dagster warns that parts of it are in beta: this concerns us, who pin its version, and no user of a command.
     warnings.filterwarnings("ignore", message=".*currently in (beta|preview).*")
     app()

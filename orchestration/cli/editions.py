@@ -97,15 +97,15 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
     """The published fit and the latest one; where these are the same, the fit before it and the latest one."""
     from care_ops.errors import InputError
 
-    every = loaded.fits.editions(loaded.testset(testset).name)
+    editions = loaded.fits.editions(loaded.testset(testset).name)
     published = loaded.fits.published(testset)
-    if len(every) < 2:
+    if len(editions) < 2:
         raise InputError(
-            f"test set {testset!r} has {len(every)} kept fit(s); a comparison needs two, so give it another night"
+            f"test set {testset!r} has {len(editions)} kept fit(s); a comparison needs two, so give it another night"
         )
-    if published is not None and published[1].edition != every[-1].edition:
-        return published[1], every[-1]
-    return every[-2], every[-1]
+    if published is not None and published[1].edition != editions[-1].edition:
+        return published[1], editions[-1]
+    return editions[-2], editions[-1]
 
 
 @speaking_errors

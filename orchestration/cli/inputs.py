@@ -49,7 +49,7 @@ def read_inputs(
     columns: ScoreColumns,
     options: ReadingOptions,
 ) -> Inputs:
-    """Read every file, and tell what each was taken to be before anything is fitted."""
+    """Read every file, and print how each was read before anything is fitted."""
     from care_ops.anchors import NO_ANCHORS, Anchors
     from care_ops.errors import InputError
     from warehouse.sources.files import read_labels, read_scores
@@ -92,7 +92,7 @@ def _read_items(
     from care_ops.errors import InputError
     from warehouse.sources.files import read_items
 
-    records = {r.item_id: r for r in read_items(path, options=options, item=item, tell=tell)}
+    records = {record.item_id: record for record in read_items(path, options=options, item=item, tell=tell)}
     missing = [item_id for item_id in matrix.item_ids if item_id not in records]
     if missing:
         raise InputError(
