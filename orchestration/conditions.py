@@ -73,19 +73,12 @@ def for_reports() -> dg.AutomationCondition:
 
 
 CONDITIONS: dict[str, dg.AutomationCondition] = {
-    "items": from_all_inputs(),
-    "gold": from_all_inputs(),
-    "judge_inference": from_any_input(),
-    "scores": from_all_inputs(),
-    "panel": from_any_input(),
-    "moments": from_all_inputs(),
-    "structure": following(),
-    "aggregates": following(),
-    "review": following(),
-    "evaluation": following(),
-    "intervals": following(),
-    "systems": following(),
-    "factors": following(),
+    **dict.fromkeys(("items", "gold", "scores", "moments"), from_all_inputs()),
+    **dict.fromkeys(("judge_inference", "panel"), from_any_input()),
+    **dict.fromkeys(
+        ("structure", "aggregates", "review", "evaluation", "intervals", "systems", "factors"), following()
+    ),
     "report": for_reports(),
     "report_index": from_inputs_so_far(),
 }
+"""The condition of every asset of a night; assets of the same condition share the object."""

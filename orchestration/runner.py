@@ -142,10 +142,11 @@ def _prepare(workspace: Workspace, instance: dg.DagsterInstance) -> None:
 
 
 class _Run:
-    """One ``care run``: what is to be done next, asked of one source of work after the other.
+    """One ``care run``: asks one source of work after the other for what is to be done next.
 
-    The conditions act on changes. What got lost on the way is seen from the state alone, once the conditions ask for
-    nothing; and so is what the pages must say once everything else has run.
+    The conditions come first; they act on changes. Once they ask for nothing, the reconciler compares what is there
+    with what the workspace asks for. It finds what a change that was lost should have made, and pages that no longer
+    say how things stand.
     """
 
     def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope) -> None:
@@ -165,7 +166,7 @@ class _Run:
 
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
-        now, self._later = _scores_first(self._chosen("stale, failed before or asked for by name", self._stale))
+        now, self._later = _scores_first(self._chosen("stale, or to be tried again", self._stale))
         launches = plan(now, self._instance)
         if not launches:
             launches, self._later = plan(self._later, self._instance), {}
@@ -178,10 +179,10 @@ class _Run:
         return launches
 
     def done(self, launches: Sequence[Launch]) -> None:
-        """Take note that what was launched has ended, well or not.
+        """Take note that these launches have ended, well or not.
 
-        Only now is the cursor moved: a run that is killed before sees the same changes again. A narrowed run leaves
-        the cursor alone, since what it does not materialise stays requested.
+        The cursor is saved only now, so that after a kill the next run sees the same changes again. A narrowed run does
+        not save it, because what it leaves out has to be asked for again.
         """
         for launch in launches:
             if launch.assets != _INDEX:
@@ -193,7 +194,7 @@ class _Run:
             self._cursor_file.save(self._cursor)
 
     def _chosen(self, reason: str, source: Callable[[], Requests]) -> Requests:
-        """What a source asks for within the scope. Only the conditions may ask again for what was tried."""
+        """What a source asks for within the scope; only the conditions may ask a second time for the same."""
         may_ask_again = source == self._stale and not self._scope.is_narrowed
         chosen = {
             asset: {
@@ -210,7 +211,7 @@ class _Run:
         return chosen
 
     def _stale(self) -> Requests:
-        """What the conditions ask for; at first also what failed last time or was asked for by name."""
+        """What the conditions ask for, and in the first step what failed last time or was asked for by name."""
         with partitions_read_once(self._instance):
             result = dg.evaluate_automation_conditions(self._defs, self._instance, cursor=self._cursor)
         self._next_cursor = result.cursor
@@ -219,7 +220,7 @@ class _Run:
         return self.requested
 
     def _unscored(self) -> Requests:
-        """Judges of the one test set in scope without a slice: they wait for the items of every test set otherwise."""
+        """Judges without scores on the one test set in scope; the conditions would wait for every other test set."""
         testset = self._scope.testset
         if testset is None or not self._once("unscored"):
             return {}
@@ -228,11 +229,11 @@ class _Run:
         return {"judge_inference": {j for j in judges if statuses.get(str(slice_key(j, testset))) != "MATERIALIZED"}}
 
     def _missing(self) -> Requests:
-        """What the workspace lacks, whatever happened before."""
+        """What the reconciler finds missing, whatever happened before."""
         return missing(self._workspace) if self._workspace.warehouse.usable() else {}
 
     def _experiments(self) -> Requests:
-        """Minutes of work that no night needs: only where they are asked for by name."""
+        """Experiments that are out of date and were selected by name; they take minutes, and no night needs them."""
         names = self._scope.assets & set(EXPERIMENTS) if self._scope.by_name else set[str]()
         if not names or not self._once("experiments"):
             return {}
@@ -245,10 +246,11 @@ class _Run:
 
 
 def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requests, Requests]:
-    """What runs now, and what waits for the next step: a fit, and all that is said of it, whose items or scores change.
+    """Part requests into what runs now and what waits for the next step.
 
-    Both are asked for at once where an earlier night ended between scores and fit, and items have changed since. A
-    panel made at once would lack the scores of the new items.
+    The fit of a test set, and everything computed from it, waits while items or scores of that test set change: a panel
+    that is made at once would lack the scores of the new items. Both are asked for in one step where an earlier night
+    ended between scores and fit, and items have changed since.
     """
     judging = bool(requested.get("judge_inference"))
     changing = {
@@ -305,7 +307,7 @@ class CursorFile:
         self._path = dagster_home(workspace) / "care_run_cursor.json"
 
     def load(self) -> AutomationCursor | None:
-        """The cursor, or None before the first run; also where it is damaged, for the state tells what is stale."""
+        """The cursor; None before the first run, and where the file is damaged: the reconciler finds what to do."""
         try:
             return load_cursor(read_document(self._path)["cursor"])
         except FileNotFoundError:
@@ -352,7 +354,7 @@ def _verdict_of_checks(result: dg.ExecuteInProcessResult, asset: str) -> str:
 
 
 def _failed_before(workspace: Workspace, instance: dg.DagsterInstance) -> Requests:
-    """Partitions whose last run failed: a person who runs again wants them tried again, but for what is held back."""
+    """Partitions whose last run failed, which a person who runs again wants tried again; not reports held back."""
     failed: Requests = {}
     for asset, definition in (
         ("judge_inference", JUDGES),
@@ -362,4 +364,7 @@ def _failed_before(workspace: Workspace, instance: dg.DagsterInstance) -> Reques
         statuses = partition_statuses(instance, asset, definition)
         failed[asset] = {p for p, status in statuses.items() if status == "FAILED"}
     failed["report"] -= {testset for testset in workspace.testsets if held_back(workspace, testset) is not None}
+    for asset, partitions in failed.items():
+        if partitions:
+            _logger.info("%s failed last time and is tried again: %s", asset, ", ".join(sorted(map(str, partitions))))
     return failed

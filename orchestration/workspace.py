@@ -79,7 +79,7 @@ class NightlySettings(BaseModel):
         return zone
 
     def cron(self) -> str:
-        """The same as a cron string."""
+        """Hour, minute and days as a cron string."""
         hour, minute = self.at.split(":")
         return f"{int(minute)} {int(hour)} * * {self.days}"
 
@@ -119,7 +119,7 @@ class AlertSettings(BaseModel):
 
 
 class Settings(BaseModel):
-    """care.yaml."""
+    """Everything that care.yaml may hold, with its defaults."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -194,7 +194,7 @@ def load_workspace(root: Path) -> Workspace:
 
 
 def read_settings(root: Path) -> Settings:
-    """care.yaml itself.
+    """Read care.yaml alone.
 
     Raises
     ------

@@ -60,7 +60,7 @@ def _end(outcome: Outcome, published: str) -> None:
 def history(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
-    """Every fit that is kept, what is published, and what changed from one to the next."""
+    """List every fit that is kept, which one is published, and what changed from one to the next."""
     from assets.publication.editions import history as rows_of
 
     show(rows_of(_load(workspace), testset), f"{testset}: fits, newest first", as_json=json)
@@ -78,7 +78,7 @@ def diff(
     aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
     json: Json = False,
 ) -> None:
-    """Judges whose weight moved, items whose score moved most, and why."""
+    """Show which judges' weights and which items' scores moved most between two fits, and why."""
     from assets.publication.editions import difference, find
 
     loaded = _load(workspace)

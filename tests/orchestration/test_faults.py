@@ -20,11 +20,16 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from sqlalchemy.exc import DatabaseError
 
+from care_ops.errors import WarehouseError
+from orchestration.instance import workspace_instance
+from orchestration.workspace import load_workspace
 from tests.support import faults
 from tests.support.faults import Fault, Ran, State, compare, state_of
 from tests.support.logical import Reader, digest_of
 from tests.support.snapshots import Snapshots
+from tests.support.workspaces import make
 from warehouse.parts import PartStore
 from warehouse.refusals import refusal
 
@@ -258,7 +263,13 @@ def test_a_snapshot_is_put_back_as_it_was(tmp_path):
         (sqlite3.OperationalError("database or disk is full"), "there is no space left"),
         (sqlite3.OperationalError("attempt to write a readonly database"), "the file system is read-only"),
         (sqlite3.OperationalError("disk I/O error"), "the disk reported an error"),
+        (sqlite3.OperationalError("database is locked"), "another process keeps the database locked; wait"),
         (duckdb.IOException('Could not write file "/w/care.duckdb": No space left on device'), "/w/care.duckdb: there"),
+        (
+            duckdb.IOException('Cannot open file "/w/care.duckdb": Too many open files'),
+            "/w/care.duckdb: too many files",
+        ),
+        (OSError(errno.EMFILE, "Too many open files", "/w/part"), "/w/part: too many files are open"),
     ],
 )
 def test_what_the_disk_refused_is_told_in_a_sentence(error, says):
@@ -266,6 +277,27 @@ def test_what_the_disk_refused_is_told_in_a_sentence(error, says):
     told_in.__cause__ = error
     for met in (error, told_in):
         assert says in str(refusal(met))
+
+
+def test_a_folder_that_may_not_be_written_is_told_apart_from_one_in_place_of_a_database(tmp_path, monkeypatch):
+    """SQLite has the same words for both; the second is damage, which `care doctor --repair` mends."""
+    error = sqlite3.OperationalError("unable to open database file")
+    assert refusal(error, tmp_path) is None
+    monkeypatch.setattr("warehouse.refusals.os.access", lambda path, mode: False)
+    assert f"{tmp_path}: this user may not read or write there" in str(refusal(error, tmp_path))
+
+
+def test_a_refusal_in_the_storage_of_dagster_is_not_taken_for_damage(tmp_path):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    full, broken = (
+        DatabaseError("INSERT", {}, sqlite3.OperationalError(words))
+        for words in ("database or disk is full", "file is not a database")
+    )
+    full.__cause__ = full.orig
+    with pytest.raises(WarehouseError, match="there is no space left on the disk"), workspace_instance(workspace):
+        raise full
+    with pytest.raises(WarehouseError, match="`care doctor --repair` moves it away"), workspace_instance(workspace):
+        raise broken
 
 
 def test_an_error_that_is_not_the_disk_s_is_not_taken_for_one():
