@@ -74,10 +74,10 @@ def test_fit_says_what_is_declared_of_the_scale(tmp_path, scores):
     declared = ("--scale", 0, 10, "--calibrate", "uniform", "--prevalence", 0.2, "--intervals", 0)
     result = care("fit", scores, *declared, "--out", tmp_path / "out", "--json")
     assert result.exit_code == 0, result.output
-    found = pq.read_table(tmp_path / "out" / "aggregates.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "out" / "aggregates.parquet").to_pylist()
     fit = json.loads((tmp_path / "out" / "fit.json").read_text())["aggregates"]
     for name, aggregate in fit.items():
-        estimates = np.array([row["estimate"] for row in found if row["aggregator"] == name])
+        estimates = np.array([row["estimate"] for row in rows if row["aggregator"] == name])
         assert estimates.mean() == pytest.approx(5.0)
         assert aggregate["details"]["scale"] == "fills the declared scale evenly"
         assert np.sum(estimates > aggregate["threshold"]) == pytest.approx(12, abs=2)
@@ -120,11 +120,11 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     items.write_text("item_id,gold,group\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
     result = care("select", scores, "--items", items, "--split", "group", "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert len(found["grid"]) == 11
-    assert sum(row["chosen"] == "<" for row in found["grid"]) == 1
-    assert {row["n"] for row in found["measured_on_the_rest"]} == {60 - found["labels_used"]}
-    assert found["labels_used"] % 3 == 0
+    document = json.loads(result.stdout)
+    assert len(document["grid"]) == 11
+    assert sum(row["chosen"] == "<" for row in document["grid"]) == 1
+    assert {row["n"] for row in document["measured_on_the_rest"]} == {60 - document["labels_used"]}
+    assert document["labels_used"] % 3 == 0
     free = care("select", scores, "--items", items, "--split", "group", "--criterion", "likelihood")
     assert free.exit_code == 0, free.output
     assert "in care.yaml:" in free.output
@@ -217,10 +217,10 @@ def test_what_is_no_judge_is_told_before_the_fit_and_moves_nothing(tmp_path, rng
     ]
     assert [result.exit_code for result in fits] == [0, 0], fits[0].output
     assert json.loads(fits[0].stdout) == json.loads(fits[1].stdout)
-    told = fits[0].stderr
-    assert "wide: item is 'thing'; the judges are 'a', 'b', 'c'" in told
+    printed = fits[0].stderr
+    assert "wide: item is 'thing'; the judges are 'a', 'b', 'c'" in printed
     for words in ("'unnamed column 1' (has no name", "'gold' (a label by its name", "'length' (a size"):
-        assert words in told
+        assert words in printed
     (kept,) = json.loads((tmp_path / "wide" / "fit.json").read_text())["provenance"]["readings"]
     assert [one["column"] for one in kept["left_out"]] == ["unnamed column 1", "gold", "length"]
     assert kept["judges"] == ["a", "b", "c"]
@@ -240,7 +240,7 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
     result = care("fit", wide, *given, "--out", out)
     assert result.exit_code == 0, result.output
     assert "the judges are 'a', 'length'" in result.stderr
-    for bad, said in (
+    for bad, sentence in (
         (("--judge", "a", "--judge", "b", "--score", "c"), "--score is for a table with a row for each score"),
         (("--judge", "a", "--judge", "b", "--drop", "c"), "leave --drop out"),
         (("--judge", "nobody"), "no column 'nobody'; the columns are"),
@@ -249,7 +249,7 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
         (("--encoding", "nonsense"), "there is no encoding 'nonsense'"),
     ):
         result = care("fit", wide, "--item", "thing", *bad, "--out", tmp_path / "bad")
-        assert (result.exit_code, said in result.output) == (2, True), result.output
+        assert (result.exit_code, sentence in result.output) == (2, True), result.output
     assert not (tmp_path / "bad").exists()
 
 
@@ -261,7 +261,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
     families = tmp_path / "f.csv"
     families.write_text("judge,family\nnobody,a\n")
     out = tmp_path / "out"
-    for words, said in (
+    for words, sentence in (
         ((fake, "--out", out), "cannot be read as parquet"),
         ((tmp_path / "nowhere.csv", "--out", out), "no such file"),
         ((scores, "--out", out, "--admit", "some"), "--admit is 'some'"),
@@ -272,7 +272,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
         ((scores, "--out", out, "--scale", 5, 1), "lowest score comes first"),
     ):
         result = care("fit", *words)
-        assert (result.exit_code, said in result.output) == (2, True), result.output
+        assert (result.exit_code, sentence in result.output) == (2, True), result.output
         assert not out.exists()
 
 
