@@ -22,16 +22,11 @@ from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import cancel_backfill, daemon_is_alive, end_run_as_failed, unfinished_backfills
 from orchestration.locks import runs_that_wait
+from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
 
 LAUNCHED_BY = "care/launched_by"
 """Tag of the runs that ``care run`` starts."""
-
-PACKAGES = tuple(
-    f"{__name__.removesuffix('orchestration.instance')}{package}"
-    for package in ("care_ops", "judges", "warehouse", "assets", "orchestration")
-)
-"""Our packages by the names of their loggers, also where they are installed inside another package."""
 
 _BEGINNING_S = 30.0
 """Seconds for which a run that says nothing counts as beginning: it imports what it needs, then waits for the lock."""

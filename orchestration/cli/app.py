@@ -13,6 +13,7 @@ from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
 from orchestration.cli.judges import judges
+from orchestration.cli.output import print_logs
 from orchestration.cli.retention import forget, gc
 from orchestration.cli.run import run
 from orchestration.cli.select import select
@@ -39,4 +40,5 @@ def main() -> None:
     """Entry point."""
     # Dagster warns that parts of it are in beta: this concerns us, who pin its version, and no user of a command.
     warnings.filterwarnings("ignore", message=".*currently in (beta|preview).*")
+    print_logs(verbose=False)
     app()

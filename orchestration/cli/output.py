@@ -12,6 +12,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -21,6 +22,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from care_ops.errors import CareError, InputError
+from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
 
 if TYPE_CHECKING:
@@ -56,22 +58,28 @@ def speaking_errors(command: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
-def log_to_stderr(packages: Sequence[str]) -> None:
-    """Print what the modules of these packages log, down to the details, on standard error."""
-    handler = _ConsoleHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
-    for package in packages:
+def print_logs(*, verbose: bool) -> None:
+    """Print on standard error what our modules log: warnings, or where ``verbose`` everything.
+
+    Without this Python prints warnings by itself, but only those that are logged outside of a run of Dagster, which
+    takes the logs of its runs.
+    """
+    for package in PACKAGES:
         logger = logging.getLogger(package)
-        logger.setLevel(logging.DEBUG)
-        logger.handlers = [kept for kept in logger.handlers if not isinstance(kept, _ConsoleHandler)]
-        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG if verbose else logging.NOTSET)
+        if not any(isinstance(handler, _ConsoleHandler) for handler in logger.handlers):
+            logger.addHandler(_ConsoleHandler())
 
 
 class _ConsoleHandler(logging.Handler):
-    """Prints records on the console for errors, above whatever progress it shows."""
+    """Prints records on the console for errors, above whatever progress that shows."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        errors.print(self.format(record), style="dim", markup=False, highlight=False, soft_wrap=True)
+        if record.levelno >= logging.WARNING:
+            text, style = f"warning: {record.getMessage()}", "yellow"
+        else:
+            text, style = f"{datetime.now():%H:%M:%S} {record.name}: {record.getMessage()}", "dim"
+        errors.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _say(message: str) -> None:

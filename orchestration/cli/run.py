@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from orchestration.cli.output import console, errors, log_to_stderr, print_failures, show, speaking_errors
+from orchestration.cli.output import console, errors, print_failures, print_logs, show, speaking_errors
 
 if TYPE_CHECKING:
     from assets.judging.failures import Unheard
@@ -35,7 +35,6 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Materialise everything that is stale, and nothing else; experiments only where they are selected."""
-    from orchestration.instance import PACKAGES
     from orchestration.locks import workspace_alone
     from orchestration.workspace import FULL_SIZE
 
@@ -43,7 +42,7 @@ def run(
     if full:
         os.environ[FULL_SIZE] = "1"
     if verbose:
-        log_to_stderr(PACKAGES)
+        print_logs(verbose=True)
     with workspace_alone(workspace, "care run") as loaded:
         _must_be_known(loaded, testset, judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)

@@ -46,6 +46,27 @@ def test_the_log_of_a_run_in_dagster_has_what_our_modules_warn_of(tmp_path):
     assert "a part is damaged" in messages
 
 
+def test_a_warning_within_a_run_is_printed_too(tmp_path):
+    """Dagster takes the logs of a run, and then Python prints nothing of them by itself."""
+    code = (
+        "import logging, pathlib, sys\n"
+        "import dagster as dg\n"
+        "from orchestration.cli.output import print_logs\n"
+        "from orchestration.instance import workspace_instance\n"
+        "from orchestration.workspace import load_workspace\n"
+        "@dg.op\n"
+        "def reads(): logging.getLogger('warehouse.storage').warning('a part is damaged')\n"
+        "@dg.job\n"
+        "def reading(): reads()\n"
+        "print_logs(verbose=False)\n"
+        "with workspace_instance(load_workspace(pathlib.Path(sys.argv[1]))) as instance:\n"
+        "    reading.execute_in_process(instance=instance)\n"
+    )
+    command = [sys.executable, "-c", code, str(make(tmp_path / "ws"))]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "warning: a part is damaged\n" in printed
+
+
 def test_dagster_shows_the_folder_of_the_workspace_as_configuration(tmp_path):
     from orchestration.definitions import build_defs
 
