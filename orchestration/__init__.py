@@ -1,4 +1,4 @@
-"""How it runs: workspace configuration, conditions, sensors, definitions, the command line.
+"""How CARE runs: the workspace's configuration, conditions, sensors, definitions, the command line.
 
 Belongs here: everything that knows Dagster's instance. Does not: what a stage does (``assets``).
 """

@@ -1,6 +1,7 @@
 """Alerts: a line to a webhook, to a file, or to both, where a night failed or did not come.
 
-Belongs here: sending. Does not: deciding what is worth an alert (``sensors``).
+Belongs here: sending an alert, and putting a failed step into words. Does not: deciding what is worth an alert
+(``sensors``).
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from care_ops.errors import CareError
 from orchestration.workspace import AlertSettings
 from warehouse.testsets import resolve
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 _TIMEOUT_S = 10.0
 _ATTEMPTS = 3
@@ -23,15 +27,15 @@ class AlertError(CareError):
 
 
 def send(settings: AlertSettings, root: Path, text: str) -> bool:
-    """Send one alert; returns whether anything is configured to take it.
+    """Send one alert; returns whether care.yaml names anything that takes it.
 
-    The file is written first. A webhook gets ``{"text": ...}``, which Slack, Mattermost and Teams' workflows
+    The file is written first. A webhook gets ``{"text": ...}``, which Slack, Mattermost and the workflows of Teams
     read.
 
     Raises
     ------
     AlertError
-        The webhook did not answer with a success, three times.
+        Three times in a row the webhook did not answer with a success.
     """
     if settings.file is not None:
         path = resolve(settings.file, root)
@@ -56,24 +60,28 @@ def _post(address: str, text: str) -> None:
     try:
         retry(lambda: httpx.post(address, json={"text": text}, timeout=_TIMEOUT_S).raise_for_status())
     except httpx.HTTPError as error:
-        # An address is a secret: its host is enough to find it.
+        # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host
         raise AlertError(
             f"the alert webhook at {host} did not take the alert ({type(error).__name__}); check `alerts.webhook`"
         ) from None
 
 
-def _names(kind: type[Exception]) -> set[str]:
-    """Names of an exception and of all that are derived from it."""
-    return {kind.__name__}.union(*(_names(derived) for derived in kind.__subclasses__()))
-
-
-def words(event: Any) -> str:
-    """The failure's own words, without the stack: those of CARE where it has any, else of what failed first."""
-    error = event.step_failure_data.error
-    while error is not None and error.cause is not None and error.cls_name not in _names(CareError):
+def failure_message(event: dg.DagsterEvent) -> str:
+    """Why a step failed, without the stack: CARE's own sentence where it raised the error, else what failed first."""
+    failure = event.step_failure_data
+    if failure.user_failure_data is not None and failure.user_failure_data.description:
+        return str(failure.user_failure_data.description)
+    error, ours = failure.error, _class_names(CareError)
+    while error is not None and error.cause is not None and error.cls_name not in ours:
         error = error.cause
-    user = event.step_failure_data.user_failure_data
-    if user is not None and user.description:
-        return str(user.description)
-    return error.message.strip().split("\n")[0] if error is not None else "the step failed"
+    if error is None:
+        return "the step failed"
+    message = error.message.strip().split("\n")[0]
+    # Python puts the name of the class before its message. Our own messages are sentences without it.
+    return message.partition(": ")[2] or message if error.cls_name in ours else message
+
+
+def _class_names(kind: type[Exception]) -> set[str]:
+    """Names of an exception and of all that are derived from it."""
+    return {kind.__name__}.union(*(_class_names(derived) for derived in kind.__subclasses__()))

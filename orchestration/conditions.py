@@ -1,4 +1,4 @@
-"""When an asset is stale: the one rule, used by the daemon and by ``care run`` alike (law 11).
+"""When an asset is stale: one rule, by which the daemon and ``care run`` go alike.
 
 Belongs here: automation conditions. Does not: evaluating them (``runner``, or Dagster's daemon).
 """
@@ -11,15 +11,15 @@ AC = dg.AutomationCondition
 
 
 def stale(changed: dg.AutomationCondition | None = None) -> dg.AutomationCondition:
-    """Missing, or its code or any input has changed since it was last asked for; tried once more on failure.
+    """The asset is missing, or its code or an input has changed since it was last asked for, or it failed once.
 
-    A change is latched until the asset is requested, so that one that comes while something upstream
-    still runs is not lost.
+    A change is remembered until the asset is asked for, so that a change that comes while something upstream still
+    runs is not lost.
 
     Parameters
     ----------
     changed : AutomationCondition, optional
-        When the inputs have changed; by default when the data version of one has.
+        Whether the inputs have changed; by default, whether the data version of one of them has.
     """
     changed = changed or AC.any_deps_match(AC.data_version_changed())
     reset = AC.newly_requested() | AC.initial_evaluation()
@@ -36,14 +36,14 @@ def stale(changed: dg.AutomationCondition | None = None) -> dg.AutomationConditi
 
 
 def from_all_inputs() -> dg.AutomationCondition:
-    """Stale, once every input is there: for stages that cannot start without one."""
+    """Stale, and every input has been made: for stages that need all of them."""
     return (stale() & ~AC.any_deps_missing()).with_label("stale, all inputs there")
 
 
 def from_any_input() -> dg.AutomationCondition:
-    """Stale, once some input is there and no other is still on its way: one that failed does not hold up the rest."""
+    """Stale, some input has been made, and no other one is still to come; an input that failed is not waited for."""
     failed = AC.execution_failed()
-    # A slice is held up by its judge, two steps up: score_parts, judge_inference.
+    # What holds up a slice of scores is its judge, two steps upstream: scores, score_parts, judge_inference.
     held_up = failed | AC.any_deps_match(failed | AC.any_deps_match(failed))
     on_its_way = AC.missing() & ~held_up
     return (stale() & AC.any_deps_match(~AC.missing()) & ~AC.any_deps_match(on_its_way)).with_label(
@@ -51,41 +51,34 @@ def from_any_input() -> dg.AutomationCondition:
     )
 
 
-def from_what_is_there() -> dg.AutomationCondition:
-    """Stale, once some input is there: for a list of what there is, which waits for nobody."""
+def from_inputs_so_far() -> dg.AutomationCondition:
+    """Stale, and some input has been made: for lists of what has been made so far, which wait for nothing."""
     return (stale() & AC.any_deps_match(~AC.missing())).with_label("stale, some input there")
 
 
 def following() -> dg.AutomationCondition:
-    """As ``from_all_inputs``, and as soon as an input is asked for: where one stage changes the next surely does.
+    """As ``from_all_inputs``, or an input is about to be asked for: where that changes, this surely changes too.
 
-    They then share a run, which a night feels: seven runs a test set become one.
+    Both then share a run, and seven runs for each test set become one. Labels are the exception: they are read anew
+    together with the items, and mostly have not changed.
     """
-    # Labels are read anew with every item, and mostly come back the same.
     coming = AC.any_deps_match(AC.will_be_requested()).ignore(dg.AssetSelection.assets("gold"))
     changed = AC.any_deps_match(AC.data_version_changed()) | coming
     return (stale(changed) & ~AC.any_deps_missing()).with_label("stale, or an input will be")
 
 
 def for_reports() -> dg.AutomationCondition:
-    """As ``following``, held back while a blocking check upstream fails."""
+    """As ``following``, and no blocking check of an input has failed."""
     return (following() & AC.all_deps_blocking_checks_passed()).with_label("stale, checks passed")
 
 
 CONDITIONS: dict[str, dg.AutomationCondition] = {
-    "items": from_all_inputs(),
-    "gold": from_all_inputs(),
-    "judge_inference": from_any_input(),
-    "scores": from_all_inputs(),
-    "panel": from_any_input(),
-    "moments": from_all_inputs(),
-    "structure": following(),
-    "aggregates": following(),
-    "review": following(),
-    "evaluation": following(),
-    "intervals": following(),
-    "systems": following(),
-    "factors": following(),
+    **dict.fromkeys(("items", "gold", "scores", "moments"), from_all_inputs()),
+    **dict.fromkeys(("judge_inference", "panel"), from_any_input()),
+    **dict.fromkeys(
+        ("structure", "aggregates", "review", "evaluation", "intervals", "systems", "factors"), following()
+    ),
     "report": for_reports(),
-    "report_index": from_what_is_there(),
+    "report_index": from_inputs_so_far(),
 }
+"""The condition of every asset of a night; assets of the same condition share the object."""

@@ -3,11 +3,11 @@
 ``defs`` reads the workspace named by ``CARE_WORKSPACE`` (by default the current folder); a team that has
 a Dagster of its own calls ``build_defs`` with its folder.
 
-Belongs here: putting the pieces together. Does not: any of the pieces.
+Belongs here: putting assets, conditions, resources, sensors and schedules together. Does not: any of these.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
 from orchestration.conditions import CONDITIONS
-from orchestration.locks import together
+from orchestration.resources import WorkspaceResource
 from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
 from orchestration.workspace import CARE_YAML, NightlySettings, Settings, load_workspace, read_settings
@@ -64,26 +64,17 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     Parameters
     ----------
     root : Path, optional
-        Folder of care.yaml; by default ``CARE_WORKSPACE`` or the current folder, read anew by each run,
-        so that a new judge needs no restart.
+        Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads it
+        anew, so a new judge needs no restart; a new hour of the night, new owners and the seconds between two looks of
+        the daemon need the definitions to be reloaded.
     resources : mapping, optional
-        Replaces resources by name; ``workspace`` is a ``Workspace``.
+        Takes the place of resources by name; a ``workspace`` is a ``Workspace`` or a ``WorkspaceResource``.
     """
-
-    def folder() -> Path:
-        return (root or Path(os.environ.get("CARE_WORKSPACE", "."))).absolute()
+    folder = (root or Path(os.environ.get("CARE_WORKSPACE", "."))).absolute()
+    settings = read_settings(folder) if (folder / CARE_YAML).exists() else Settings()
 
     def load() -> Workspace:
-        return load_workspace(folder())
-
-    # The hour is part of the definitions: reload them after changing it.
-    settings = read_settings(folder()) if (folder() / CARE_YAML).exists() else Settings()
-
-    @dg.resource(description="The workspace: folders, specifications, settings. Waits while a command changes it.")
-    def workspace(context: dg.InitResourceContext) -> Iterator[Workspace]:
-        say = context.log.info if context.log else print
-        with together(load(), context.run.run_id if context.run else "", say):
-            yield load()  # as it is once nobody changes it
+        return load_workspace(folder)
 
     conditioned = [
         asset.map_asset_specs(
@@ -94,22 +85,22 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     assets = [*EXTERNAL, score_parts, *conditioned, *EXPERIMENTS, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
         assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
-        resources={"workspace": workspace, **(resources or {})},
-        sensors=build_sensors(load, lambda: (folder(), read_settings(folder())), settings.watch_seconds),
+        resources={"workspace": WorkspaceResource(folder=str(folder)), **(resources or {})},
+        sensors=build_sensors(load, lambda: (folder, read_settings(folder)), settings.watch_seconds),
         schedules=build_schedules(load, settings.nightly),
         executor=dg.in_process_executor,
     )
 
 
 def owned(asset: dg.AssetsDefinition | dg.AssetSpec, owners: Sequence[str]) -> dg.AssetsDefinition | dg.AssetSpec:
-    """An asset with the owners that care.yaml names."""
+    """Give an asset the owners that care.yaml names."""
     if isinstance(asset, dg.AssetSpec):
         return asset.replace_attributes(owners=owners)
     return asset.map_asset_specs(lambda spec: spec.replace_attributes(owners=owners))
 
 
 def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:
-    """`night`, with the hour by which it must have been made."""
+    """The asset `night`, with a freshness policy for the hour by which it must have been made, where there is one."""
     if nightly is None:
         return night
     hour, minute = map(int, nightly.at.split(":"))

@@ -1,20 +1,22 @@
 """Which runs make what is asked for: assets and partitions grouped into launches.
 
-Belongs here: the order of the stages, and the grouping. Does not: deciding what is stale, running it.
+Belongs here: the order of the stages, and the grouping. Does not: deciding what is stale, running a launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import logging
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.partitions import JUDGES, TESTSETS, slice_key
+from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
 
-_RANGE_START = "dagster/asset_partition_range_start"
-_RANGE_END = "dagster/asset_partition_range_end"
+_logger = logging.getLogger(__name__)
+
 ORDER = (
     "items",
     "gold",
@@ -33,11 +35,24 @@ ORDER = (
     "report_index",
     *EXPERIMENTS,
 )
+"""The stages of a night, then experiments: a launch never comes before one whose result it reads."""
+
+_IN_RANGES = ("judge_inference", "scores")
+"""Assets whose runs cover ranges of partitions."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One run to be started: assets that share a partition or a range of partitions."""
+    """One run to be started: assets that share a partition or a range of partitions.
+
+    Attributes
+    ----------
+    assets : tuple of str
+    partitions : tuple of str
+        One, or all of a range; a single None for assets without partitions.
+    tags : dict
+        How Dagster is told a range; empty for a single partition.
+    """
 
     assets: tuple[str, ...]
     partitions: tuple[str | None, ...]
@@ -45,10 +60,11 @@ class Launch:
 
     @property
     def label(self) -> str:
-        """What a person reads."""
-        first = self.partitions[0]
-        where = "" if first is None else f" {first}" if len(self.partitions) == 1 else f" x {len(self.partitions)}"
-        return f"{' > '.join(self.assets)}{where}"
+        """The launch as a person reads it, such as ``panel > moments mine`` or ``scores x 12``."""
+        assets, first = " > ".join(self.assets), self.partitions[0]
+        if len(self.partitions) > 1:
+            return f"{assets} x {len(self.partitions)}"
+        return assets if first is None else f"{assets} {first}"
 
 
 def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]:
@@ -62,36 +78,43 @@ def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]
 def plan(requested: dict[str, set[str | None]], instance: dg.DagsterInstance) -> list[Launch]:
     """Turn requested partitions into runs, in the order of the stages.
 
-    Judges are batched: neighbouring partitions share a run, so that a fresh deployment starts tens of
-    runs, not thousands. Other assets that ask for the same partition share one.
+    Neighbouring partitions of judges and of scores share a run, so that a fresh deployment starts tens of runs, not
+    thousands. Other assets that are asked for on the same partition share one. Partitions that have been deleted
+    meanwhile are left out.
     """
-    launches: list[Launch] = []
     judges = instance.get_dynamic_partitions(str(JUDGES.name))
     testsets = instance.get_dynamic_partitions(str(TESTSETS.name))
-    by_partition: dict[str | None, list[str]] = {}
+    launches = [
+        _range("judge_inference", stretch) for stretch in _neighbours(requested.get("judge_inference", set()), judges)
+    ]
+    launches += _grids(requested.get("scores", set()), judges, testsets)
+    # Each experiment has a run of its own, so that what is done stays done when a later one fails.
+    launches += [Launch((key,), (None,), {}) for key in EXPERIMENTS if requested.get(key)]
+    launches += _shared(requested, testsets)
+    launches = sorted(launches, key=lambda launch: ORDER.index(launch.assets[0]))
+    if launches:
+        _logger.debug("Planned: %s.", "; ".join(launch.label for launch in launches))
+    return launches
+
+
+def _shared(requested: Mapping[str, Set[str | None]], testsets: Sequence[str]) -> list[Launch]:
+    """A launch for each test set, and one for assets without partitions, with all of its assets that are asked for."""
+    assets_of: dict[str | None, list[str]] = {}
     for asset in ORDER:
-        partitions = requested.get(asset, set())
-        if asset == "judge_inference":
-            present = {p for p in partitions if p in judges}
-            launches += [_range(asset, run[0], run[-1], run) for run in _neighbours(present, judges)]
-        elif asset == "scores":
-            launches += _grids(partitions, judges, testsets)
-        else:
-            for partition in partitions:
-                if asset in EXPERIMENTS:  # a run each: what is done stays done
-                    launches.append(Launch((asset,), (partition,), {}))
-                elif partition is None or partition in testsets:
-                    by_partition.setdefault(partition, []).append(asset)
-    ordered = sorted(by_partition.items(), key=lambda entry: (ORDER.index(entry[1][0]), str(entry[0])))
-    launches += [Launch(tuple(assets), (partition,), {}) for partition, assets in ordered]
-    return sorted(launches, key=lambda launch: ORDER.index(launch.assets[0]))
+        if asset in _IN_RANGES or asset in EXPERIMENTS:
+            continue
+        for partition in requested.get(asset, ()):
+            if partition is None or partition in testsets:
+                assets_of.setdefault(partition, []).append(asset)
+    in_order = sorted(assets_of.items(), key=lambda entry: (ORDER.index(entry[1][0]), str(entry[0])))
+    return [Launch(tuple(assets), (partition,), {}) for partition, assets in in_order]
 
 
-def _neighbours(wanted: Set[str | None], every: Sequence[str]) -> list[list[str]]:
-    """Maximal stretches of ``every`` that are all wanted."""
+def _neighbours(requested: Set[str | None], names: Sequence[str]) -> list[list[str]]:
+    """The longest stretches of ``names`` that are all requested."""
     stretches: list[list[str]] = [[]]
-    for name in every:
-        if name in wanted:
+    for name in names:
+        if name in requested:
             stretches[-1].append(name)
         elif stretches[-1]:
             stretches.append([])
@@ -99,23 +122,23 @@ def _neighbours(wanted: Set[str | None], every: Sequence[str]) -> list[list[str]
 
 
 def _grids(partitions: set[str | None], judges: Sequence[str], testsets: Sequence[str]) -> list[Launch]:
-    """Slices as rectangles of neighbouring judges and neighbouring test sets."""
-    by_judge: dict[str, set[str]] = {}
+    """Slices as rectangles of neighbouring judges and neighbouring test sets, which is what a range can cover."""
+    testsets_of: dict[str, set[str]] = {}
     for partition in partitions:
         judge, testset = split_partition("scores", str(partition))
         if judge in judges and testset in testsets:
-            by_judge.setdefault(str(judge), set()).add(str(testset))
-    launches: list[Launch] = []
-    while by_judge:
-        pattern = next(by_judge[j] for j in judges if j in by_judge)
-        alike = {j for j, wanted in by_judge.items() if wanted == pattern}
-        for rows in _neighbours(alike, judges):
-            for columns in _neighbours(pattern, testsets):
-                keys = [str(slice_key(j, t)) for j in rows for t in columns]
-                launches.append(_range("scores", keys[0], keys[-1], keys))
-        by_judge = {j: wanted for j, wanted in by_judge.items() if j not in alike}
-    return launches
+            testsets_of.setdefault(str(judge), set()).add(str(testset))
+    judges_with: dict[frozenset[str], set[str]] = {}
+    for judge in judges:
+        if judge in testsets_of:
+            judges_with.setdefault(frozenset(testsets_of[judge]), set()).add(judge)
+    return [
+        _range("scores", [str(slice_key(judge, testset)) for judge in rows for testset in columns])
+        for wanted_testsets, alike in judges_with.items()
+        for rows in _neighbours(alike, judges)
+        for columns in _neighbours(wanted_testsets, testsets)
+    ]
 
 
-def _range(asset: str, first: str, last: str, partitions: Sequence[str]) -> Launch:
-    return Launch((asset,), tuple(partitions), {_RANGE_START: first, _RANGE_END: last})
+def _range(asset: str, partitions: Sequence[str]) -> Launch:
+    return Launch((asset,), tuple(partitions), {RANGE_START_TAG: partitions[0], RANGE_END_TAG: partitions[-1]})

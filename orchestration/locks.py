@@ -1,9 +1,10 @@
 """Who may work on a workspace: one command alone, or several runs of Dagster together; and one daemon.
 
-The system lets go of a lock when its process dies, however it dies, and so nobody has to clean up after one.
-``workspace.lock`` is held alone by a command and shared by runs. Whoever wants it alone first takes
-``turnstile.lock``, which everybody passes: runs that come later queue behind it, and a busy daemon cannot keep
-``care gc`` waiting for ever. Each holder, and each that waits, keeps a note that says who it is.
+The system releases a lock when the process that holds it dies, however it dies, so nobody has to clean up after one.
+A command holds ``workspace.lock`` alone; runs of Dagster share it. Everybody takes ``turnstile.lock`` first, and a
+command that waits for the workspace keeps it meanwhile: runs that come later queue behind the command, so a busy
+daemon cannot keep ``care gc`` waiting for ever. Each process that holds the workspace or waits for it keeps a file, its
+note, that says who it is.
 
 Belongs here: taking and naming these locks. Does not: the database's own lock (``warehouse.database``), or places in
 Dagster's pools.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import random
 import sys
@@ -33,19 +35,26 @@ PATIENCE = "CARE_LOCK_WAIT"
 """Environment variable: for how many seconds a command waits for others to end their work on the workspace."""
 
 _PATIENCE_S = 3600.0
+
 _WORKING, _WAITING = "working", "waiting"
+"""Folders of the notes."""
 
 Say = Callable[[str], object]
+"""Passes a sentence on to a person."""
+
+_logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def workspace_alone(root: Path, what: str) -> Generator[Workspace]:
-    """The workspace in a folder, for a command that changes it; as it is once nobody else is at work on it.
+    """Hold the workspace in a folder alone, for a command that changes it; read once nobody else is at work on it.
 
     Parameters
     ----------
+    root : Path
+        Folder of care.yaml.
     what : str
-        As in ``alone``.
+        The command, as ``alone`` takes it.
     """
     workspace = load_workspace(root)
     with alone(workspace, what) as waited:
@@ -58,8 +67,9 @@ def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
 
     Parameters
     ----------
+    workspace : Workspace
     what : str
-        The command that holds it, for whoever waits meanwhile.
+        The command that holds the lock, as those who wait for it are told.
 
     Yields
     ------
@@ -69,7 +79,7 @@ def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
     Raises
     ------
     WarehouseError
-        Others held it for an hour, or for as long as ``CARE_LOCK_WAIT`` says; the message names them.
+        Others held the lock for an hour, or for as long as ``CARE_LOCK_WAIT`` says; the message names them.
     """
     claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", _to_stderr, patience=_patience())
     with claim.held():
@@ -82,9 +92,11 @@ def together(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
 
     Parameters
     ----------
+    workspace : Workspace
     run_id : str
+        Id of the run that shares the lock; empty where it has none.
     say : callable
-        Told once who is waited for.
+        Called once, with a sentence that names whom this run waits for.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
     with _Claim(workspace, fcntl.LOCK_SH, who, say, run_id).held():
@@ -97,12 +109,12 @@ def runs_that_wait(workspace: Workspace) -> set[str]:
 
 
 def hold_daemon_lock(workspace: Workspace) -> int:
-    """Be the one daemon of a workspace, until this process and what it turns into end.
+    """Become the one daemon of a workspace, until this process ends, or the program that it executes in its place.
 
     Returns
     -------
     int
-        Descriptor of the lock, inherited by a program that this process executes in its place.
+        Descriptor of the lock, which such a program inherits.
 
     Raises
     ------
@@ -123,7 +135,7 @@ def hold_daemon_lock(workspace: Workspace) -> int:
 
 @dataclass
 class _Claim:
-    """One that wants the workspace's lock.
+    """A wish to hold the workspace's lock.
 
     Attributes
     ----------
@@ -131,12 +143,13 @@ class _Claim:
     mode : int
         ``LOCK_EX`` to hold it alone, ``LOCK_SH`` to share it.
     who, run_id : str
-        For its note; a run of Dagster has an id.
+        What the note says; a run of Dagster has an id.
     say : callable
-        Told once who is waited for.
+        Called once, with a sentence that names those who hold the lock.
     patience : float, optional
-        Seconds after which it gives up; without end by default.
+        Seconds after which the wait is given up; by default it has no end.
     waited : bool
+        Whether others held the lock when it was first tried.
     """
 
     workspace: Workspace
@@ -153,11 +166,12 @@ class _Claim:
         folder, started = _folder(self.workspace), time.monotonic()
         with (folder / "workspace.lock").open("a") as lock:
             with (folder / "turnstile.lock").open("a") as turnstile, ExitStack() as until_taken:
-                for wanted in (turnstile, lock):
-                    while not self._take(wanted):
+                for file in (turnstile, lock):
+                    while not self._take(file):
                         self._wait(until_taken, time.monotonic() - started)
             for notes in (_WORKING, _WAITING):
-                _living(folder / notes)  # which removes those of processes that were killed
+                _living(folder / notes)  # this removes the notes of processes that were killed
+            _logger.debug("%s holds the workspace after %.1f s.", self.who, time.monotonic() - started)
             with _note(folder / _WORKING, self.who, self.run_id):
                 yield
 
@@ -169,26 +183,36 @@ class _Claim:
         return True
 
     def _wait(self, until_taken: ExitStack, seconds: float) -> None:
-        """Give up where patience has ended; else say who is at work, the first time, and wait a little."""
+        """Wait a little; the first time, say for whom. Give up after ``patience`` seconds.
+
+        Parameters
+        ----------
+        until_taken : ExitStack
+            Ends when the lock has been taken, and with it the note of the wait.
+        seconds : float
+            How long the wait has lasted.
+        """
         folder = _folder(self.workspace)
         if self.patience is not None and seconds >= self.patience:
-            who = _names(folder)
-            raise WarehouseError(f"{who} is at work on {self.workspace.root}; wait for it to end, or stop it")
+            holders = _holders(folder)
+            raise WarehouseError(f"{holders} is at work on {self.workspace.root}; wait for it to end, or stop it")
         if not self.waited:
             self.waited = True
             until_taken.enter_context(_note(folder / _WAITING, self.who, self.run_id))
-            self.say(f"waiting for {_names(folder)}")
+            holders = _holders(folder)
+            _logger.info("%s waits for %s.", self.who, holders)
+            self.say(f"waiting for {holders}")
         time.sleep(random.uniform(0.05, 0.25))
 
 
-def _names(folder: Path) -> str:
-    """Who is at work; nobody is named between taking the lock and writing the note."""
+def _holders(folder: Path) -> str:
+    """Who is at work, by the notes; between taking the lock and writing the note a holder has none."""
     return ", ".join(note["who"] for note in _living(folder / _WORKING)) or "another command"
 
 
 @contextmanager
 def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
-    """A file that says who this is; it counts for as long as this process holds it, and is gone at the end."""
+    """Keep a note, a file that says who this process is; others read it for as long as this process holds its lock."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
@@ -198,7 +222,7 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
             if path.exists():
                 break
-            file.close()  # a reader took it, not yet held, for one whose process is gone, and removed it
+            file.close()  # a reader removed the note before it was locked, as that of a process that is gone
         until_end.enter_context(file)
         until_end.callback(path.unlink, missing_ok=True)
         file.write(json.dumps({"who": text, "run": run_id}))
@@ -210,12 +234,12 @@ def _living(folder: Path) -> list[dict[str, Any]]:
     """The notes of processes that are alive, oldest first; those of others are removed."""
     notes: list[dict[str, Any]] = []
     for path in folder.glob("*.json"):
-        with suppress(FileNotFoundError), path.open("r+") as file:  # it may end just now
+        with suppress(FileNotFoundError), path.open("r+") as file:  # its process may end and remove it just now
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 text = file.read()
-                if text:  # otherwise it is being written
+                if text:  # an empty one is being written
                     notes.append(json.loads(text))
             else:
                 path.unlink()
@@ -223,12 +247,14 @@ def _living(folder: Path) -> list[dict[str, Any]]:
 
 
 def _folder(workspace: Workspace) -> Path:
+    """The folder of locks and notes, made on first use."""
     folder = workspace.data / "dagster" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _patience() -> float:
+    """For how many seconds a command waits."""
     text = os.environ.get(PATIENCE, str(_PATIENCE_S))
     with suppress(ValueError):
         if float(text) >= 0:

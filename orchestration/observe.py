@@ -5,6 +5,8 @@ Belongs here: comparing the workspace with what the instance knows. Does not: st
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import dagster as dg
@@ -16,15 +18,17 @@ from assets.workspace import Workspace
 
 _VERSION_TAG = "dagster/data_version"
 
+_logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Observation:
-    """What has changed since the instance was last told.
+    """What has changed since it was last reported to the instance.
 
     Attributes
     ----------
     events : list of AssetMaterialization
-        A new version of a source, a judge specification or a test set's fit settings.
+        A new version of a source, a judge specification or a test set's settings.
     requests : list
         Partitions to add or delete.
     """
@@ -32,17 +36,32 @@ class Observation:
     events: list[dg.AssetMaterialization]
     requests: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]
 
+    def sentences(self) -> Iterator[str]:
+        """What has changed, for a log."""
+        for request in self.requests:
+            come_or_gone = "come" if isinstance(request, dg.AddDynamicPartitionsRequest) else "gone"
+            yield f"{request.partitions_def_name} that have {come_or_gone}: {', '.join(request.partition_keys)}"
+        for event in self.events:
+            yield f"{event.asset_key.to_user_string()} of {event.partition} has changed"
+
 
 def observe(workspace: Workspace, instance: dg.DagsterInstance) -> Observation:
-    """Compare content hashes with the latest reported ones; equal content is not reported again."""
-    requests: list[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest] = []
-    for definition, wanted in ((TESTSETS, set(workspace.testsets)), (JUDGES, set(workspace.judges))):
-        name = str(definition.name)
-        known = set(instance.get_dynamic_partitions(name))
-        if wanted - known:
-            requests.append(definition.build_add_request(sorted(wanted - known)))
-        if known - wanted:
-            requests.append(definition.build_delete_request(sorted(known - wanted)))
+    """Compare content hashes with the ones reported last; equal content is not reported again."""
+    return Observation(list(_new_versions(workspace, instance)), list(_partition_requests(workspace, instance)))
+
+
+def _partition_requests(
+    workspace: Workspace, instance: dg.DagsterInstance
+) -> Iterator[dg.AddDynamicPartitionsRequest | dg.DeleteDynamicPartitionsRequest]:
+    for definition, names in ((TESTSETS, set(workspace.testsets)), (JUDGES, set(workspace.judges))):
+        known = set(instance.get_dynamic_partitions(str(definition.name)))
+        if names - known:
+            yield definition.build_add_request(sorted(names - known))
+        if known - names:
+            yield definition.build_delete_request(sorted(known - names))
+
+
+def _new_versions(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[dg.AssetMaterialization]:
     versions = {
         source.key: {t: source_version(workspace, t) for t in workspace.testsets},
         judge_spec.key: {j: judge_version(workspace, j) for j in workspace.judges},
@@ -50,19 +69,19 @@ def observe(workspace: Workspace, instance: dg.DagsterInstance) -> Observation:
         fit_settings.key: {t: settings_version(workspace, t) for t in workspace.testsets},
         review_settings.key: {t: review_version(workspace, t) for t in workspace.testsets},
     }
-    events: list[dg.AssetMaterialization] = []
     for key, by_partition in versions.items():
         for partition, version in by_partition.items():
             before = _reported(instance, key, partition)
             # A test set that never had a judge has no panel to miss: `panel` waits for its settings.
             unjudged = before is None and key == panel_settings.key and not workspace.judges_of(partition)
             if before != version and not unjudged:
-                events.append(dg.AssetMaterialization(key, partition=partition, tags={_VERSION_TAG: version}))
-    return Observation(events, requests)
+                yield dg.AssetMaterialization(key, partition=partition, tags={_VERSION_TAG: version})
 
 
 def report(observation: Observation, instance: dg.DagsterInstance) -> None:
-    """Tell the instance, as the sensor's result would."""
+    """Report to the instance what has changed, as the result of the sensor does."""
+    for sentence in observation.sentences():
+        _logger.info(sentence)
     for request in observation.requests:
         if isinstance(request, dg.AddDynamicPartitionsRequest):
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
@@ -74,6 +93,7 @@ def report(observation: Observation, instance: dg.DagsterInstance) -> None:
 
 
 def _reported(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> str | None:
+    """The version that was reported last."""
     records = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
     ).records

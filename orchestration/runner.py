@@ -4,7 +4,7 @@ The workspace's own definitions run in this process on its own Dagster instance,
 run; what is stale is decided by the conditions that the daemon uses.
 
 Belongs here: the loop. Does not: the rule (``conditions``), the grouping into runs (``launches``), the
-instance (``instance``).
+instance (``instance``), Dagster's internals (``dagster_internals``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -24,25 +24,45 @@ from assets.state.rebuild import rebuild_warehouse
 from assets.state.reconcile import FIT, RESULTS, missing
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
-from orchestration.alerts import words
+from orchestration.alerts import failure_message
+from orchestration.dagster_internals import (
+    dump_cursor,
+    engines_kept,
+    failed_blocking_checks,
+    implicit_asset_job,
+    load_cursor,
+    materialisations,
+    partitions_read_once,
+    selected_assets,
+)
 from orchestration.instance import (
     LAUNCHED_BY,
     dagster_home,
     end_abandoned_runs,
-    engines_kept,
     partition_statuses,
-    partitions_read_once,
     under_way,
 )
 from orchestration.launches import ORDER, Launch, plan, split_partition
 from orchestration.observe import observe, report
 from warehouse.storage import DamagedError, read_document, write_document
 
+if TYPE_CHECKING:
+    from orchestration.dagster_internals import AutomationCursor
+
 _MOST_STEPS = 40
+"""A night has about ten steps. One that comes to this many asks for the same work again and again, and is ended."""
+
+_INDEX = ("report_index",)
+
 Requests = dict[str, set[str | None]]
 """Partitions that are asked for, by asset."""
 
-_INDEX = ("report_index",)
+Partition = tuple[str, str | None]
+"""An asset, and its partition where it has any."""
+
+Progress = Callable[[Launch, int, int], None]
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -52,18 +72,15 @@ class Outcome:
     Attributes
     ----------
     materialised : list of (asset, partition)
-    failures : dict (asset, partition) -> message
-        What failed and was not healed by a later run.
     left_to_daemon : int
         Runs and backfills of Dagster's daemon or UI that were queued, or waited for the workspace, at the end.
+    failures : dict (asset, partition) -> message
+        What failed and was not mended by a later run.
     """
 
-    materialised: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, "str | None"]])
+    materialised: list[Partition] = field(default_factory=list[Partition])
     left_to_daemon: int = 0
-    failures: dict[tuple[str, str | None], str] = field(default_factory=dict[tuple[str, "str | None"], str])
-
-
-Progress = Callable[[Launch, int, int], None]
+    failures: dict[Partition, str] = field(default_factory=dict[Partition, str])
 
 
 def run_stale(
@@ -75,7 +92,7 @@ def run_stale(
     testset: str | None = None,
     judge: str | None = None,
     progress: Progress | None = None,
-    again: tuple[str, str | None] | None = None,
+    again: Partition | None = None,
 ) -> Outcome:
     """Materialise all that is stale, stage by stage; the caller holds the workspace alone (``locks.alone``).
 
@@ -86,23 +103,22 @@ def run_stale(
     testset, judge : str, optional
         Only partitions of this test set or judge.
     progress : callable, optional
-        Told of each run before it starts: the launch, its number, how many this tick has.
+        Called before each run: with the launch, its number, and how many launches this step has.
     again : (asset, partition), optional
         Materialised first, stale or not.
     """
+    scope = Scope(selected_assets(defs, selection), testset, judge, by_name=selection is not None)
     with engines_kept():
-        end_abandoned_runs(workspace, instance)
-        sweep(workspace)
-        finish_forgetting(workspace)
-        run = _Run(defs, workspace, instance, _wanted(defs, selection, testset, judge))
+        _prepare(workspace, instance)
+        run = _Run(defs, workspace, instance, scope)
         report(observe(workspace, instance), instance)
-        run.requested = _failed(workspace, instance)
+        run.requested = _failed_before(workspace, instance)
         if again is not None:
             run.requested.setdefault(again[0], set()).add(again[1])
         outcome = Outcome()
         if (workspace.parts.testsets() or not run.is_first) and not workspace.warehouse.usable():
-            broken = rebuild_warehouse(workspace)
-            outcome.failures.update({("judge_inference", judge): why for judge, why in broken.items()})
+            unreadable = rebuild_warehouse(workspace)
+            outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
         for _ in range(_MOST_STEPS):
             launches = run.next()
             for number, launch in enumerate(launches):
@@ -112,109 +128,129 @@ def run_stale(
             run.done(launches)
             if not launches:
                 break
+        else:
+            _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
         outcome.left_to_daemon = under_way(instance)
         return outcome
 
 
-class _Run:
-    """One ``care run``: what is to be done next, asked of one source of work after the other.
+def _prepare(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+    """Finish or clear away what killed processes left behind."""
+    end_abandoned_runs(workspace, instance)
+    sweep(workspace)
+    finish_forgetting(workspace)
 
-    The conditions act on changes. What got lost on the way is seen from the state alone, once the conditions ask for
-    nothing; and so is what the pages must say once everything else has run.
+
+class _Run:
+    """One ``care run``: asks one source of work after the other for what is to be done next.
+
+    The conditions come first; they act on changes. Once they ask for nothing, the reconciler compares what is there
+    with what the workspace asks for. It finds what a change that was lost should have made, and pages that no longer
+    say how things stand.
     """
 
-    def __init__(
-        self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, wanted: Wanted
-    ) -> None:
-        self._defs, self._workspace, self._instance, self._wanted = defs, workspace, instance, wanted
-        self._cursor = Cursor(workspace)
-        self._state = self._cursor.load()
-        self.is_first = self._state is None
-        if self.is_first:
+    def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope) -> None:
+        self._defs, self._workspace, self._instance, self._scope = defs, workspace, instance, scope
+        self._cursor_file = CursorFile(workspace)
+        cursor = self._cursor_file.load()
+        self.is_first = cursor is None
+        if cursor is None:
             # The baseline: a first night that is killed must not take what changes meanwhile for the start.
-            self._advance(dg.evaluate_automation_conditions(defs, instance).cursor)
-        self._reported: Any = None
-        self._tried: set[tuple[str, str | None]] = set()
+            cursor = dg.evaluate_automation_conditions(defs, instance).cursor
+            self._cursor_file.save(cursor)
+        self._cursor = self._next_cursor = cursor
+        self._tried: set[Partition] = set()
         self._asked_once: set[str] = set()
         self._later: Requests = {}
         self.requested: Requests = {}
 
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
-        now, self._later = _scores_first(self._chosen(self._stale))
+        now, self._later = _scores_first(self._chosen("stale, or to be tried again", self._stale))
         launches = plan(now, self._instance)
         if not launches:
             launches, self._later = plan(self._later, self._instance), {}
-        for source in (self._unscored, self._missing, self._experiments):
-            launches = launches or plan(self._chosen(source), self._instance)
+        for reason, source in (
+            ("without a score of the test set", self._unscored),
+            ("missing from what the workspace keeps", self._missing),
+            ("experiments that are out of date", self._experiments),
+        ):
+            launches = launches or plan(self._chosen(reason, source), self._instance)
         return launches
 
     def done(self, launches: Sequence[Launch]) -> None:
-        """What was launched has ended, well or not.
+        """Take note that these launches have ended, well or not.
 
-        Only now is the cursor moved: a run that is killed before sees the same changes again. A narrowed run leaves
-        the cursor alone, since what it does not materialise stays requested.
+        The cursor is saved only now, so that after a kill the next run sees the same changes again. A narrowed run does
+        not save it, because what it leaves out has to be asked for again.
         """
         for launch in launches:
             if launch.assets != _INDEX:
                 self._tried.discard((*_INDEX, None))
             self._tried.update((asset, partition) for asset in launch.assets for partition in launch.partitions)
         self.requested = self._later
-        if not self._wanted.narrowed:
-            self._advance(self._reported)
+        if not self._scope.is_narrowed:
+            self._cursor = self._next_cursor
+            self._cursor_file.save(self._cursor)
 
-    def _advance(self, cursor: Any) -> None:
-        self._state = cursor
-        self._cursor.save(cursor)
-
-    def _chosen(self, source: Callable[[], Requests]) -> Requests:
-        """What a source asks for, of what is wanted. Only the conditions may ask again for what was tried."""
-        again = source == self._stale and not self._wanted.narrowed
-        return {
-            asset: {p for p in partitions if self._wanted.has(asset, p) and (again or (asset, p) not in self._tried)}
+    def _chosen(self, reason: str, source: Callable[[], Requests]) -> Requests:
+        """What a source asks for within the scope; only the conditions may ask a second time for the same."""
+        may_ask_again = source == self._stale and not self._scope.is_narrowed
+        chosen = {
+            asset: {
+                partition
+                for partition in partitions
+                if self._scope.has(asset, partition) and (may_ask_again or (asset, partition) not in self._tried)
+            }
             for asset, partitions in source().items()
         }
+        for asset, partitions in chosen.items():
+            if partitions:
+                names = ", ".join(sorted(str(partition) for partition in partitions if partition is not None))
+                _logger.info("%s is to be materialised (%s)%s", asset, reason, f": {names}" if names else "")
+        return chosen
 
     def _stale(self) -> Requests:
-        """What the conditions ask for; at first also what failed last time or was asked for by name."""
+        """What the conditions ask for, and in the first step what failed last time or was asked for by name."""
         with partitions_read_once(self._instance):
-            result = dg.evaluate_automation_conditions(self._defs, self._instance, cursor=self._state)
-        self._reported = result.cursor
+            result = dg.evaluate_automation_conditions(self._defs, self._instance, cursor=self._cursor)
+        self._next_cursor = result.cursor
         for asset in ORDER:
             self.requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
         return self.requested
 
     def _unscored(self) -> Requests:
-        """Judges of the one wanted test set without a slice: they wait for the items of every test set otherwise."""
-        testset = self._wanted.testset
+        """Judges without scores on the one test set in scope; the conditions would wait for every other test set."""
+        testset = self._scope.testset
         if testset is None or not self._once("unscored"):
             return {}
-        made = partition_statuses(self._instance, "scores", SLICES)
+        statuses = partition_statuses(self._instance, "scores", SLICES)
         judges = self._workspace.judges_of(testset)
-        return {"judge_inference": {j for j in judges if made.get(str(slice_key(j, testset))) != "MATERIALIZED"}}
+        return {"judge_inference": {j for j in judges if statuses.get(str(slice_key(j, testset))) != "MATERIALIZED"}}
 
     def _missing(self) -> Requests:
-        """What the workspace lacks, whatever happened before."""
+        """What the reconciler finds missing, whatever happened before."""
         return missing(self._workspace) if self._workspace.warehouse.usable() else {}
 
     def _experiments(self) -> Requests:
-        """Minutes of work that no night needs: only where they are asked for by name."""
-        names = self._wanted.assets & set(EXPERIMENTS) if self._wanted.by_name else set[str]()
+        """Experiments that are out of date and were selected by name; they take minutes, and no night needs them."""
+        names = self._scope.assets & set(EXPERIMENTS) if self._scope.by_name else set[str]()
         if not names or not self._once("experiments"):
             return {}
         return {key: {None} for key in outdated(self._workspace, names)}
 
     def _once(self, source: str) -> bool:
-        first = source not in self._asked_once
+        is_first_time = source not in self._asked_once
         self._asked_once.add(source)
-        return first
+        return is_first_time
 
 
 def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requests, Requests]:
-    """What runs now, and what waits for the next tick: a fit, and all that is said of it, whose items or scores change.
+    """Part requests into what runs now and what waits for the next step.
 
-    Both are asked for at once where an earlier night ended between scores and fit, and items have changed since. A
-    panel made at once would lack the scores of the new items.
+    The fit of a test set, and everything computed from it, waits while items or scores of that test set change: a panel
+    that is made at once would lack the scores of the new items. Both are asked for in one step where an earlier night
+    ended between scores and fit, and items have changed since.
     """
     judging = bool(requested.get("judge_inference"))
     changing = {
@@ -232,8 +268,8 @@ def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requests, R
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a ``care run`` was narrowed to.
+class Scope:
+    """What a ``care run`` is narrowed to.
 
     Attributes
     ----------
@@ -249,7 +285,7 @@ class Wanted:
     by_name: bool
 
     @property
-    def narrowed(self) -> bool:
+    def is_narrowed(self) -> bool:
         """Whether anything is left out."""
         return self.by_name or self.testset is not None or self.judge is not None
 
@@ -264,42 +300,31 @@ class Wanted:
         return judge_fits and (self.testset is None or testset is None or testset == self.testset)
 
 
-def _wanted(defs: dg.Definitions, selection: str | None, testset: str | None, judge: str | None) -> Wanted:
-    chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
-    assets = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
-    return Wanted(assets, testset, judge, selection is not None)
-
-
-class Cursor:
-    """Up to where ``care run`` has acted on the conditions; the daemon keeps its own."""
+class CursorFile:
+    """How far ``care run`` has acted on the conditions, kept from one night to the next; the daemon keeps its own."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._path = dagster_home(workspace) / "care_run_cursor.json"
 
-    def load(self) -> Any:
-        """The cursor, or None before the first run; also where it is damaged, for the state tells what is stale."""
-        from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
-        from dagster_shared.serdes import deserialize_value
-        from dagster_shared.serdes.errors import DeserializationError
-
+    def load(self) -> AutomationCursor | None:
+        """The cursor; None before the first run, and where the file is damaged: the reconciler finds what to do."""
         try:
-            return deserialize_value(read_document(self._path)["cursor"], AssetDaemonCursor)
+            return load_cursor(read_document(self._path)["cursor"])
         except FileNotFoundError:
             return None
-        except (DamagedError, KeyError, DeserializationError) as error:  # another form: an earlier release's
-            logging.getLogger(__name__).warning("%s: cannot be read (%s); it is made anew", self._path, error)
+        except (DamagedError, KeyError, ValueError) as error:  # an earlier release may have written another form
+            _logger.warning("%s: cannot be read (%s); it is made anew", self._path, error)
             return None
 
-    def save(self, cursor: Any) -> None:
+    def save(self, cursor: AutomationCursor) -> None:
         """Replace the cursor."""
-        from dagster_shared.serdes import serialize_value
-
-        write_document(self._path, {"cursor": serialize_value(cursor)})
+        write_document(self._path, {"cursor": dump_cursor(cursor)})
 
 
 def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:
-    job = defs.resolve_implicit_global_asset_job_def()
-    result = job.execute_in_process(
+    """Run one launch in this process and add what came of it to the outcome."""
+    _logger.info("Running %s.", launch.label)
+    result = implicit_asset_job(defs).execute_in_process(
         instance=instance,
         asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
         partition_key=None if launch.tags else launch.partitions[0],
@@ -307,33 +332,29 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
         run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         raise_on_error=False,
     )
-    # From the instance: what a step logged before it failed is not among the result's own events.
-    for entry in instance.all_logs(result.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
-        event = entry.dagster_event
-        if event is not None and event.asset_key is not None and event.asset_key.to_user_string() in launch.assets:
-            done = (event.asset_key.to_user_string(), event.partition)
-            outcome.materialised.append(done)
-            outcome.failures.pop(done, None)
-    now = set(outcome.materialised)
+    for asset, partition in materialisations(instance, result.run_id):
+        if asset in launch.assets:
+            outcome.materialised.append((asset, partition))
+            outcome.failures.pop((asset, partition), None)
+    materialised = set(outcome.materialised)
     for event in result.all_events:
         if event.is_step_failure and event.step_key is not None:
-            held = _held_back(result, event.step_key)
-            left = [(event.step_key, p) for p in launch.partitions if held or (event.step_key, p) not in now]
-            outcome.failures.update(dict.fromkeys(left, held or words(event)))
+            verdict = _verdict_of_checks(result, event.step_key)
+            message = verdict or failure_message(event)
+            for partition in launch.partitions:
+                if verdict or (event.step_key, partition) not in materialised:
+                    outcome.failures[event.step_key, partition] = message
+                    _logger.info("%s %s failed: %s", event.step_key, partition or "", message)
 
 
-def _held_back(result: dg.ExecuteInProcessResult, asset: str) -> str:
+def _verdict_of_checks(result: dg.ExecuteInProcessResult, asset: str) -> str:
     """What the blocking checks of an asset say that failed in this run; empty where none did."""
-    says = [
-        f"{e.check_name}: {e.description}"
-        for e in result.get_asset_check_evaluations()
-        if e.asset_key.to_user_string() == asset and not e.passed and e.blocking
-    ]
-    return "held back, what was published before stays. " + " | ".join(says) if says else ""
+    descriptions = failed_blocking_checks(result, asset)
+    return "held back, what was published before stays. " + " | ".join(descriptions) if descriptions else ""
 
 
-def _failed(workspace: Workspace, instance: dg.DagsterInstance) -> Requests:
-    """Partitions whose last run failed: a person who runs again wants them tried again, but for what is held back."""
+def _failed_before(workspace: Workspace, instance: dg.DagsterInstance) -> Requests:
+    """Partitions whose last run failed, which a person who runs again wants tried again; not reports held back."""
     failed: Requests = {}
     for asset, definition in (
         ("judge_inference", JUDGES),
@@ -343,4 +364,7 @@ def _failed(workspace: Workspace, instance: dg.DagsterInstance) -> Requests:
         statuses = partition_statuses(instance, asset, definition)
         failed[asset] = {p for p, status in statuses.items() if status == "FAILED"}
     failed["report"] -= {testset for testset in workspace.testsets if held_back(workspace, testset) is not None}
+    for asset, partitions in failed.items():
+        if partitions:
+            _logger.info("%s failed last time and is tried again: %s", asset, ", ".join(sorted(map(str, partitions))))
     return failed

@@ -1,6 +1,6 @@
-"""The nightly schedule: what is missing is asked for, whatever happened before; models behind an API are asked again.
+"""The nightly schedule: asks for what is missing, whatever happened before, and for the canaries of remote models.
 
-Belongs here: schedules. Does not: what is missing (``assets.reconcile``).
+Belongs here: schedules. Does not: what is missing (``assets.state.reconcile``).
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +10,7 @@ import dagster as dg
 from assets.judging.canary import watched
 from assets.state.reconcile import Missing, missing
 from assets.workspace import Workspace
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.launches import ORDER
 from orchestration.workspace import NightlySettings
 
@@ -18,14 +19,14 @@ REASON = "care/reason"
 
 
 def build_schedules(load: Callable[[], Workspace], nightly: NightlySettings | None) -> list[dg.ScheduleDefinition]:
-    """The schedule; stopped where care.yaml names no hour."""
+    """The schedule, which is stopped where care.yaml names no hour; ``load`` reads the workspace at each tick."""
     settings = nightly or NightlySettings()
 
     @dg.schedule(
         name="nightly",
         cron_schedule=settings.cron(),
         execution_timezone=settings.zone,
-        job_name="__ASSET_JOB",  # the only job that holds assets of different partitions
+        job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
         default_status=dg.DefaultScheduleStatus.STOPPED if nightly is None else dg.DefaultScheduleStatus.RUNNING,
         description="Compares the warehouse with the workspace and asks for what is missing.",
     )
@@ -42,13 +43,13 @@ def build_schedules(load: Callable[[], Workspace], nightly: NightlySettings | No
     return [nightly_schedule]
 
 
-def requests(lost: Missing, tonight: str) -> Iterator[dg.RunRequest]:
-    """One run a partition, with all of its assets, in the order of the stages."""
-    by_partition: dict[str | None, list[str]] = {}
+def requests(absent: Missing, tonight: str) -> Iterator[dg.RunRequest]:
+    """One run for each partition, with all of its assets that are absent, in the order of the stages."""
+    assets_of: dict[str | None, list[str]] = {}
     for asset in ORDER:
-        for partition in sorted(lost.get(asset, set()), key=str):
-            by_partition.setdefault(partition, []).append(asset)
-    for partition, assets in by_partition.items():
+        for partition in sorted(absent.get(asset, set()), key=str):
+            assets_of.setdefault(partition, []).append(asset)
+    for partition, assets in assets_of.items():
         yield dg.RunRequest(
             run_key=f"{tonight} {partition}",
             asset_selection=[dg.AssetKey(asset) for asset in assets],

@@ -1,7 +1,7 @@
-"""The sensor that watches test sets, judges and settings, and the one that asks for what is stale.
+"""What Dagster's daemon watches: the workspace's files, what is stale, runs that failed, nights that did not come.
 
-Belongs here: sensors. Does not: what they compare (``observe``) or when an asset is stale
-(``conditions``).
+Belongs here: sensors. Does not: what the first one compares (``observe``), when an asset is stale (``conditions``), how
+an alert is sent (``alerts``).
 """
 
 import time
@@ -11,24 +11,40 @@ from pathlib import Path
 import dagster as dg
 
 from assets.workspace import Workspace
-from orchestration.alerts import send, words
+from orchestration.alerts import failure_message, send
+from orchestration.dagster_internals import RANGE_START_TAG
 from orchestration.observe import observe
 from orchestration.workspace import Settings
 
 _DAY_S = 86_400.0
+_DEADLINE_CHECKED_EVERY_S = 600
+
+ReadSettings = Callable[[], tuple[Path, Settings]]
+"""Reads care.yaml anew; returns the workspace's folder beside it."""
 
 
 def build_sensors(
-    load: Callable[[], Workspace], settings: Callable[[], tuple[Path, Settings]], watch_seconds: int
+    load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
 ) -> list[dg.SensorDefinition]:
-    """Sensors over the workspace that ``load`` reads, and care.yaml that ``settings`` does.
+    """Sensors over one workspace, which is read anew at each tick.
 
     Parameters
     ----------
+    load : callable
+        Reads the workspace.
+    read_settings : callable
     watch_seconds : int
-        Shortest time between two looks.
+        Shortest time between two looks at the workspace.
     """
+    return [
+        _workspace_sensor(load, watch_seconds),
+        _stale_assets_sensor(watch_seconds),
+        _alert_on_failure(read_settings),
+        _alert_when_stale(read_settings),
+    ]
 
+
+def _workspace_sensor(load: Callable[[], Workspace], watch_seconds: int) -> dg.SensorDefinition:
     @dg.sensor(
         name="workspace_sensor",
         minimum_interval_seconds=watch_seconds,
@@ -36,12 +52,18 @@ def build_sensors(
         description="Reports new content of test sets, judges and settings; adds and deletes partitions.",
     )
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        found = observe(load(), context.instance)
-        if not found.events and not found.requests:
+        observation = observe(load(), context.instance)
+        if not observation.events and not observation.requests:
             return dg.SkipReason("nothing has changed")
-        return dg.SensorResult(asset_events=found.events, dynamic_partitions_requests=found.requests)
+        for sentence in observation.sentences():
+            context.log.info(sentence)
+        return dg.SensorResult(asset_events=observation.events, dynamic_partitions_requests=observation.requests)
 
-    automation = dg.AutomationConditionSensorDefinition(
+    return workspace_sensor
+
+
+def _stale_assets_sensor(watch_seconds: int) -> dg.SensorDefinition:
+    return dg.AutomationConditionSensorDefinition(
         "stale_assets_sensor",
         target=dg.AssetSelection.all(),
         minimum_interval_seconds=watch_seconds,
@@ -49,36 +71,44 @@ def build_sensors(
         description="Asks for what is stale.",
     )
 
+
+def _alert_on_failure(read_settings: ReadSettings) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
         name="alert_on_failure",
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Tells of a failed run or a fit that is held back, where `alerts` in care.yaml says.",
+        description="Sends an alert of a failed run or a fit that is held back, to where `alerts` in care.yaml says.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
-        root, found = settings()
-        send(found.alerts, root, failure_text(context.dagster_run, context.get_step_failure_events()))
+        root, settings = read_settings()
+        text = failure_text(context.dagster_run, context.get_step_failure_events())
+        if not send(settings.alerts, root, text):
+            context.log.info(f"care.yaml names nobody under `alerts` who would be sent: {text}")
 
+    return alert_on_failure
+
+
+def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:
     @dg.sensor(
         name="alert_when_stale",
-        minimum_interval_seconds=600,
+        minimum_interval_seconds=_DEADLINE_CHECKED_EVERY_S,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Tells once when no night has come to an end by its deadline.",
+        description="Sends one alert when no night has come to an end by its deadline.",
     )
     def alert_when_stale(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        root, found = settings()
-        if found.nightly is None:
+        root, settings = read_settings()
+        if settings.nightly is None:
             return dg.SkipReason("care.yaml names no hour under `nightly`")
         last = last_night(context.instance)
-        if last is None or time.time() - last < _DAY_S + 3600 * found.nightly.deadline_hours:
+        if last is None or time.time() - last < _DAY_S + 3600 * settings.nightly.deadline_hours:
             return dg.SkipReason("the last night came to an end in time" if last else "no night has been yet")
         if context.cursor == str(last):
-            return dg.SkipReason("told already")
+            return dg.SkipReason("an alert of this night has been sent already")
         hours = (time.time() - last) / 3600
-        send(found.alerts, root, f"CARE: the last night ended {hours:.0f} hours ago; is the daemon running?")
+        send(settings.alerts, root, f"CARE: the last night ended {hours:.0f} hours ago; is the daemon running?")
         context.update_cursor(str(last))
-        return dg.SkipReason("told")
+        return dg.SkipReason(f"the last night ended {hours:.0f} hours ago; an alert was sent")
 
-    return [workspace_sensor, automation, alert_on_failure, alert_when_stale]
+    return alert_when_stale
 
 
 def last_night(instance: dg.DagsterInstance) -> float | None:
@@ -88,7 +118,7 @@ def last_night(instance: dg.DagsterInstance) -> float | None:
 
 
 def failure_text(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:
-    """One line: what failed where, in the failure's own words."""
-    where = run.tags.get("dagster/partition") or run.tags.get("dagster/asset_partition_range_start") or ""
-    said = "; ".join(f"{event.step_key}: {words(event)}" for event in failures) or "the run was lost"
-    return f"CARE: run {run.run_id[:8]} {where} failed. {said}"
+    """One line: what failed on which partition, and why."""
+    partition = run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
+    reasons = "; ".join(f"{event.step_key}: {failure_message(event)}" for event in failures) or "the run was lost"
+    return f"CARE: run {run.run_id[:8]} {partition} failed. {reasons}"

@@ -49,7 +49,7 @@ def _blocks() -> Iterator[str]:
         inner = next((k for k in (kind, *get_args(kind)) if _has_fields(k)), None)
         if inner is None:
             yield _line(name, value, entry.description or "", "")
-        elif value is None:  # nothing of it holds until it is there: shown as a comment
+        elif value is None:  # a group that has no effect unless it is given is shown as a comment
             lines = [f"{name}:\n", *_lines_of(inner, inner(), "  ")]
             yield "".join("# " + line for text in lines for line in text.splitlines(keepends=True))
         else:
@@ -65,17 +65,17 @@ def _lines_of(kind: Any, value: Any, indent: str) -> Iterator[str]:
         for name, entry in kind.model_fields.items():
             yield _line(name, getattr(value, name), entry.description or "", indent)
         return
-    says = _descriptions(kind)
+    descriptions = _descriptions(kind)
     for entry in dataclasses.fields(kind):
         if entry.name in GROUPS_OF_FIT:
             yield from _lines_of(GROUPS_OF_FIT[entry.name], getattr(value, entry.name), indent)
         elif entry.name not in DECLARED_BY_TEST_SETS:
-            yield _line(entry.name, getattr(value, entry.name), says.get(entry.name, ""), indent)
+            yield _line(entry.name, getattr(value, entry.name), descriptions.get(entry.name, ""), indent)
 
 
-def _line(name: str, value: Any, says: str, indent: str) -> str:
+def _line(name: str, value: Any, description: str, indent: str) -> str:
     """What a setting means, as comments, and its value."""
-    comments = textwrap.wrap(says, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
+    comments = textwrap.wrap(description, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
     plain = json.loads(TypeAdapter(Any).dump_json(value))
     text = yaml.safe_dump(plain, default_flow_style=True, width=_WIDTH * 10).removesuffix("...\n").strip()
     return "".join(f"{indent}# {line}\n" for line in comments) + f"{indent}{name}: {text}\n"
@@ -84,17 +84,17 @@ def _line(name: str, value: Any, says: str, indent: str) -> str:
 def _descriptions(kind: type) -> dict[str, str]:
     """What each field of a dataclass means, from the ``Attributes`` of its docstring."""
     lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
-    found: dict[str, list[str]] = {}
+    words_of: dict[str, list[str]] = {}
     names: list[str] = []
     for line in lines:
         match = _ATTRIBUTE.match(line)
         if match:
             names = match[1].split(", ")
-            found |= {name: [_allowed(line)] for name in names}
+            words_of |= {name: [_allowed(line)] for name in names}
         elif names and line.startswith("    "):
             for name in names:
-                found[name].append(line.strip())
-    return {name: " ".join(word for word in words if word) for name, words in found.items()}
+                words_of[name].append(line.strip())
+    return {name: " ".join(word for word in words if word) for name, words in words_of.items()}
 
 
 def _allowed(line: str) -> str:

@@ -1,7 +1,7 @@
 """care.yaml and the folders beside it, read into a ``Workspace``.
 
-Belongs here: the file's form, its validation, templates of a new workspace. Does not: what the settings
-do (``assets``, ``care_ops``).
+Belongs here: the file's form and its validation. Does not: what the settings do (``assets``, ``care_ops``), the file's
+text with every default (``template``).
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ GROUPS_OF_FIT = {"structure": StructureConfig, "tensor": TensorConfig}
 
 
 def _grouped(fit: Any) -> Any:
-    """``fit`` as care.yaml has it, flat, in the groups that ``care_ops`` knows."""
+    """The settings of ``fit``, which are flat in care.yaml, in the groups that ``care_ops`` has."""
     if not isinstance(fit, dict):
         return fit
     settings: dict[str, Any] = dict(fit)  # type: ignore[arg-type]
     for name in settings.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
-        where = "a test set declares it" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
-        raise ValueError(f"{name} does not belong here; {where}")
+        advice = "a test set declares it" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
+        raise ValueError(f"{name} does not belong here; {advice}")
     for group, kind in GROUPS_OF_FIT.items():
         settings[group] = {f.name: settings.pop(f.name) for f in fields(kind) if f.name in settings}
     return settings
 
 
 class NightlySettings(BaseModel):
-    """``nightly``: when the night is checked, and by when it must have been."""
+    """``nightly``: when the nightly schedule runs, and by when the night must have come to an end."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -67,7 +67,9 @@ class NightlySettings(BaseModel):
     days: str = Field(
         default="*", pattern=r"^[\d*,-]+$", description="days of the week, as in cron: 1-5 is Monday to Friday"
     )
-    deadline_hours: float = Field(default=6, gt=0, le=23, description="hours until a night that has not come is told")
+    deadline_hours: float = Field(
+        default=6, gt=0, le=23, description="hours after which a night that has not come to an end is reported"
+    )
 
     @field_validator("zone")
     @classmethod
@@ -77,13 +79,13 @@ class NightlySettings(BaseModel):
         return zone
 
     def cron(self) -> str:
-        """The same as a cron string."""
+        """Hour, minute and days as a cron string."""
         hour, minute = self.at.split(":")
         return f"{int(minute)} {int(hour)} * * {self.days}"
 
 
 class AlertSettings(BaseModel):
-    """``alerts``: who is told of a night that failed or did not come."""
+    """``alerts``: where a line is sent when a night failed or did not come."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -108,14 +110,16 @@ class AlertSettings(BaseModel):
         webhook = self.webhook or ""
         if not webhook.startswith("${"):
             return webhook
-        found = os.environ.get(webhook[2:-1])
-        if not found:
-            raise InputError(f"alerts.webhook: the environment variable {webhook[2:-1]} is not set")
-        return found
+        address = os.environ.get(webhook[2:-1])
+        if not address:
+            raise InputError(
+                f"alerts.webhook: the environment variable {webhook[2:-1]} is not set; set it, or leave `webhook` out"
+            )
+        return address
 
 
 class Settings(BaseModel):
-    """care.yaml."""
+    """Everything that care.yaml may hold, with its defaults."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -130,7 +134,8 @@ class Settings(BaseModel):
     canary: CanaryConfig = CanaryConfig()
     experiments: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
     experiment_sizes: dict[str, dict[str, StrictInt | list[StrictInt | StrictFloat]]] = Field(
-        default={}, description="single parameters of experiments, by experiment: instead of the size's"
+        default={},
+        description="single parameters of experiments, by experiment; they take the place of those of the size",
     )
     nightly: NightlySettings | None = None
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
@@ -189,7 +194,7 @@ def load_workspace(root: Path) -> Workspace:
 
 
 def read_settings(root: Path) -> Settings:
-    """care.yaml itself.
+    """Read care.yaml alone.
 
     Raises
     ------
@@ -203,7 +208,7 @@ def read_settings(root: Path) -> Settings:
     try:
         settings = Settings.model_validate(content)
         if settings.alerts.webhook is not None:
-            settings.alerts.address()  # before a night is spent, not after
+            settings.alerts.address()  # an address that is missing is told before a night, not after it
         return settings
     except ValidationError as error:
         problems = explain(error)
@@ -215,12 +220,12 @@ def read_settings(root: Path) -> Settings:
 
 
 def judges_folder(root: Path) -> Path:
-    """Where judge files lie; ``InputError`` where there is no workspace."""
+    """The folder of judge files; ``InputError`` where there is no workspace."""
     return root.absolute() / read_settings(root.absolute()).judges
 
 
 def testsets_folder(root: Path) -> Path:
-    """Where test-set files lie; ``InputError`` where there is no workspace."""
+    """The folder of test-set files; ``InputError`` where there is no workspace."""
     return root.absolute() / read_settings(root.absolute()).testsets
 
 
@@ -242,10 +247,13 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
         testsets[spec.name] = spec
     for spec in testsets.values():
         if isinstance(spec.source, VersionsSource):
-            of = testsets.get(spec.source.of)
-            if of is None or isinstance(of.source, VersionsSource):
-                there = ", ".join(name for name, t in testsets.items() if not isinstance(t.source, VersionsSource))
-                raise InputError(f"{folder}: {spec.name!r} is to be versions of {spec.source.of!r}; there are {there}")
+            original = testsets.get(spec.source.of)
+            if original is None or isinstance(original.source, VersionsSource):
+                names = ", ".join(name for name, t in testsets.items() if not isinstance(t.source, VersionsSource))
+                raise InputError(
+                    f"{folder}: {spec.name!r} is to be versions of {spec.source.of!r}, which is no test set with items "
+                    f"of its own; those are {names}"
+                )
     return testsets
 
 
@@ -275,7 +283,7 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
 
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:
-    """A judge recorded for several test sets is one judge."""
+    """Add a recorded judge; one that is recorded for several test sets is one judge."""
     known = judges.get(judge)
     if known is None:
         judges[judge] = JudgeSpec(name=judge, family=family, testsets=(testset,), engine=RecordedEngine(column=judge))
@@ -296,5 +304,5 @@ def _yaml_files(folder: Path) -> list[Path]:
 
 
 def _deleted(path: Path) -> bool:
-    """Whether a file that was listed has been deleted since; a link to nothing has not, and is an error."""
+    """Whether a file that was listed has been deleted since; a broken link has not, and is an error."""
     return not os.path.lexists(path)

@@ -27,6 +27,7 @@ import pyarrow as pa
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
 from warehouse.parts import content_hash
+from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, set_aside
 
 SCHEMA_VERSION = 6
@@ -34,15 +35,6 @@ SCHEMA_VERSION = 6
 
 _LOCK_MESSAGE = "Could not set lock"
 _LOCK_WAIT_S = 60.0
-_OF_THE_SYSTEM = (
-    "Permission denied",
-    "No space left",
-    "Too many open files",
-    "Read-only file system",
-    "Input/output error",
-    "Cannot allocate memory",
-)
-"""What the system says, and DuckDB repeats, where the machine is at fault and not the file."""
 _OF_THE_FILE = (
     duckdb.IOException,
     duckdb.SerializationException,
@@ -184,11 +176,9 @@ class Warehouse:
             if not isinstance(error, _OF_THE_FILE) and "corrupt" not in str(error).lower():
                 raise
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-            if any(words in str(error) for words in _OF_THE_SYSTEM):
-                raise WarehouseError(
-                    f"{self.path}: the system does not let the database be read or written ({reason}); mend that and "
-                    "run again"
-                ) from None
+            refused = refusal(error, self.path)
+            if refused is not None:
+                raise WarehouseError(refused) from None
             with suppress(OSError):  # where nothing can be written, the next one finds out for itself
                 self._mark.write_text(f"{reason}\n", encoding="utf-8")
             raise DamagedError(

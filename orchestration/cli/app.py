@@ -1,4 +1,7 @@
-"""The ``care`` command."""
+"""The command ``care``, of which every other module here is a part.
+
+Belongs here: which commands there are. Does not: what any of them does.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
 from orchestration.cli.judges import judges
+from orchestration.cli.output import print_logs
 from orchestration.cli.retention import forget, gc
 from orchestration.cli.run import run
 from orchestration.cli.select import select
@@ -34,6 +38,7 @@ app.add_typer(testsets, name="testsets")
 
 def main() -> None:
     """Entry point."""
-    # Dagster's beta notices are for us, who pin it, not for whoever runs a command.
+    # Dagster warns that parts of it are in beta: this concerns us, who pin its version, and no user of a command.
     warnings.filterwarnings("ignore", message=".*currently in (beta|preview).*")
+    print_logs(verbose=False)
     app()

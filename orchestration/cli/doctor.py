@@ -1,6 +1,7 @@
-"""``care doctor``: whether a workspace can run, before a night is spent.
+"""``care doctor``: whether a workspace can run, told before a night is spent on it.
 
-Belongs here: the checks. Does not: the errors of a run (each stage has its own).
+Belongs here: the checks of versions, folders and specifications. Does not: finding damaged files
+(``assets.state.repair``), the errors of a run, of which each stage has its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _LOW_DISK_GB = 5.0
 def doctor(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Set damaged files aside, to be made again.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set damaged files aside, so that they are made again.")
+    ] = False,
 ) -> None:
     """Check versions, the disk and every file of the workspace before a night is spent."""
     rows = [_python(), *(_package(name) for name in _NEEDED), _ray(), *_workspace(workspace, repair)]
@@ -36,8 +39,8 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _row(check: str, state: str, what: str) -> dict[str, str]:
-    return {"check": check, "state": state, "what": what}
+def _row(check: str, state: str, sentence: str) -> dict[str, str]:
+    return {"check": check, "state": state, "what": sentence}
 
 
 def _python() -> dict[str, str]:
@@ -83,7 +86,7 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
 
 
 def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
-    """What of the data folder is damaged; nothing where all of it can be read."""
+    """A row for each damaged file of the data folder, and for each that was repaired."""
     from assets.state.repair import findings
     from care_ops.errors import CareError
     from orchestration.locks import alone, hold_daemon_lock
@@ -92,21 +95,21 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
         return []
     try:
         if not repair:
-            found = findings(loaded, repair=False)
+            files = findings(loaded, repair=False)
         else:
             with alone(loaded, "care doctor --repair"):
                 daemon = hold_daemon_lock(loaded)
                 try:
-                    found = findings(loaded, repair=True)
+                    files = findings(loaded, repair=True)
                 finally:
                     os.close(daemon)
     except CareError as error:
         return [_row("files", "fails", str(error))]
-    return [_row("file", each.state, f"{each.path.relative_to(loaded.data)}: {each.says}") for each in found]
+    return [_row("file", file.state, f"{file.path.relative_to(loaded.data)}: {file.says}") for file in files]
 
 
 def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
-    """What is wrong with a test set; nothing to say of one that can be read and is verified."""
+    """Rows for what is wrong with a test set; none where it can be read and is verified."""
     from assets.sources import read_source
     from care_ops.errors import CareError
 
@@ -120,32 +123,32 @@ def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
 
 
 def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
-    """What a test set's files were taken to be, by the checks above, which read them."""
+    """How each file of a test set was read by the checks before this one."""
     from assets.sources import readings
 
     return [
-        _row(f"{kind} of {name}", "ok", "; ".join(reading.sentences()))
-        for kind, reading in readings(loaded, name).items()
+        _row(f"{file} of {name}", "ok", "; ".join(reading.sentences()))
+        for file, reading in readings(loaded, name).items()
     ]
 
 
 def _judge(loaded: Workspace, name: str) -> list[dict[str, str]]:
-    """What may keep a judge from running; nothing to say of built-in programs and recorded scores that are there."""
+    """Rows for what may keep a judge from running; none where nothing does."""
     from assets.judge_keys import judge_key
     from care_ops.errors import CareError
     from judges.engines.checks import checks
 
     spec = loaded.judge(name)
-    rows = list[tuple[str, str]]()
+    states = list[tuple[str, str]]()
     try:
         for testset in loaded.testsets_of(name):
             judge_key(loaded, name, testset)
     except CareError as error:
-        rows.append(("fails", str(error)))
-    rows += checks(spec)
-    return [_row(f"judge {name}", state, what) for state, what in rows]
+        states.append(("fails", str(error)))
+    states += checks(spec)
+    return [_row(f"judge {name}", state, sentence) for state, sentence in states]
 
 
 def _ray() -> dict[str, str]:
     address = os.environ.get("RAY_ADDRESS")
-    return _row("ray cluster", "ok", address or "none named; judging with mode ray starts an embedded one")
+    return _row("ray cluster", "ok", address or "RAY_ADDRESS names none; judging with mode ray starts an embedded one")

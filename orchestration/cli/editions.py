@@ -1,4 +1,7 @@
-"""``care history | diff | accept | promote | rollback | score``: fits that are kept, and which is published."""
+"""``care history | diff | accept | promote | rollback | score``: fits that are kept, and which is published.
+
+Belongs here: these commands. Does not: what an edition is and how one is published (``assets.publication.editions``).
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import console, errors, show, speaking_errors
+from orchestration.cli.output import console, errors, print_failures, show, speaking_errors
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
+    from orchestration.runner import Outcome
     from warehouse.fits import Edition
 
 Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
-Why = Annotated[str, typer.Option(help="Why; kept with the publication.")]
+Why = Annotated[str, typer.Option(help="Reason for the decision, which is kept with it.")]
 
 
 def _load(workspace: Path) -> Workspace:
@@ -25,24 +29,38 @@ def _load(workspace: Path) -> Workspace:
     return load_workspace(workspace)
 
 
-def _republish(loaded: Workspace, testset: str) -> None:
-    """Let the review look again, so that the page follows."""
+def _remake(loaded: Workspace, testset: str) -> Outcome:
+    """Review the test set again and make what follows from it, so that its page shows what is published now."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale
 
     with workspace_instance(loaded) as instance:
         defs = build_defs(loaded.root, {"workspace": loaded})
-        outcome = run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
-    for (asset, partition), message in outcome.failures.items():
-        errors.print(f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, soft_wrap=True)
+        return run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
+
+
+def _end(outcome: Outcome, published: str) -> None:
+    """Print what is published; where the pages could not be made anew, say so and end with 1."""
+    from assets.state.reconcile import RESULTS
+
+    console.print(published, highlight=False)
+    print_failures(outcome)
+    if any(asset in ("review", *RESULTS, "report_index") for asset, _ in outcome.failures):
+        errors.print(
+            "fails: the fit is published, but its pages were not made anew and show what was published before; mend "
+            "what failed, and `care run` makes them",
+            style="red",
+            soft_wrap=True,
+        )
+        raise typer.Exit(1)
 
 
 @speaking_errors
 def history(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
-    """Every fit that is kept, what is published, and what changed from one to the next."""
+    """List every fit that is kept, which one is published, and what changed from one to the next."""
     from assets.publication.editions import history as rows_of
 
     show(rows_of(_load(workspace), testset), f"{testset}: fits, newest first", as_json=json)
@@ -50,59 +68,70 @@ def history(
 
 @speaking_errors
 def diff(
-    before: Annotated[str, typer.Argument(help="A fit (`care history`), or a test set: its last two published.")],
-    after: Annotated[str | None, typer.Argument(help="A later fit.")] = None,
+    before: Annotated[
+        str, typer.Argument(help="A fit, as `care history` lists them; or a test set, for its last two.")
+    ],
+    after: Annotated[
+        str | None, typer.Argument(help="A later fit; left out where the first argument is a test set.")
+    ] = None,
     workspace: Root = Path(),
-    aggregator: Annotated[str, typer.Option(help="Which aggregate.")] = "care",
+    aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
     json: Json = False,
 ) -> None:
-    """Judges whose weight moved, items whose score moved most, and why."""
+    """Show which judges' weights and which items' scores moved most between two fits, and why."""
     from assets.publication.editions import difference, find
 
     loaded = _load(workspace)
     pair = (find(loaded, before), find(loaded, after)) if after is not None else _last_two(loaded, before)
-    found = difference(loaded, *pair, aggregator)
+    changes = difference(loaded, *pair, aggregator)
     if json:
-        show([vars(found)], "", as_json=True)
+        show([vars(changes)], "", as_json=True)
         return
     title = f"{pair[0].testset}: {pair[0].edition} -> {pair[1].edition}, {aggregator}"
-    console.print(f"{title}\nwhy: {'; '.join(found.why)}", markup=False, highlight=False)
-    show(found.judges, "weights that moved most", as_json=False)
-    show(found.items, "items that moved most, in standard deviations", as_json=False)
+    console.print(f"{title}\nwhy: {'; '.join(changes.why)}", markup=False, highlight=False)
+    show(changes.judges, "weights that moved most", as_json=False)
+    show(changes.items, "items that moved most, in standard deviations", as_json=False)
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
-    """What is published and the latest fit; where these are one, what was made before it."""
+    """The published fit and the latest one; where these are the same, the fit before it and the latest one."""
     from care_ops.errors import InputError
 
-    every = loaded.fits.editions(loaded.testset(testset).name)
+    editions = loaded.fits.editions(loaded.testset(testset).name)
     published = loaded.fits.published(testset)
-    if len(every) < 2:
-        raise InputError(f"test set {testset!r} has {len(every)} kept fit(s), two make a difference")
-    if published is not None and published[1].edition != every[-1].edition:
-        return published[1], every[-1]
-    return every[-2], every[-1]
+    if len(editions) < 2:
+        raise InputError(
+            f"test set {testset!r} has {len(editions)} kept fit(s); a comparison needs two, so give it another night"
+        )
+    if published is not None and published[1].edition != editions[-1].edition:
+        return published[1], editions[-1]
+    return editions[-2], editions[-1]
 
 
 @speaking_errors
 def accept(
-    testset: Annotated[str, typer.Argument(help="A test set whose latest fit is held back or not published.")],
+    testset: Annotated[
+        str,
+        typer.Argument(help="A test set whose latest fit is held back, or not published because another is pinned."),
+    ],
     why: Why = "",
     workspace: Root = Path(),
 ) -> None:
-    """Publish the latest fit of a test set: although the review held it back, or instead of a pinned one."""
+    """Publish the latest fit of a test set, although the review held it back or another fit is pinned."""
     from assets.publication.editions import accept as publish_latest
     from orchestration.locks import workspace_alone
 
     with workspace_alone(workspace, "care accept") as loaded:
         edition = publish_latest(loaded, loaded.testset(testset).name, why)
-        _republish(loaded, testset)
-    console.print(f"{testset}: {edition.edition} is published", highlight=False)
+        outcome = _remake(loaded, testset)
+    _end(outcome, f"{testset}: {edition.edition} is published")
 
 
 @speaking_errors
 def promote(
-    fit: Annotated[str, typer.Argument(help="A fit (`care history`).")], why: Why = "", workspace: Root = Path()
+    fit: Annotated[str, typer.Argument(help="A fit, as `care history` lists them.")],
+    why: Why = "",
+    workspace: Root = Path(),
 ) -> None:
     """Publish a kept fit and pin it: later nights are kept beside it, new items are scored with it."""
     from assets.publication.editions import extend, find
@@ -113,33 +142,43 @@ def promote(
         edition = find(loaded, fit)
         publish(loaded, edition, by="promote", why=why, pinned=True)
         added = extend(loaded, edition)
-        _republish(loaded, edition.testset)
+        outcome = _remake(loaded, edition.testset)
     more = f"; {added} newer items were scored with it" if added else ""
-    console.print(f"{edition.testset}: {edition.edition} is published and pinned{more}", highlight=False)
+    _end(outcome, f"{edition.testset}: {edition.edition} is published and pinned{more}")
 
 
 @speaking_errors
 def rollback(
     testset: Annotated[str, typer.Argument(help="A test set.")], why: Why = "", workspace: Root = Path()
 ) -> None:
-    """Publish and pin what was published before."""
-    from assets.publication.editions import rollback as back
+    """Publish and pin the fit that was published before the present one."""
+    from assets.publication.editions import rollback as publish_previous
     from orchestration.locks import workspace_alone
 
     with workspace_alone(workspace, "care rollback") as loaded:
-        edition = back(loaded, loaded.testset(testset).name, why)
-        _republish(loaded, testset)
-    console.print(f"{testset}: {edition.edition} is published and pinned again", highlight=False)
+        edition = publish_previous(loaded, loaded.testset(testset).name, why)
+        outcome = _remake(loaded, testset)
+    _end(outcome, f"{testset}: {edition.edition} is published and pinned again")
 
 
 @speaking_errors
 def score(
     scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
-    fit: Annotated[str, typer.Option(help="A fit (`care history`).")],
+    fit: Annotated[str, typer.Option(help="A fit, as `care history` lists them.")],
     workspace: Root = Path(),
-    aggregator: Annotated[str, typer.Option(help="Which aggregate.")] = "care",
-    out: Annotated[Path | None, typer.Option(help="CSV to write; by default a table is printed.")] = None,
+    aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
+    out: Annotated[
+        Path | None, typer.Option(help="CSV file to write; by default the scores are printed as a table.")
+    ] = None,
     json: Json = False,
+    item: tables.Item = None,
+    judge: tables.Judge = None,
+    score: tables.Score = None,
+    drop: tables.Drop = None,
+    separator: tables.Separator = None,
+    encoding: tables.Encoding = None,
+    decimal: tables.Decimal = None,
+    sheet: tables.Sheet = None,
 ) -> None:
     """Score new items with a kept fit; nothing is fitted, no published score moves."""
     import csv
@@ -149,7 +188,10 @@ def score(
     from warehouse.sources.files import read_scores
 
     loaded = _load(workspace)
-    rows = score_with(loaded, find(loaded, fit), aggregator, read_scores(scores, tell=tables.tell).scores)
+    columns = tables.score_columns(item, judge, score, drop)
+    options = tables.reading_options(separator, encoding, decimal, sheet)
+    matrix = read_scores(scores, columns, options=options, tell=tables.tell).scores
+    rows = score_with(loaded, find(loaded, fit), aggregator, matrix)
     if out is None:
         show(rows, f"{len(rows)} items by {aggregator} of {fit}", as_json=json)
         return

@@ -72,7 +72,7 @@ def _read_items(
     from care_ops.errors import InputError
     from warehouse.sources.files import read_items
 
-    records = {r.item_id: r for r in read_items(path, options=options, item=item, tell=tell)}
+    records = {record.item_id: record for record in read_items(path, options=options, item=item, tell=tell)}
     missing = [item_id for item_id in matrix.item_ids if item_id not in records]
     if missing:
         raise InputError(

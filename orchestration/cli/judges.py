@@ -1,7 +1,12 @@
-"""``care judges``: list, write and try judges."""
+"""``care judges``: list, write and try judges.
+
+Belongs here: these commands. Does not: what a judge is (``judges.spec``), ready-made panels (``judges.panels``), what a
+trial asks (``judges.trial``).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,6 +16,9 @@ import typer
 from orchestration.cli.output import console, errors, show, speaking_errors
 
 if TYPE_CHECKING:
+    from judges.engines.base import Context
+    from judges.items import Score
+    from judges.pool import PoolConfig
     from judges.spec import JudgeSpec
 
 judges = typer.Typer(help="List, write and try judges.", no_args_is_help=True)
@@ -23,29 +31,33 @@ _Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 @speaking_errors
 def list_judges(
     workspace: _Workspace = Path(),
-    panels: Annotated[bool, typer.Option("--panels", help="The panels that `new --panel` can write.")] = False,
+    panels: Annotated[bool, typer.Option("--panels", help="List the panels that `new --panel` can write.")] = False,
     json: _Json = False,
 ) -> None:
     """Show the workspace's judges, or the panels there are."""
     if panels:
-        from judges.panels import find, names
-
-        rows = [
-            {
-                "panel": name,
-                "models": len(find(name).models),
-                "gated": sum(m.gated for m in find(name).models),
-                "programs": "all" if find(name).programs == "all" else len(find(name).programs),
-                "description": find(name).description,
-            }
-            for name in names()
-        ]
-        show(rows, "panels", as_json=json)
+        show(_panel_rows(), "panels", as_json=json)
         return
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
     show([_row(spec, loaded.testsets_of(name)) for name, spec in sorted(loaded.judges.items())], "judges", as_json=json)
+
+
+def _panel_rows() -> list[dict[str, Any]]:
+    from judges.panels import find, names
+
+    return [
+        {
+            "panel": name,
+            "models": len(panel.models),
+            "gated": sum(model.gated for model in panel.models),
+            "programs": "all" if panel.programs == "all" else len(panel.programs),
+            "description": panel.description,
+        }
+        for name in names()
+        for panel in [find(name)]
+    ]
 
 
 def _row(spec: JudgeSpec, testsets: list[str]) -> dict[str, Any]:
@@ -66,11 +78,13 @@ def _row(spec: JudgeSpec, testsets: list[str]) -> dict[str, Any]:
 def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: _Workspace = Path(),
-    panel: Annotated[str | None, typer.Option(help="Write all judges of a panel instead.")] = None,
-    model: Annotated[str | None, typer.Option(help="Repository, folder, or an endpoint's name of a model.")] = None,
+    panel: Annotated[str | None, typer.Option(help="Write every judge of this panel, instead of a single one.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A model: its repository or folder, or its name at an endpoint.")
+    ] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the repository, 40 hexadecimal digits.")] = None,
-    engine: Annotated[str, typer.Option(help="vllm, transformers or openai.")] = "vllm",
-    base_url: Annotated[str | None, typer.Option(help="Of an OpenAI-compatible endpoint.")] = None,
+    engine: Annotated[str, typer.Option(help="What runs the model: vllm, transformers or openai.")] = "vllm",
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible endpoint.")] = None,
     template: Annotated[str | None, typer.Option(help="Prompt template; by default the test set's.")] = None,
     program: Annotated[str | None, typer.Option(help="Name of a built-in program.")] = None,
     file: Annotated[str | None, typer.Option(help="Python file with program_judge(query, response).")] = None,
@@ -78,10 +92,7 @@ def new(
 ) -> None:
     """Write a judge's file, or a panel of them; files that exist stay as they are."""
     from care_ops.errors import InputError
-    from judges.engines.base import Context
-    from judges.engines.factory import must_exist
     from judges.panels import find, judge_files, judge_yaml
-    from judges.spec import JudgeSpec, explain
     from orchestration.workspace import judges_folder
 
     folder = judges_folder(workspace)
@@ -91,26 +102,49 @@ def new(
     else:
         if name is None or sum(given is not None for given in (model, program, file)) != 1:
             raise InputError("give a name and one of --model, --program or --file; or a --panel")
-        content: dict[str, Any]
+        settings: dict[str, Any]
         if model is not None:
-            content = {"kind": engine, "model": model, "revision": revision, "base_url": base_url, "template": template}
+            settings = {
+                "kind": engine,
+                "model": model,
+                "revision": revision,
+                "base_url": base_url,
+                "template": template,
+            }
         else:
-            content = {"kind": "program", "program": program, "file": file}
-        content = {key: value for key, value in content.items() if value is not None}
-        try:
-            spec = JudgeSpec.model_validate({"name": name, "engine": content})
-        except ValueError as error:
-            raise InputError(f"{name}: {explain(error)}") from error  # type: ignore[arg-type]
-        must_exist(spec, Context(workspace.absolute()))
-        files = {name: judge_yaml(family=family, engine=content)}
+            settings = {"kind": "program", "program": program, "file": file}
+        settings = {key: value for key, value in settings.items() if value is not None}
+        _must_be_usable(name, settings, workspace)
+        files = {name: judge_yaml(family=family, engine=settings)}
+    _write_new(folder, files)
+
+
+def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> None:
+    """Refuse a judge whose settings are wrong, or whose program or file is not there."""
+    from pydantic import ValidationError
+
+    from care_ops.errors import InputError
+    from judges.engines.base import Context
+    from judges.engines.factory import must_exist
+    from judges.spec import JudgeSpec, explain
+
+    try:
+        spec = JudgeSpec.model_validate({"name": name, "engine": engine})
+    except ValidationError as error:
+        raise InputError(f"{name}: {explain(error)}") from error
+    must_exist(spec, Context(workspace.absolute()))
+
+
+def _write_new(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the files of judges that have none, and say which ones have."""
     folder.mkdir(parents=True, exist_ok=True)
-    kept = [judge for judge in files if (folder / f"{judge}.yaml").exists()]
+    existing = [judge for judge in files if (folder / f"{judge}.yaml").exists()]
     for judge, text in files.items():
-        if judge not in kept:
+        if judge not in existing:
             (folder / f"{judge}.yaml").write_text(text, encoding="utf-8")
-    console.print(f"wrote {len(files) - len(kept)} judge file(s) to {folder}", highlight=False, soft_wrap=True)
-    if kept:
-        console.print(f"left as they are: {', '.join(kept)}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {len(files) - len(existing)} judge file(s) to {folder}", highlight=False, soft_wrap=True)
+    if existing:
+        console.print(f"left as they are: {', '.join(existing)}", highlight=False, soft_wrap=True)
 
 
 @judges.command("test")
@@ -118,63 +152,77 @@ def new(
 def try_judge(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
     workspace: _Workspace = Path(),
-    testset: Annotated[str | None, typer.Option(help="Whose scale and prompt; by default the first it scores.")] = None,
+    testset: Annotated[
+        str | None, typer.Option(help="Test set whose scale and prompt are used; by default the first it scores.")
+    ] = None,
     json: _Json = False,
 ) -> None:
-    """Try a judge on answers whose worth is plain; nothing is kept."""
+    """Ask a judge about a few answers that are plainly good or bad; nothing is kept."""
     from assets.judge_keys import effective_spec
     from care_ops.errors import InputError
     from judges.engines.base import Context, Ledger
-    from judges.items import Score
-    from judges.pool import Pool
-    from judges.trial import PROBES, findings
+    from judges.trial import findings
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
-    mine = loaded.testsets_of(name)
+    its_testsets = loaded.testsets_of(name)
     if loaded.judge(name).engine.needs.recordings:
         raise InputError(f"judge {name!r} is recorded: it has nothing to say about new texts")
-    if testset is None and not mine:
+    if testset is None and not its_testsets:
         raise InputError(f"judge {name!r} scores no test set; give --testset")
-    spec = effective_spec(loaded, name, loaded.testset(testset or mine[0]).name)
+    spec = effective_spec(loaded, name, loaded.testset(testset or its_testsets[0]).name)
     context = Context(loaded.root, ledger=Ledger())
     template = context.template(spec) if spec.engine.needs.template else None
     pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None
-    runs: list[dict[str, Score]] = []
-    with Pool(loaded.pool) as pool:
-        for _ in range(2):
-            found: dict[str, Score] = {}
-            pool.run(
-                spec,
-                list(PROBES.values()),
-                lambda batch, _, found=found: found.update({s.item_id.removeprefix("probe "): s for s in batch}),
-                context,
-            )
-            runs.append(found)
-    said = findings(runs[0], runs[1], pair_answers)
-    rows = [
-        {
-            "probe": probe,
-            "score": score.score,
-            "status": str(score.status),
-            "valid mass": score.valid_mass,
-            "raw": score.raw,
-        }
-        for probe in PROBES
-        for score in [runs[0][probe]]
-    ]
+    first, second = _answers_twice(loaded.pool, spec, context)
+    verdict = findings(first, second, pair_answers)
+    rows = _probe_rows(first)
     if json:
-        show([{"probes": rows, **asdict(said)}], "", as_json=True)
+        show([{"probes": rows, **asdict(verdict)}], "", as_json=True)
     else:
         show(rows, f"{name} on probes", as_json=False)
-        show([asdict(said)], "what they say", as_json=False)
+        show([asdict(verdict)], "what they say", as_json=False)
     if all(row["score"] is None for row in rows):
         errors.print("fails: no answer got a score, so this judge is of no use as it is", style="red")
         raise typer.Exit(1)
-    if said.spread is None or said.spread <= 0:
-        told = "could not be compared" if said.spread is None else f"differ by {said.spread:g}"
+    if verdict.spread is None or verdict.spread <= 0:
+        difference = "could not be compared" if verdict.spread is None else f"differ by {verdict.spread:g}"
         errors.print(
-            f"fails: the good and the bad answer {told}; a judge of quality scores the good one higher", style="red"
+            f"fails: the good and the bad answer {difference}; a judge of quality scores the good one higher",
+            style="red",
         )
         raise typer.Exit(1)
-    errors.print(f"passes: it scores the good answer {said.spread:g} above the bad one", style="green")
+    errors.print(f"passes: it scores the good answer {verdict.spread:g} above the bad one", style="green")
+
+
+def _answers_twice(config: PoolConfig, spec: JudgeSpec, context: Context) -> list[dict[str, Score]]:
+    """The scores of every probe, asked for twice: a judge may answer differently the second time."""
+    from judges.pool import Pool
+    from judges.trial import PROBES
+
+    runs: list[dict[str, Score]] = []
+    with Pool(config) as pool:
+        for _ in range(2):
+            scores: dict[str, Score] = {}
+
+            def keep(batch: Sequence[Score], _: object, scores: dict[str, Score] = scores) -> None:
+                scores.update({score.item_id.removeprefix("probe "): score for score in batch})
+
+            pool.run(spec, list(PROBES.values()), keep, context)
+            runs.append(scores)
+    return runs
+
+
+def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
+    from judges.trial import PROBES
+
+    return [
+        {
+            "probe": probe,
+            "score": scores[probe].score,
+            "status": str(scores[probe].status),
+            "valid mass": scores[probe].valid_mass,
+            "raw": scores[probe].raw,
+        }
+        for probe in PROBES
+    ]

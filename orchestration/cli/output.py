@@ -1,13 +1,18 @@
-"""What commands share: consoles, tables, JSON, and errors that end a command without a traceback.
+"""What commands share: consoles, tables, JSON, logs, and errors that end a command without a traceback.
 
-Exit codes: 0 done, 1 failed, 2 bad input.
+A command ends with 0 when it has done what it was asked for, with 1 when it failed, and with 2 when what it was given
+is wrong.
+
+Belongs here: printing. Does not: what any one command prints.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -17,12 +22,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from care_ops.errors import CareError, InputError
-from orchestration.cli.refusals import refusal
+from orchestration.logs import PACKAGES
+from warehouse.refusals import refusal
 
 if TYPE_CHECKING:
     from assets.report.data import SystemRow
+    from orchestration.runner import Outcome
 
-_WIDTH = None if sys.stdout.isatty() else 160  # tables in a log are not cut
+_WIDTH = None if sys.stdout.isatty() else 160  # wide enough that no table is cut where the output is a file
 
 console = Console(width=_WIDTH)
 errors = Console(stderr=True)
@@ -52,6 +59,30 @@ def speaking_errors(command: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+def print_logs(*, verbose: bool) -> None:
+    """Print on standard error what our modules log: warnings, or where ``verbose`` everything.
+
+    Without this Python prints warnings by itself, but only those that are logged outside of a run of Dagster, which
+    takes the logs of its runs.
+    """
+    for package in PACKAGES:
+        logger = logging.getLogger(package)
+        logger.setLevel(logging.DEBUG if verbose else logging.NOTSET)
+        if not any(isinstance(handler, _ConsoleHandler) for handler in logger.handlers):
+            logger.addHandler(_ConsoleHandler())
+
+
+class _ConsoleHandler(logging.Handler):
+    """Prints records on the console for errors, above whatever progress that shows."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            text, style = f"warning: {record.getMessage()}", "yellow"
+        else:
+            text, style = f"{datetime.now():%H:%M:%S} {record.name}: {record.getMessage()}", "dim"
+        errors.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
 def _say(message: str) -> None:
     errors.print("error:", style="bold red", end=" ")
     errors.print(message, markup=False, highlight=False, soft_wrap=True)
@@ -71,8 +102,16 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
     console.print(table)
 
 
+def print_failures(outcome: Outcome) -> None:
+    """One line for each partition that failed, with the reason."""
+    for (asset, partition), message in outcome.failures.items():
+        errors.print(
+            f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
+
+
 def system_table(rows: Sequence[SystemRow]) -> list[dict[str, Any]]:
-    """Systems as ``ReportData.system_rows`` lists them, flat."""
+    """The rows of ``ReportData.system_rows``, with what is nested in them as columns of their own."""
     return [
         {
             "system": row.system,

@@ -1,4 +1,7 @@
-"""``care gc`` and ``care forget``: what is deleted, and only here."""
+"""``care gc`` and ``care forget``: the only commands that delete anything.
+
+Belongs here: these commands. Does not: what may be deleted, and how (``assets.state.retention``).
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,35 @@ from orchestration.cli.output import console, show, speaking_errors
 @speaking_errors
 def gc(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
-    yes: Annotated[bool, typer.Option("--yes", help="Delete; otherwise it is only listed.")] = False,
-    editions: Annotated[int, typer.Option(help="Latest fits of a test set that are kept.", min=1)] = 30,
-    months: Annotated[int, typer.Option(help="And the last fit of each of so many months.", min=0)] = 24,
-    days: Annotated[float, typer.Option(help="Parts that nothing reads are kept for so many days.", min=0)] = 90,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete what is listed; without this option nothing is deleted.")
+    ] = False,
+    editions: Annotated[int, typer.Option(help="How many of the latest fits of each test set to keep.", min=1)] = 30,
+    months: Annotated[int, typer.Option(help="Of how many months to keep the last fit as well.", min=0)] = 24,
+    days: Annotated[
+        float, typer.Option(help="Days for which to keep score files that nothing reads any more.", min=0)
+    ] = 90,
 ) -> None:
-    """Delete old fits, and scores of judges that are gone or were specified otherwise."""
+    """Delete old fits, and scores of judges that have left or have been changed."""
     from assets.state.retention import removable, remove
     from orchestration.locks import workspace_alone
 
     with workspace_alone(workspace, "care gc") as loaded:
-        doomed = removable(loaded, editions=editions, months=months, days=days)
-        rows = [{"what": r.what, "why": r.why, "bytes": r.size or None} for r in doomed]
-        if not doomed:
+        to_delete = removable(loaded, editions=editions, months=months, days=days)
+        rows = [{"what": entry.what, "why": entry.why, "bytes": entry.size or None} for entry in to_delete]
+        if not to_delete:
             console.print("nothing to delete")
             return
         show(rows, "deleted" if yes else "would be deleted", as_json=False)
         if yes:
-            console.print(f"{remove(loaded, doomed) / 2**20:.1f} MiB freed", highlight=False)
+            console.print(f"{remove(loaded, to_delete) / 2**20:.1f} MiB freed", highlight=False)
         else:
-            console.print("nothing was deleted; --yes does it")
+            console.print("nothing was deleted; run this again with --yes to delete it")
 
 
 @speaking_errors
 def forget(
-    item: Annotated[str, typer.Argument(help="item_id.")],
+    item: Annotated[str, typer.Argument(help="The item_id of the item.")],
     testset: Annotated[str, typer.Option(help="The test set it belongs to.")],
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
 ) -> None:
@@ -48,7 +55,7 @@ def forget(
 
     with workspace_alone(workspace, "care forget") as loaded:
         removed = remove_item(loaded, testset, item)
-    rows = ", ".join(f"{count} in {what}" for what, count in removed.items())
-    console.print(f"{item} is forgotten: {rows}. `care run` writes the pages anew")
-    held = ", ".join(still_held(loaded, testset)) or "the source of the test set"
-    console.print(f"may still hold it, since CARE does not touch your own files: {held}; backups and copies of data/")
+    counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
+    console.print(f"{item} is forgotten: {counts}. `care run` writes the pages anew")
+    own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
+    console.print(f"may still hold it, since CARE does not touch your own files: {own_files}; backups of data/")

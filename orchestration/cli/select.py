@@ -1,10 +1,14 @@
-"""``care select``: penalties by the labels of some split units, or by held-out likelihood."""
+"""``care select``: penalties chosen by the labels of some split units, or by held-out likelihood.
+
+Belongs here: reading the command's tables, printing the choice. Does not: choosing (``care_ops.selection``).
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,67 +23,140 @@ if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
     from care_ops.selection import Selection
     from warehouse.items import ItemRecord
+    from warehouse.sources.reading import Reading
+    from warehouse.testsets import ReadingOptions
 
 
 @speaking_errors
 def select(
     scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
-    items: Annotated[Path, typer.Option(help="item_id, and for labels gold; split_unit keeps items together.")],
+    items: Annotated[
+        Path, typer.Option(help="Table with item_id, and for labels gold; split_unit keeps items together.")
+    ],
     aggregator: Annotated[str, typer.Option(help="care_svd or care_tensor.")] = "care_svd",
-    criterion: Annotated[str, typer.Option(help="order, error, or likelihood (no labels).")] = "order",
-    share: Annotated[float, typer.Option(help="Share of the items whose gold may choose.")] = 0.15,
-    split: Annotated[str, typer.Option(help="Column of --items that must not be parted.")] = "split_unit",
+    criterion: Annotated[str, typer.Option(help="order, error, or likelihood, which needs no labels.")] = "order",
+    share: Annotated[float, typer.Option(help="Share of the items whose gold may choose the penalties.")] = 0.15,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Column of --items whose equal values keep items together; by default split_unit."),
+    ] = None,
     cut: Annotated[float | None, typer.Option(help="A score above it is a vote for Q = 1.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    item: tables.Item = None,
+    judge: tables.Judge = None,
+    score: tables.Score = None,
+    drop: tables.Drop = None,
+    separator: tables.Separator = None,
+    encoding: tables.Encoding = None,
+    decimal: tables.Decimal = None,
+    sheet: tables.Sheet = None,
 ) -> None:
     """Search the paper's grid of penalties; with labels, measure the choice on the other items."""
-    import numpy as np
-
     from care_ops.admission import check_panel
     from care_ops.config import AdmissionRule, FitConfig
     from care_ops.errors import InputError
-    from care_ops.selection import select_with_labels, select_without_labels, validation_items
-    from warehouse.sources.files import read_items, read_scores
+    from care_ops.selection import select_without_labels
+    from warehouse.sources.files import read_scores
 
     if aggregator not in ("care_svd", "care_tensor"):
         raise InputError(f"--aggregator is {aggregator!r}; penalties belong to care_svd and care_tensor")
     if criterion not in ("order", "error", "likelihood"):
         raise InputError(f"--criterion is {criterion!r}; use order, error or likelihood")
-    matrix = read_scores(scores, tell=tables.tell).scores
-    matrix = matrix.select_judges([c.judge for c in check_panel(matrix, AdmissionRule()) if c.admitted])
-    records = {r.item_id: r for r in read_items(items, tell=tables.tell)}
-    known = [records.get(item) for item in matrix.item_ids]
-    units = [_unit(record, split) or item for record, item in zip(known, matrix.item_ids, strict=True)]
+    columns = tables.score_columns(item, judge, score, drop)
+    options = tables.reading_options(separator, encoding, decimal, sheet)
+    matrix = read_scores(scores, columns, options=options, tell=tables.tell).scores
+    matrix = matrix.select_judges([check.judge for check in check_panel(matrix, AdmissionRule()) if check.admitted])
+    gold, units = _gold_and_units(items, matrix.item_ids, split, columns.item_id, options)
     config = FitConfig(cut=cut, seed=seed)
     if criterion == "likelihood":
         _print(select_without_labels(matrix, config, units), [], as_json=json)
         return
-    gold = np.array([np.nan if r is None or r.gold is None else r.gold for r in known], dtype=np.float64)
-    if np.isnan(gold).all():
-        raise InputError(f"{items}: no item has gold; use --criterion likelihood, which needs none")
-    chosen_by = validation_items(units, share, np.random.default_rng(seed))
-    labels = np.where(chosen_by, gold, np.nan)
-    found = select_with_labels(
+    selection, rest = _by_labels(
         matrix,
         config,
-        labels,
+        gold,
+        units,
+        share,
         aggregator="care_svd" if aggregator == "care_svd" else "care_tensor",
         criterion="order" if criterion == "order" else "error",
+        items=items,
     )
-    _print(found, _on_the_rest(matrix, config, found, np.where(chosen_by, np.nan, gold)), as_json=json)
+    _print(selection, _on_the_rest(matrix, config, selection, rest), as_json=json)
 
 
-def _unit(record: ItemRecord | None, column: str) -> str | None:
-    """What an item's row says in the column that must not be parted."""
-    if record is None:
-        return None
-    unit = record.split_unit if column == "split_unit" else record.metadata.get(column)
-    return None if unit is None else str(unit)
+def _gold_and_units(
+    path: Path, item_ids: Sequence[str], split: str | None, item_column: str, options: ReadingOptions
+) -> tuple[NDArray[np.float64], list[str]]:
+    """The gold of each scored item, NaN where there is none, and its split unit; an item without one is its own."""
+    import numpy as np
+
+    from warehouse.sources.files import read_items
+
+    readings: list[Reading] = []
+
+    def tell(reading: Reading) -> None:
+        readings.append(reading)
+        tables.tell(reading)
+
+    records = {record.item_id: record for record in read_items(path, options=options, item=item_column, tell=tell)}
+    labels = [records[item_id].gold if item_id in records else None for item_id in item_ids]
+    gold = np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
+    units = _split_units(path, records, readings[0], split)
+    return gold, [units.get(item_id, item_id) for item_id in item_ids]
+
+
+def _split_units(path: Path, records: Mapping[str, ItemRecord], reading: Reading, split: str | None) -> dict[str, str]:
+    """The split units of items that have one.
+
+    Raises
+    ------
+    InputError
+        There is no column of the name that ``--split`` gives.
+    """
+    from care_ops.errors import InputError
+    from warehouse.sources.reading import listed
+
+    field_of = {column: field for field, column in reading.columns.items() if field != "item"}
+    every_column = [reading.columns["item"], *field_of, *next(iter(records.values())).metadata]
+    if split is not None and split not in every_column:
+        columns = listed([repr(column) for column in every_column], 40)
+        raise InputError(f"{path}: there is no column {split!r}, which --split names; the columns are {columns}")
+    column = split or "split_unit"
+    values = {
+        item_id: getattr(record, field_of[column]) if column in field_of else record.metadata.get(column)
+        for item_id, record in records.items()
+    }
+    return {item_id: str(value) for item_id, value in values.items() if value is not None}
+
+
+def _by_labels(
+    matrix: ScoreMatrix,
+    config: FitConfig,
+    gold: NDArray[np.float64],
+    units: list[str],
+    share: float,
+    *,
+    aggregator: Literal["care_svd", "care_tensor"],
+    criterion: Literal["order", "error"],
+    items: Path,
+) -> tuple[Selection, NDArray[np.float64]]:
+    """The choice by the gold of a share of the split units, and the gold of the others."""
+    import numpy as np
+
+    from care_ops.errors import InputError
+    from care_ops.selection import select_with_labels, validation_items
+
+    if np.isnan(gold).all():
+        raise InputError(f"{items}: no item has gold; use --criterion likelihood, which needs none")
+    may_choose = validation_items(units, share, np.random.default_rng(config.seed))
+    labels = np.where(may_choose, gold, np.nan)
+    selection = select_with_labels(matrix, config, labels, aggregator=aggregator, criterion=criterion)
+    return selection, np.where(may_choose, np.nan, gold)
 
 
 def _on_the_rest(
-    scores: ScoreMatrix, config: FitConfig, found: Selection, gold: NDArray[np.float64]
+    scores: ScoreMatrix, config: FitConfig, selection: Selection, gold: NDArray[np.float64]
 ) -> list[dict[str, Any]]:
     """The choice, the default and the mean on the items whose gold chose nothing."""
     from dataclasses import replace
@@ -89,43 +166,43 @@ def _on_the_rest(
 
     rows: list[dict[str, Any]] = []
     for label, at, name in (
-        (f"{found.aggregator}, chosen", found.best.config, found.aggregator),
-        (f"{found.aggregator}, default", config.structure, found.aggregator),
+        (f"{selection.aggregator}, chosen", selection.best.config, selection.aggregator),
+        (f"{selection.aggregator}, default", config.structure, selection.aggregator),
         ("avg", config.structure, "avg"),
     ):
         aggregate = fit_panel(scores, replace(config, aggregators=(name,), structure=at)).aggregates[name]
         measured = evaluate(aggregate.estimate, gold, threshold=aggregate.threshold, scale=None).as_dict()
-        used = found.labels_used if label.endswith("chosen") else 0
+        used = selection.labels_used if label.endswith("chosen") else 0
         rows.append({"aggregate": label, "labels": used, **{k: v for k, v in measured.items() if v is not None}})
     return rows
 
 
-def _print(found: Selection, measured: list[dict[str, Any]], *, as_json: bool) -> None:
+def _print(selection: Selection, measured: list[dict[str, Any]], *, as_json: bool) -> None:
     grid = [
         {
             "gamma": c.gamma,
             "tau": c.tau,
-            found.criterion: c.value,
-            "chosen": "<" if c is found.best else "",
+            selection.criterion: c.value,
+            "chosen": "<" if c is selection.best else "",
             "could not answer": c.why_not or "",
         }
-        for c in found.candidates
+        for c in selection.candidates
     ]
-    settings = {"gamma": found.best.config.gamma, "tau": found.best.config.tau}
+    settings = {"gamma": selection.best.config.gamma, "tau": selection.best.config.tau}
     if as_json:
         import json
 
         document = {
-            "aggregator": found.aggregator,
-            "criterion": found.criterion,
-            "labels_used": found.labels_used,
+            "aggregator": selection.aggregator,
+            "criterion": selection.criterion,
+            "labels_used": selection.labels_used,
             "fit": settings,
             "grid": grid,
             "measured_on_the_rest": measured,
         }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return
-    show(grid, f"{found.aggregator} by {found.criterion}, {found.labels_used} labels", as_json=False)
+    show(grid, f"{selection.aggregator} by {selection.criterion}, {selection.labels_used} labels", as_json=False)
     if measured:
         show(measured, "on the items whose labels chose nothing", as_json=False)
     line = f"in care.yaml:  fit: {{gamma: {settings['gamma']:.6g}, tau: {settings['tau']:.6g}}}"

@@ -1,4 +1,7 @@
-"""``care init`` makes a workspace, ``care schema`` says what its files may hold."""
+"""``care init`` makes a workspace, ``care schema`` says what its files may hold.
+
+Belongs here: these commands. Does not: the text of care.yaml and its schema (``orchestration.template``).
+"""
 
 from __future__ import annotations
 

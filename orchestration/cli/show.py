@@ -1,4 +1,7 @@
-"""``care status``, ``care report``, ``care ui``, ``care daemon``: look at a workspace, and watch over it."""
+"""``care status``, ``report``, ``systems``, ``ui`` and ``daemon``: look at a workspace, and watch over it.
+
+Belongs here: these commands. Does not: bringing a workspace up to date (``run``).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def status(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Judges by test sets: how many scores, and what is missing, stale or failed."""
+    """Show how many scores each judge has given on each test set, and what is missing, stale or failed."""
     from orchestration.instance import workspace_instance
     from orchestration.workspace import load_workspace
 
@@ -50,7 +53,7 @@ def status(
 
 
 def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tuple[str, str], str]:
-    """State of each slice: ``ok / items``, ``missing``, ``stale`` or ``failed``."""
+    """State of each judge on each test set: how many scores of how many items, ``missing``, ``stale`` or ``failed``."""
     from assets.partitions import JUDGES, SLICES, slice_key
     from orchestration.instance import partition_statuses
     from orchestration.observe import observe
@@ -86,9 +89,9 @@ def _slice_counts(workspace: Workspace) -> dict[tuple[str, str], tuple[int, int]
 @speaking_errors
 def report(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
-    open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
-    """Say where the report lies, or open it."""
+    """Print where the report lies, or open it in a browser."""
     from care_ops.errors import InputError
     from orchestration.workspace import load_workspace
 
@@ -106,7 +109,7 @@ def systems(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
     json: Annotated[bool, typer.Option("--json", help="Print every difference as JSON.")] = False,
 ) -> None:
-    """Which system is better: each one's distance from the best, with an interval."""
+    """Compare the systems of a test set: how far each is behind the best, with an interval."""
     from assets.report.gather import gather
     from care_ops.errors import InputError
     from orchestration.workspace import load_workspace
@@ -132,7 +135,7 @@ def ui(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
 ) -> None:
-    """Dagster's UI and daemon over the workspace, on localhost, until interrupted."""
+    """Serve Dagster's UI over the workspace on localhost, with its daemon, until interrupted."""
     from orchestration.locks import hold_daemon_lock
     from orchestration.workspace import load_workspace
 
@@ -146,10 +149,10 @@ def ui(
 
 
 def _with_children(command: list[str], environment: dict[str, str]) -> int:
-    """Run a command in a process group of its own that ends with this process, however a person or a system ends it.
+    """Run a command in a process group of its own, and end the group when this process is told to end.
 
-    Dagster's own command starts a webserver, a daemon and code servers; a signal to this process alone would leave them
-    running, and the next `care ui` would be the second daemon.
+    The command starts a webserver, a daemon and code servers. A signal that reached this process alone would leave them
+    running, and the next `care ui` would find a daemon at work.
     """
     started: list[subprocess.Popen[bytes]] = []
 
@@ -157,8 +160,8 @@ def _with_children(command: list[str], environment: dict[str, str]) -> int:
         for process in started:
             os.killpg(process.pid, signal.SIGINT)
 
-    # Before the command starts: an interrupt that this process was told to ignore, as a shell tells what it runs in the
-    # background, would be ignored by the command too, and nothing would end it.
+    # A shell makes what it runs in the background ignore interrupts, and a child inherits that. So the handlers are set
+    # before the command starts.
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         started.append(subprocess.Popen(command, env=environment, start_new_session=True))
@@ -175,14 +178,15 @@ def _with_children(command: list[str], environment: dict[str, str]) -> int:
 
 @speaking_errors
 def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path()) -> None:
-    """Dagster's daemon over the workspace without the UI: watches, schedules, runs, until interrupted."""
+    """Run Dagster's daemon over the workspace without the UI, until interrupted: it watches, schedules and runs."""
+    from orchestration.dagster_internals import DAEMON_MODULE
     from orchestration.locks import hold_daemon_lock
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
     hold_daemon_lock(loaded)
-    command = [sys.executable, "-m", "dagster._daemon", "run", "-m", _DEFINITIONS]
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored where a shell runs this in the background
+    command = [sys.executable, "-m", DAEMON_MODULE, "run", "-m", _DEFINITIONS]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores in what it runs in the background
     os.execve(sys.executable, command, _environment(loaded))
 
 

@@ -1,6 +1,6 @@
-"""What commands that read tables share: the options that name columns, and telling what was read.
+"""What commands that read tables share: the options that name columns and formats, and printing what was read.
 
-Belongs here: options and sentences. Does not: reading (``warehouse.sources``).
+Belongs here: options, and what they mean together. Does not: reading (``warehouse.sources``).
 """
 
 from __future__ import annotations
@@ -16,39 +16,50 @@ if TYPE_CHECKING:
     from warehouse.sources.reading import Reading
     from warehouse.testsets import ReadingOptions, ScoreColumns
 
-SCORES = "Long (item_id, judge, score) or wide; CSV, JSON lines, Parquet, Excel and more."
+SCORES = (
+    "Table of scores: a row for each score (item_id, judge, score), or a row for each item and a column for each "
+    "judge. CSV, JSON lines, Parquet, Excel and more."
+)
 
-Item = Annotated[str | None, typer.Option("--item", help="Column of item ids; by default looked for by its name.")]
+Item = Annotated[str | None, typer.Option("--item", help="Column of item ids; by default found by its name.")]
 Judge = Annotated[
     list[str] | None,
-    typer.Option("--judge", help="Column that names the judge; of a wide table the judges' columns, repeat it."),
+    typer.Option("--judge", help="Column that names the judge of each row; or, repeated, the column of each judge."),
 ]
-Score = Annotated[str | None, typer.Option("--score", help="Column of scores, where each row is one judge's.")]
-Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column of a wide table that is no judge; repeat it.")]
-Separator = Annotated[str | None, typer.Option("--separator", help="Of text files; by default looked for.")]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="Of text files; UTF-8 by default.")]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="'.' or ',': what stands before decimals.")]
-Sheet = Annotated[str | None, typer.Option("--sheet", help="Of a workbook with several.")]
+Score = Annotated[str | None, typer.Option("--score", help="Column of scores, in a table with one row for each score.")]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", help="Column that is no judge, in a table with a column for each judge; repeatable."),
+]
+Separator = Annotated[
+    str | None, typer.Option("--separator", help="Character between the columns of a text file; by default found.")
+]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of a text file; by default UTF-8.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark of numbers in a text file: '.' or ','.")]
+Sheet = Annotated[str | None, typer.Option("--sheet", help="Sheet to read of a workbook that has several.")]
 
 
 def score_columns(
     item: str | None, judge: Sequence[str] | None, score: str | None, drop: Sequence[str] | None
 ) -> ScoreColumns:
-    """The columns that were named; several judges are columns of a wide table.
+    """The columns that were named; several judges are the columns of a table with a column for each judge.
 
     Raises
     ------
     InputError
-        Options that do not go together.
+        Two of the options contradict each other.
     """
     from care_ops.errors import InputError
     from warehouse.testsets import ScoreColumns
 
     several = judge is not None and len(judge) > 1
     if several and score is not None:
-        raise InputError("--score is of a table with a row a score, several --judge of one with a column a judge")
+        raise InputError(
+            "--score is for a table with a row for each score, several --judge for one with a column for each judge; "
+            "give only one of the two options"
+        )
     if drop and several:
-        raise InputError("--drop leaves columns out of all, several --judge are all there are; give one of them")
+        raise InputError("several --judge already name every column that is a judge; leave --drop out")
     given = {
         "item_id": item,
         "judge": judge[0] if judge and not several else None,
@@ -62,12 +73,12 @@ def score_columns(
 def reading_options(
     separator: str | None, encoding: str | None, decimal: str | None, sheet: str | None
 ) -> ReadingOptions:
-    r"""What was said of the files; ``\t`` is a tab.
+    r"""How to read the files; ``\t`` is a tab.
 
     Raises
     ------
     InputError
-        A separator of several characters, a decimal sign that is none.
+        The separator has several characters, or the decimal mark is none.
     """
     from care_ops.errors import InputError
     from warehouse.testsets import ReadingOptions
@@ -82,7 +93,7 @@ def reading_options(
 
 
 def tell(reading: Reading) -> None:
-    """Print what was taken for what, before anything is made of it; on standard error, beside warnings."""
+    """Print on standard error how a file was read, before anything is computed from it."""
     first, *more = reading.sentences()
     errors.print(f"read {first}", markup=False, highlight=False, soft_wrap=True)
     for sentence in more:

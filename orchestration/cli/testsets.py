@@ -1,4 +1,7 @@
-"""``care testsets``: the catalog of benchmarks, and adding one to a workspace."""
+"""``care testsets``: the catalog of benchmarks, and adding one to a workspace.
+
+Belongs here: these commands. Does not: the catalog (``warehouse.catalog``).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ testsets = typer.Typer(help="The catalog of benchmarks, and adding one to a work
 @testsets.command("list")
 @speaking_errors
 def list_testsets(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
-    """Show the catalog; `verified` says whether column names were compared with the data."""
+    """Show the catalog; `verified` says whether the column names have been compared with the data."""
     import yaml
 
     from warehouse import catalog

@@ -93,8 +93,8 @@ def test_the_schedule_asks_for_what_is_missing_and_only_that(after_a_night):
                 repository_def=definitions.get_repository_def(),
                 scheduled_execution_time=datetime.now(UTC),
             )
-            found = schedule.evaluate_tick(context).run_requests or []
-        return {(tuple(key.to_user_string() for key in r.asset_selection or ()), r.partition_key) for r in found}
+            run_requests = schedule.evaluate_tick(context).run_requests or []
+        return {(tuple(key.to_user_string() for key in r.asset_selection or ()), r.partition_key) for r in run_requests}
 
     assert asked() == {(("night",), None)}
     with loaded.warehouse.writer() as connection:
@@ -150,5 +150,5 @@ def test_care_run_tells_of_a_failure(tmp_path):
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
     command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 1
-    told = json.loads((folder / "told.jsonl").read_text().splitlines()[-1])["text"]
-    assert "no program judge 'oracle'" in told
+    text = json.loads((folder / "told.jsonl").read_text().splitlines()[-1])["text"]
+    assert "no program judge 'oracle'" in text

@@ -74,10 +74,10 @@ def test_fit_says_what_is_declared_of_the_scale(tmp_path, scores):
     declared = ("--scale", 0, 10, "--calibrate", "uniform", "--prevalence", 0.2, "--intervals", 0)
     result = care("fit", scores, *declared, "--out", tmp_path / "out", "--json")
     assert result.exit_code == 0, result.output
-    found = pq.read_table(tmp_path / "out" / "aggregates.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "out" / "aggregates.parquet").to_pylist()
     fit = json.loads((tmp_path / "out" / "fit.json").read_text())["aggregates"]
     for name, aggregate in fit.items():
-        estimates = np.array([row["estimate"] for row in found if row["aggregator"] == name])
+        estimates = np.array([row["estimate"] for row in rows if row["aggregator"] == name])
         assert estimates.mean() == pytest.approx(5.0)
         assert aggregate["details"]["scale"] == "fills the declared scale evenly"
         assert np.sum(estimates > aggregate["threshold"]) == pytest.approx(12, abs=2)
@@ -120,11 +120,11 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     items.write_text("item_id,gold,group\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
     result = care("select", scores, "--items", items, "--split", "group", "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert len(found["grid"]) == 11
-    assert sum(row["chosen"] == "<" for row in found["grid"]) == 1
-    assert {row["n"] for row in found["measured_on_the_rest"]} == {60 - found["labels_used"]}
-    assert found["labels_used"] % 3 == 0
+    document = json.loads(result.stdout)
+    assert len(document["grid"]) == 11
+    assert sum(row["chosen"] == "<" for row in document["grid"]) == 1
+    assert {row["n"] for row in document["measured_on_the_rest"]} == {60 - document["labels_used"]}
+    assert document["labels_used"] % 3 == 0
     free = care("select", scores, "--items", items, "--split", "group", "--criterion", "likelihood")
     assert free.exit_code == 0, free.output
     assert "in care.yaml:" in free.output
@@ -132,6 +132,35 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     bad = care("select", scores, "--items", items)
     assert bad.exit_code == 2
     assert "--criterion likelihood" in bad.output
+
+
+def test_a_column_that_is_to_keep_items_together_must_be_there(tmp_path, scores):
+    items = tmp_path / "items.csv"
+    items.write_text("item_id,gold,group\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
+    for column in ("grup", "split_unit"):
+        result = care("select", scores, "--items", items, "--split", column)
+        assert result.exit_code == 2
+        assert f"there is no column '{column}', which --split names" in one_line(result)
+        assert "'item_id', 'gold', 'group'" in one_line(result)
+    items.write_text("item_id,gold,response\n" + "".join(f"{k:03d},{k % 7},text {k // 4}\n" for k in range(60)))
+    together = care("select", scores, "--items", items, "--split", "response", "--json")
+    assert together.exit_code == 0, together.output
+    assert json.loads(together.stdout)["labels_used"] % 4 == 0, "a column that is read as a field of items counts too"
+
+
+def test_select_reads_tables_by_the_options_of_fit(tmp_path, scores):
+    items, renamed = tmp_path / "items.csv", tmp_path / "renamed.csv"
+    items.write_text("thing;gold\n" + "".join(f"{k:03d};{k % 7}\n" for k in range(60)))
+    renamed.write_text(scores.read_text().replace("item_id,judge,score", "thing,model,stars").replace(",", ";"))
+    named = ("--item", "thing", "--judge", "model", "--score", "stars", "--separator", ";")
+    result = care("select", renamed, "--items", items, *named, "--criterion", "likelihood")
+    assert result.exit_code == 0, result.output
+    assert "long: item is 'thing', judge is 'model', score is 'stars'" in result.stderr
+
+
+def one_line(result) -> str:
+    """What a command printed, wherever the terminal wrapped it."""
+    return " ".join(result.output.split())
 
 
 def test_fit_votes_by_the_cut(tmp_path, scores):
@@ -188,10 +217,10 @@ def test_what_is_no_judge_is_told_before_the_fit_and_moves_nothing(tmp_path, rng
     ]
     assert [result.exit_code for result in fits] == [0, 0], fits[0].output
     assert json.loads(fits[0].stdout) == json.loads(fits[1].stdout)
-    told = fits[0].stderr
-    assert "wide: item is 'thing'; the judges are 'a', 'b', 'c'" in told
+    printed = fits[0].stderr
+    assert "wide: item is 'thing'; the judges are 'a', 'b', 'c'" in printed
     for words in ("'unnamed column 1' (has no name", "'gold' (a label by its name", "'length' (a size"):
-        assert words in told
+        assert words in printed
     (kept,) = json.loads((tmp_path / "wide" / "fit.json").read_text())["provenance"]["readings"]
     assert [one["column"] for one in kept["left_out"]] == ["unnamed column 1", "gold", "length"]
     assert kept["judges"] == ["a", "b", "c"]
@@ -211,16 +240,16 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
     result = care("fit", wide, *given, "--out", out)
     assert result.exit_code == 0, result.output
     assert "the judges are 'a', 'length'" in result.stderr
-    for bad, said in (
-        (("--judge", "a", "--judge", "b", "--score", "c"), "--score is of a table with a row a score"),
-        (("--judge", "a", "--judge", "b", "--drop", "c"), "give one of them"),
+    for bad, sentence in (
+        (("--judge", "a", "--judge", "b", "--score", "c"), "--score is for a table with a row for each score"),
+        (("--judge", "a", "--judge", "b", "--drop", "c"), "leave --drop out"),
         (("--judge", "nobody"), "no column 'nobody'; the columns are"),
         (("--separator", "ab"), "give one character"),
         (("--decimal", "!"), "use '.' or ','"),
         (("--encoding", "nonsense"), "there is no encoding 'nonsense'"),
     ):
         result = care("fit", wide, "--item", "thing", *bad, "--out", tmp_path / "bad")
-        assert (result.exit_code, said in result.output) == (2, True), result.output
+        assert (result.exit_code, sentence in result.output) == (2, True), result.output
     assert not (tmp_path / "bad").exists()
 
 
@@ -232,7 +261,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
     families = tmp_path / "f.csv"
     families.write_text("judge,family\nnobody,a\n")
     out = tmp_path / "out"
-    for words, said in (
+    for words, sentence in (
         ((fake, "--out", out), "cannot be read as parquet"),
         ((tmp_path / "nowhere.csv", "--out", out), "no such file"),
         ((scores, "--out", out, "--admit", "some"), "--admit is 'some'"),
@@ -243,7 +272,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
         ((scores, "--out", out, "--scale", 5, 1), "lowest score comes first"),
     ):
         result = care("fit", *words)
-        assert (result.exit_code, said in result.output) == (2, True), result.output
+        assert (result.exit_code, sentence in result.output) == (2, True), result.output
         assert not out.exists()
 
 

@@ -41,9 +41,11 @@ def test_the_doctor_tells_what_is_damaged_and_sets_it_aside_on_request(after_a_n
     before = query(after_a_night, ESTIMATES)
     for path, damage in ((parts[0], "flipped"), (page, "emptied"), (panel, "a folder"), (database, "truncated")):
         DAMAGES[damage](path)
-    told = doctor(after_a_night)
+    rows = doctor(after_a_night)
     for path in (parts[0], page, panel, database):
-        assert any(path.name in says and state == "fails" and "`care " in says for state, says in told), path
+        assert any(path.name in sentence and state == "fails" and "`care " in sentence for state, sentence in rows), (
+            path
+        )
     assert parts[0].is_file(), "it only tells"
     assert {state for state, _ in doctor(after_a_night, "--repair")} == {"ok"}
     assert not parts[0].exists()
@@ -62,9 +64,9 @@ def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(af
     result = CliRunner().invoke(app, ["run", "--workspace", str(after_a_night)])
     assert result.exit_code == 1
     assert "`care doctor --repair` moves it away" in result.output.replace("\n", " ")
-    told = doctor(after_a_night)
-    assert [state for state, _ in told] == ["fails"]
-    assert all(name in told[0][1] for name in ("runs.db", "schedules.db", "`care doctor --repair`"))
+    rows = doctor(after_a_night)
+    assert [state for state, _ in rows] == ["fails"]
+    assert all(name in rows[0][1] for name in ("runs.db", "schedules.db", "`care doctor --repair`"))
     assert [state for state, _ in doctor(after_a_night, "--repair")] == ["ok"]
     assert not home.exists()
     assert not run(after_a_night).failures
@@ -93,11 +95,11 @@ def test_a_judge_that_costs_money_is_asked_again_on_request_only(paid):
     (folder / "data" / "care.duckdb").unlink()
     asked = len(server.requests)
     for _ in range(2):
-        told = run(folder).failures["judge_inference", "api"]
-        assert "1 part(s) of what 'api' said of 'one' were damaged" in told
-        assert "`care doctor --repair`" in told
+        message = run(folder).failures["judge_inference", "api"]
+        assert "1 part(s) of what 'api' said of 'one' were damaged" in message
+        assert "`care doctor --repair`" in message
     assert len(server.requests) == asked
-    assert any(state == "fails" and "costs money" in says for state, says in doctor(folder))
+    assert any(state == "fails" and "costs money" in sentence for state, sentence in doctor(folder))
     assert all(state == "ok" for state, _ in doctor(folder, "--repair"))
     assert not run(folder).failures
     assert 0 < len(server.requests) - asked <= 20, "the items of one of two batches"

@@ -66,17 +66,17 @@ def test_the_demo_is_what_it_says():
 
 def test_the_planted_style_does_not_follow_quality():
     """Over 40 seeds the correlations of style with gold are those of chance: mean 0 within 3 standard errors."""
-    found = []
+    figures = []
     for seed in range(40):
         records = generate(DemoConfig(seed=seed))
         gold = [r.gold for r in records]
-        found.append(
+        figures.append(
             [
                 np.corrcoef(gold, [float(r.metadata[s]) for r in records])[0, 1]
                 for s in ("padding", "list", "citations", "emoji")
             ]
         )
-    mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(40)
+    mean, error = np.mean(figures, axis=0), np.std(figures, axis=0) / np.sqrt(40)
     assert (np.abs(mean) < 3 * error).all(), (mean, error)
 
 

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from assets.publication.documents import ReviewDocument
+from care_ops.errors import CareError
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, care_json, make, query, run, score_rows, write_items, write_judge
 
@@ -39,6 +40,23 @@ def nights(made_once, tmp_path):
         assert "rank correlation below 1" in outcome.failures["review", "one"]
 
     return shutil.copytree(made_once("two_nights", run_both) / "ws", tmp_path / "ws")
+
+
+def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(after_a_night, monkeypatch):
+    page = after_a_night / "data" / "report" / "testset-one.html"
+    page.unlink()
+
+    def refuse(*_: object) -> None:
+        raise CareError("the page cannot be drawn today")
+
+    monkeypatch.setattr("assets.report.page.write_page", refuse)
+    printed = " ".join(care(after_a_night, "accept", "one", code=1).split())
+    assert "is published" in printed
+    assert "failed: report one: the page cannot be drawn today" in printed
+    assert "its pages were not made anew" in printed
+    monkeypatch.undo()
+    care(after_a_night, "accept", "one")
+    assert page.exists()
 
 
 @pytest.mark.slow
@@ -102,16 +120,16 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
         file.write("alerts: {file: told.jsonl}\n")
     second, first = (row["edition"] for row in care_json(folder, "history", "one"))
     report = folder / "data" / "report"
-    said = f"The latest fit ({second}, made"
+    sentence = f"The latest fit ({second}, made"
     care(folder, "run", code=1)  # a quiet night: it was held back the night before
     index = (report / "index.html").read_text()
-    assert said in html.unescape(index)
+    assert sentence in html.unescape(index)
     assert f'<td class="n">{len(JUDGES)}</td>' in index, "the judges of the fit that people read"
     notes = json.loads((report / "state.js").read_text().removeprefix("window.careNotes = ").rstrip(";\n"))
-    assert said in notes["testset-one.html"][0]
+    assert sentence in notes["testset-one.html"][0]
     assert f"People read fit {first}" in notes["testset-one.html"][0]
     assert "<td>held back</td>" in (report / "trend.html").read_text()
-    assert said in (folder / "told.jsonl").read_text()
+    assert sentence in (folder / "told.jsonl").read_text()
     care(folder, "accept", "one", "--why", "a better panel")
     assert "is held back" not in (report / "index.html").read_text()
     assert (report / "state.js").read_text() == "window.careNotes = {};\n"
@@ -133,10 +151,10 @@ def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     with file.open("w", newline="") as out:
         csv.writer(out).writerows([("item_id", "judge", "score"), *rows])
     scored = care_json(folder, "score", str(file), "--fit", first, "--aggregator", "avg")
-    found = {row["item_id"]: row["estimate"] for row in scored}
+    estimate_of = {row["item_id"]: row["estimate"] for row in scored}
     expected = dict(zip(known.item_ids, known.estimate.to_pylist(), strict=True))
-    for item in [i for i in expected if i in found]:
-        assert found[item] == pytest.approx(expected[item], abs=1e-6)
+    for item in [i for i in expected if i in estimate_of]:
+        assert estimate_of[item] == pytest.approx(expected[item], abs=1e-6)
     assert "does not follow" in care(folder, "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
 
 

@@ -157,9 +157,9 @@ def test_each_regime_is_what_the_paper_says_of_its_draw():
 
 
 def test_states_mapped_by_labels_find_quality_where_means_do_not():
-    found = accuracies(second_order_insufficient(np.random.default_rng(5), 1.0, truth=5), 5)
-    assert found["care_tensor"] >= 0.99
-    assert found["avg"] < 0.8
+    accuracy = accuracies(second_order_insufficient(np.random.default_rng(5), 1.0, truth=5), 5)
+    assert accuracy["care_tensor"] >= 0.99
+    assert accuracy["avg"] < 0.8
 
 
 def test_a_slope_and_its_interval():
@@ -191,9 +191,9 @@ def test_permutation_p_values_and_discoveries_agree_with_scipy():
     correlations, p_values = permuted(latent, features, 4_000, rng)
     for r in range(2):
         for c in range(2):
-            found = spearmanr(latent[:, r], features[:, c])
-            assert correlations[r, c] == pytest.approx(found[0], abs=1e-12)
-            assert p_values[r, c] == pytest.approx(found[1], abs=0.03)
+            expected = spearmanr(latent[:, r], features[:, c])
+            assert correlations[r, c] == pytest.approx(expected[0], abs=1e-12)
+            assert p_values[r, c] == pytest.approx(expected[1], abs=0.03)
     assert np.isnan(p_values[:, 2]).all(), "a constant feature has no correlation"
     known = p_values[:, :2].ravel()
     assert (
@@ -260,10 +260,10 @@ def test_what_does_not_move_has_not_changed():
 
 def test_the_tensors_confounder_is_the_planted_one():
     draw = second_order_insufficient(np.random.default_rng(6), 1.0, truth=6)
-    found = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5))
-    assert found is not None
-    agreement = np.mean((found > 0.5) == draw.confounder)
-    mapped = np.mean((found > 0.5) == draw.quality)
+    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5))
+    assert estimated is not None
+    agreement = np.mean((estimated > 0.5) == draw.confounder)
+    mapped = np.mean((estimated > 0.5) == draw.quality)
     assert max(agreement, mapped, 1 - agreement, 1 - mapped) > 0.98, "a factor of the state, though not which is Q"
 
 
@@ -292,11 +292,11 @@ def test_valid_mass_and_position_bias_are_read_from_what_judges_wrote(tmp_path):
     ]
     workspace.parts.write_scores("model", "one", "of another revision", "none", [{**rows[3], "valid_mass": 0.1}])
     workspace.parts.write_scores("model", "one", judge_key(workspace, "model", "one"), "none", rows)
-    found = asked_features(workspace, panel)
-    assert np.isnan(found["valid mass"][0])
-    assert found["valid mass"][1:].tolist() == [0.75] * 59
+    features = asked_features(workspace, panel)
+    assert np.isnan(features["valid mass"][0])
+    assert features["valid mass"][1:].tolist() == [0.75] * 59
     expected = ((answers[first] + answers[last]) / 2 + answers[last]) / 2
-    assert found["position bias"].tolist() == [pytest.approx(expected)] * 60
+    assert features["position bias"].tolist() == [pytest.approx(expected)] * 60
 
 
 def test_bars_of_ranks_meet_where_nemenyi_sees_no_difference():

@@ -100,5 +100,5 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, after
 
 def care_notes(folder) -> str:
     """What the pages say beside themselves."""
-    told = json.loads((folder / "data/report/state.js").read_text().removeprefix("window.careNotes = ").rstrip(";\n"))
-    return " | ".join(told.get("testset-one.html", []))
+    notes = json.loads((folder / "data/report/state.js").read_text().removeprefix("window.careNotes = ").rstrip(";\n"))
+    return " | ".join(notes.get("testset-one.html", []))

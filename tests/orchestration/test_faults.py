@@ -20,13 +20,18 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from sqlalchemy.exc import DatabaseError
 
-from orchestration.cli.refusals import refusal
+from care_ops.errors import WarehouseError
+from orchestration.instance import workspace_instance
+from orchestration.workspace import load_workspace
 from tests.support import faults
 from tests.support.faults import Fault, Ran, State, compare, state_of
 from tests.support.logical import Reader, digest_of
 from tests.support.snapshots import Snapshots
+from tests.support.workspaces import make
 from warehouse.parts import PartStore
+from warehouse.refusals import refusal
 
 COUNTING = Fault()
 THREE_WRITES = """
@@ -74,8 +79,8 @@ def run_in(library, tmp_path):
 
 def test_each_change_is_one_point_in_order(run_in):
     ran, _ = run_in(REPLACES + "os.mkdir('d'); os.rmdir('d'); os.unlink('kept'); os.makedirs('.', exist_ok=True)")
-    told = [(p.number, p.call.removesuffix("64"), p.path) for p in ran.points]
-    assert told == [
+    points = [(p.number, p.call.removesuffix("64"), p.path) for p in ran.points]
+    assert points == [
         (1, "open", "new"),
         (2, "write", "new"),
         (3, "rename", "kept"),
@@ -109,8 +114,10 @@ def test_a_kill_comes_at_the_nth_write(run_in, fault, kept):
 def test_a_stop_comes_before_the_nth_write_and_ends_where_it_began(library, tmp_path):
     root, notes = tmp_path / "root", tmp_path / "notes"
     root.mkdir()
-    told = {**os.environ, **faults.settings(root, notes, Fault("stop", at=3)), "LD_PRELOAD": str(library)}
-    with subprocess.Popen([sys.executable, "-c", THREE_WRITES], cwd=root, env=told, start_new_session=True) as program:
+    environment = {**os.environ, **faults.settings(root, notes, Fault("stop", at=3)), "LD_PRELOAD": str(library)}
+    with subprocess.Popen(
+        [sys.executable, "-c", THREE_WRITES], cwd=root, env=environment, start_new_session=True
+    ) as program:
         _, status = os.waitpid(program.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
         assert (root / "kept").read_bytes() == b"aa"
@@ -252,20 +259,47 @@ def test_a_snapshot_is_put_back_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "sentence"),
     [
         (OSError(errno.ENOSPC, "No space left on device", "/w/part"), "/w/part: there is no space left"),
         (sqlite3.OperationalError("database or disk is full"), "there is no space left"),
         (sqlite3.OperationalError("attempt to write a readonly database"), "the file system is read-only"),
         (sqlite3.OperationalError("disk I/O error"), "the disk reported an error"),
+        (sqlite3.OperationalError("database is locked"), "another process keeps the database locked; wait"),
         (duckdb.IOException('Could not write file "/w/care.duckdb": No space left on device'), "/w/care.duckdb: there"),
+        (
+            duckdb.IOException('Cannot open file "/w/care.duckdb": Too many open files'),
+            "/w/care.duckdb: too many files",
+        ),
+        (OSError(errno.EMFILE, "Too many open files", "/w/part"), "/w/part: too many files are open"),
     ],
 )
-def test_what_the_disk_refused_is_told_in_a_sentence(error, says):
+def test_what_the_disk_refused_is_told_in_a_sentence(error, sentence):
     told_in = RuntimeError("a library's words for it")
     told_in.__cause__ = error
     for met in (error, told_in):
-        assert says in str(refusal(met))
+        assert sentence in str(refusal(met))
+
+
+def test_a_folder_that_may_not_be_written_is_told_apart_from_one_in_place_of_a_database(tmp_path, monkeypatch):
+    """SQLite has the same words for both; the second is damage, which `care doctor --repair` mends."""
+    error = sqlite3.OperationalError("unable to open database file")
+    assert refusal(error, tmp_path) is None
+    monkeypatch.setattr("warehouse.refusals.os.access", lambda path, mode: False)
+    assert f"{tmp_path}: this user may not read or write there" in str(refusal(error, tmp_path))
+
+
+def test_a_refusal_in_the_storage_of_dagster_is_not_taken_for_damage(tmp_path):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    full, broken = (
+        DatabaseError("INSERT", {}, sqlite3.OperationalError(words))
+        for words in ("database or disk is full", "file is not a database")
+    )
+    full.__cause__ = full.orig
+    with pytest.raises(WarehouseError, match="there is no space left on the disk"), workspace_instance(workspace):
+        raise full
+    with pytest.raises(WarehouseError, match="`care doctor --repair` moves it away"), workspace_instance(workspace):
+        raise broken
 
 
 def test_an_error_that_is_not_the_disk_s_is_not_taken_for_one():
@@ -300,16 +334,16 @@ def test_what_a_kill_may_do_is_told_apart(tmp_path):
     note = rough / "data" / "dagster" / "locks" / "working" / "7.json"
     note.parent.mkdir(parents=True)
     note.write_text("{}")
-    found = compare(calm, state_of(rough))
-    assert len(found.lost) == 1
-    assert "item_id=b" in found.lost[0]
-    assert found.double == ["judge=judge/testset=one key of a v1"]
-    assert found.left_behind == [
+    difference = compare(calm, state_of(rough))
+    assert len(difference.lost) == 1
+    assert "item_id=b" in difference.lost[0]
+    assert difference.double == ["judge=judge/testset=one key of a v1"]
+    assert difference.left_behind == [
         "dagster/locks/working/7.json",
         "parts/scores/judge=judge/testset=one/.half.parquet.7.tmp",
     ]
-    assert found.different[0] == "kept.json says something else"
-    assert "item_id=a" in found.different[1]
+    assert difference.different[0] == "kept.json says something else"
+    assert "item_id=a" in difference.different[1]
 
 
 SOAK = ("-m", "benchmarks.soak_faults", "--scenario", "forget", "--only", "kills")
@@ -367,5 +401,5 @@ def test_forgetting_that_was_killed_is_done_by_forgetting_again(library, forgott
     for command in (FORGET, ("run",)):
         ran = faults.run_under(library, _care(after_a_night, *command), after_a_night, notes)
         assert ran.code == 0, ran.output
-    found = compare(calm, state_of(after_a_night))
-    assert not found, f"killed before {points[fault.at - 1]}: {found}"
+    difference = compare(calm, state_of(after_a_night))
+    assert not difference, f"killed before {points[fault.at - 1]}: {difference}"

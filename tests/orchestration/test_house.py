@@ -1,5 +1,6 @@
 """The laws that hold for the house as a whole: imports, contracts, definitions."""
 
+import ast
 import json
 import os
 import re
@@ -44,6 +45,36 @@ def test_importing_the_definitions_costs_little_more_than_dagster(tmp_path):
 def test_packages_import_only_what_the_house_allows():
     done = subprocess.run([BIN / "lint-imports"], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout
+
+
+def test_one_module_reaches_beyond_what_dagster_documents():
+    """Every other file imports Dagster by its documented names, so that an update can break one module only."""
+    may = {"orchestration/dagster_internals.py", "tests/orchestration/test_dagster_internals.py"}
+    reaching = []
+    for package in ("care_ops", "judges", "warehouse", "assets", "orchestration", "tests", "benchmarks", "docs"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            private = [name for name in imported(path) if re.match(r"dagster(_shared|\._)", name)]
+            private += [text for text in constants(path) if re.fullmatch(r"dagster\._[\w.]+|__ASSET_JOB", text)]
+            if private and str(path.relative_to(ROOT)) not in may:
+                reaching.append(f"{path.relative_to(ROOT)} names {', '.join(private)}")
+    assert reaching == [], "move what needs it to orchestration/dagster_internals.py"
+
+
+def imported(path: Path) -> list[str]:
+    """Modules that a file imports, also inside functions."""
+    modules = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules += [f"{node.module}.{alias.name}" for alias in node.names]
+    return modules
+
+
+def constants(path: Path) -> list[str]:
+    """Strings of a file."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
 def test_every_asset_has_a_condition_a_group_and_a_description():

@@ -71,8 +71,8 @@ def test_the_wheel_holds_the_five_packages_and_what_they_read(plain):
 def test_an_installed_wheel_runs_the_demo_and_fits_a_file(plain, tmp_path):
     site, empty = plain, tmp_path / "elsewhere"
     empty.mkdir()
-    where = "import assets, care_ops, orchestration; print(assets.__file__, care_ops.__file__, orchestration.__file__)"
-    assert python(site, empty, "-c", where).count(str(site)) == 3
+    code = "import assets, care_ops, orchestration; print(assets.__file__, care_ops.__file__, orchestration.__file__)"
+    assert python(site, empty, "-c", code).count(str(site)) == 3
     care = ("-m", "orchestration.cli")
     python(site, empty, *care, "init", "demo")
     assert "Aggregates against gold" in python(site, empty, *care, "run", "--workspace", "demo")
@@ -109,15 +109,15 @@ def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain,
         "  'judges': {j: judge_key(loaded, j, 'one') for j in loaded.judges},\n"
         f"  'ours': [m for m in sys.modules if m.partition('.')[0] in {sorted(PACKAGES - {'assets'})}]}}))\n"
     )
-    found = json.loads(python(site, host, "-c", report).splitlines()[-1])
-    assert {"theirs", "aggregates"} <= set(found["keys"])
-    assert found["ours"] == [], "nothing of the plain distribution is imported"
+    report_of_host = json.loads(python(site, host, "-c", report).splitlines()[-1])
+    assert {"theirs", "aggregates"} <= set(report_of_host["keys"])
+    assert report_of_host["ours"] == [], "nothing of the plain distribution is imported"
     from orchestration.definitions import ASSETS
     from orchestration.workspace import load_workspace
 
     here = load_workspace(folder)
-    assert found["judges"] == {judge: judge_key(here, judge, "one") for judge in here.judges}
+    assert report_of_host["judges"] == {judge: judge_key(here, judge, "one") for judge in here.judges}
     for spec in (spec for definition in ASSETS for spec in definition.specs):
-        assert found["codes"][spec.key.to_user_string()] == spec.code_version, spec.key
+        assert report_of_host["codes"][spec.key.to_user_string()] == spec.code_version, spec.key
     ran = python(site, host, "-m", "care_eval.orchestration.cli", "run", "--workspace", str(folder))
     assert "Aggregates against gold" in ran

@@ -81,10 +81,10 @@ def test_every_panel_loads(folder, panel):
 
 
 def test_probes_of_a_program(folder):
-    said = json.loads(care("judges", "test", "length", "--workspace", folder, "--json"))[0]
-    assert said["retest"] == 0
-    assert said["length_gain"] > 0  # the dummy pays for padding
-    assert {p["probe"] for p in said["probes"]} >= {"good", "bad", "empty", "swapped", "trigger"}
+    verdict = json.loads(care("judges", "test", "length", "--workspace", folder, "--json"))[0]
+    assert verdict["retest"] == 0
+    assert verdict["length_gain"] > 0  # the dummy pays for padding
+    assert {p["probe"] for p in verdict["probes"]} >= {"good", "bad", "empty", "swapped", "trigger"}
     assert "passes: it scores the good answer" in care("judges", "test", "length", "--workspace", folder)
 
 
@@ -101,12 +101,12 @@ def test_position_bias_of_a_judge_that_likes_what_it_sees_first(folder, monkeypa
     server = Server(lambda *_: answer("0", first_token("0", _0=0.9, _6=0.1)))
     engine = {"kind": "openai", "base_url": server.url, "model": "judge-1", "template": "preference"}
     (folder / "judges" / "first.yaml").write_text(yaml.safe_dump({"engine": engine}))
-    said = json.loads(care("judges", "test", "first", "--workspace", folder, "--json", code=1))[0]
+    verdict = json.loads(care("judges", "test", "first", "--workspace", folder, "--json", code=1))[0]
     server.shutdown()
     server.server_close()
-    assert said["position_bias"] == pytest.approx(-2.4)
-    assert said["spread"] == 0
-    assert said["valid_mass"] == pytest.approx(1.0)
+    assert verdict["position_bias"] == pytest.approx(-2.4)
+    assert verdict["spread"] == 0
+    assert verdict["valid_mass"] == pytest.approx(1.0)
 
 
 def test_the_catalog_is_listed_and_added(folder):
@@ -139,8 +139,8 @@ def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
         (folder / "judges" / f"{name}.yaml").write_text(yaml.safe_dump({"engine": engine}))
     rows = json.loads(care("doctor", "--workspace", folder, "--json", code=1))
     assert "care-eval[vllm]" in care("doctor", "--workspace", folder, code=1).replace("\n", "")
-    said = {(r["check"], r["what"]): r["state"] for r in rows if r["check"].startswith("judge ")}
-    fails = " | ".join(f"{check}: {what}" for (check, what), state in said.items() if state == "fails")
+    state_of = {(r["check"], r["what"]): r["state"] for r in rows if r["check"].startswith("judge ")}
+    fails = " | ".join(f"{check}: {what}" for (check, what), state in state_of.items() if state == "fails")
     for words in (
         "away: a/b is not in the local cache",
         "half: ",
@@ -148,5 +148,5 @@ def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
         "nowhere: http://127.0.0.1:1 cannot",
     ):
         assert words in fails
-    assert ("judge file", "runs without a sandbox, with all your rights") in said
-    assert any("no license is declared" in what for _, what in said)
+    assert ("judge file", "runs without a sandbox, with all your rights") in state_of
+    assert any("no license is declared" in what for _, what in state_of)

@@ -17,8 +17,8 @@ def test_seven_nights_run_exactly_what_they_must(tmp_path):
         for asset, partition in outcome.materialised:
             ran.setdefault(asset, set()).add(partition or "")
         # `care run` looks at the state too and has the index tell of a judge that failed; conditions alone do not
-        told: dict[str, set[str]] = {"report_index": {""}} if night.fails else {}
-        assert ran == {**night.runs, **told}, night.what
+        expected: dict[str, set[str]] = {"report_index": {""}} if night.fails else {}
+        assert ran == {**night.runs, **expected}, night.what
         assert set(outcome.failures) == night.fails, night.what
         loads = [p for a, p in outcome.materialised if a == "judge_inference"]
         assert len(loads) == len(set(loads)), f"{night.what}: one load a judge"

@@ -96,9 +96,9 @@ def impatient(monkeypatch):
 def test_whoever_holds_the_workspace_is_named(tmp_path, impatient, words):
     folder = make(tmp_path / "ws")
     with alone(load_workspace(folder), "care something"):
-        said = said_by(folder, *words, code=1)
-    assert f"`care something` (process {os.getpid()}, since 20" in said
-    assert "is at work on" in said
+        printed = said_by(folder, *words, code=1)
+    assert f"`care something` (process {os.getpid()}, since 20" in printed
+    assert "is at work on" in printed
 
 
 def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
@@ -117,10 +117,10 @@ def test_a_command_waits_for_another_says_for_whom_and_sees_what_changed_meanwhi
             until(lambda: b"waiting" in process.said())
             (workspace.root / "judges" / "length.yaml").unlink()
         assert process.wait(timeout=60) == 0, process.said()
-    said = process.said().decode()
-    assert said.count("waiting for") == 1
-    assert f"waiting for `care something` (process {os.getpid()}, since 20" in said
-    assert "parts of length on one" in said
+    printed = process.said().decode()
+    assert printed.count("waiting for") == 1
+    assert f"waiting for `care something` (process {os.getpid()}, since 20" in printed
+    assert "parts of length on one" in printed
 
 
 def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
@@ -136,16 +136,16 @@ def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("seconds", ["soon", "-1", "nan"])
 def test_a_time_to_wait_that_is_none_is_told(tmp_path, monkeypatch, seconds):
     monkeypatch.setenv(PATIENCE, seconds)
-    said = said_by(make(tmp_path / "ws"), "gc", code=2)
-    assert f"{PATIENCE}={seconds}: give the seconds" in said
+    printed = said_by(make(tmp_path / "ws"), "gc", code=2)
+    assert f"{PATIENCE}={seconds}: give the seconds" in printed
 
 
 def test_runs_of_dagster_share_the_workspace_and_are_all_named(tmp_path, impatient):
     workspace = load_workspace(make(tmp_path / "ws"))
     with together(workspace, "first-of-two", print), together(workspace, "second-of-two", print):
-        said = said_by(workspace.root, "gc", code=1)
-    assert f"Dagster's run first-of (process {os.getpid()}, since" in said
-    assert f"Dagster's run second-o (process {os.getpid()}, since" in said
+        printed = said_by(workspace.root, "gc", code=1)
+    assert f"Dagster's run first-of (process {os.getpid()}, since" in printed
+    assert f"Dagster's run second-o (process {os.getpid()}, since" in printed
 
 
 def test_runs_that_come_later_queue_behind_a_command_that_waits(tmp_path):
@@ -201,8 +201,8 @@ def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_
             assert (outcome.failures, outcome.left_to_daemon) == ({}, 1)
         assert process.wait(timeout=120) == 0, process.said()
         assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.SUCCESS
-        said = [entry.user_message for entry in instance.all_logs(waiting)]
-    assert any("waiting for `care something`" in text for text in said)
+        messages = [entry.user_message for entry in instance.all_logs(waiting)]
+    assert any("waiting for `care something`" in text for text in messages)
 
 
 @pytest.mark.slow
@@ -281,11 +281,11 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_ni
 
 
 def test_forgetting_says_what_may_still_hold_the_item(after_a_night):
-    said = said_by(after_a_night, "forget", "i3", "--testset", "one")
+    printed = said_by(after_a_night, "forget", "i3", "--testset", "one")
     again = said_by(after_a_night, "forget", "i3", "--testset", "one")  # as after a kill that came at the very end
     assert "i3 is forgotten: 0 in items, 0 in scores, 0 in fits" in again
-    assert "may still hold it" in said
-    assert "one.csv" in said
+    assert "may still hold it" in printed
+    assert "one.csv" in printed
 
 
 def test_temporary_files_of_processes_that_are_gone_are_swept(after_a_night):
@@ -335,14 +335,14 @@ def test_stopping_the_ui_stops_all_that_it_started(tmp_path):
 
 def of_workspace(folder: Path) -> list[str]:
     """Commands of the processes whose environment names this workspace."""
-    wanted, found = f"CARE_WORKSPACE={folder}".encode(), []
+    wanted, commands = f"CARE_WORKSPACE={folder}".encode(), []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                commands.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:  # it has ended meanwhile
             continue
-    return found
+    return commands
 
 
 def test_a_judge_file_is_written_only_where_the_judge_could_run(tmp_path):

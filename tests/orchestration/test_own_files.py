@@ -39,9 +39,9 @@ def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
     workspace = load_workspace(folder)
     assert sorted(workspace.judges) == ["a", "b", "c"]
     assert read_source(workspace, "one")[3].gold == 3.5
-    told = care(folder, "doctor", "--json")
+    printed = care(folder, "doctor", "--json")
     for words in ("text separated by a semicolon", "'unnamed column 1' (has no name", "'gold' (a label by its name"):
-        assert words in told
+        assert words in printed
     with workspace_instance(workspace) as instance:
         defs = build_defs(folder, {"workspace": workspace})
         assert not run_stale(defs, workspace, instance, selection="key:items or key:judge_inference").failures

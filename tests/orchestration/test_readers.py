@@ -51,16 +51,16 @@ def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(after
 
 def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(after_a_night, monkeypatch):
     workspace = load_workspace(after_a_night)
-    replace, there = Path.replace, []
+    replace, existed = Path.replace, []
 
     def watched(path: Path, target: Path) -> Path:
         if target == workspace.warehouse.path:
-            there.append(target.exists())
+            existed.append(target.exists())
         return replace(path, target)
 
     monkeypatch.setattr(Path, "replace", watched)
     rebuild_warehouse(workspace)
-    assert there == [True]
+    assert existed == [True]
 
 
 def test_a_database_that_a_killed_writer_left_unfinished_is_replaced_with_its_log(after_a_night):

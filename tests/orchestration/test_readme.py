@@ -52,16 +52,16 @@ def bring_scores(folder: Path) -> None:
 
 def bring_a_testset(folder: Path) -> None:
     """The newcomer's own test set, whose answers are two systems', beside the demo; and experiments of a minute."""
-    mine = folder / "mine"
-    write_items(mine, n=40, name="own")
-    lines = (mine / "own.csv").read_text().splitlines()
+    workspace = folder / "mine"
+    write_items(workspace, n=40, name="own")
+    lines = (workspace / "own.csv").read_text().splitlines()
     named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]
-    (mine / "own.csv").write_text("\n".join(named) + "\n")
-    (mine / "testsets" / "own.yaml").write_text(
+    (workspace / "own.csv").write_text("\n".join(named) + "\n")
+    (workspace / "testsets" / "own.yaml").write_text(
         "source:\n  kind: files\n  items: own.csv\n"
         "  columns: {prompt: question, response: answer, gold: label}\nscale: [0, 10]\nsystems: [model]\n"
     )
-    with (mine / "care.yaml").open("a") as settings:
+    with (workspace / "care.yaml").open("a") as settings:
         settings.write(
             "experiment_sizes:\n"
             "  aggregation_tables: {seeds: 1, resamples: 20}\n"
@@ -157,10 +157,10 @@ def test_every_command_of_readme_does_what_a_newcomer_expects(tmp_path, monkeypa
 
 
 def test_readme_is_read_as_a_newcomer_reads_it():
-    found = commands()
-    assert "care init mine" in found
+    lines = commands()
+    assert "care init mine" in lines
     qwen = "care judges new qwen --model Qwen/Qwen3-4B --revision 0000000000000000000000000000000000000000"
-    assert f"{qwen} --template answer_rating --workspace mine" in found
-    assert "care history own --workspace mine" in found
-    assert not any("#" in line for line in found)
-    assert all(any(line.startswith(left) for line in found) for left in (*LEFT_OUT, *BEFORE, *AFTER)), "none is stale"
+    assert f"{qwen} --template answer_rating --workspace mine" in lines
+    assert "care history own --workspace mine" in lines
+    assert not any("#" in line for line in lines)
+    assert all(any(line.startswith(left) for line in lines) for left in (*LEFT_OUT, *BEFORE, *AFTER)), "none is stale"

@@ -60,7 +60,7 @@ def failed(folder):
 
 
 @pytest.mark.parametrize(
-    ("night", "check", "says"),
+    ("night", "check", "sentence"),
     [
         ({"cheat": True}, "gold_leakage", "cheat: the scores are the gold label itself"),
         ({"constant": True}, "panel_shrunk", "no longer admitted (a: "),
@@ -69,15 +69,15 @@ def failed(folder):
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_night_is_held_back_and_says_what_to_do(folder, night, check, says):
+def test_a_night_is_held_back_and_says_what_to_do(folder, night, check, sentence):
     before = query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL")
     write(folder, **night)
     outcome = run(folder)
     assert set(outcome.failures) == {("review", "one")}
-    state, found = failed(folder)
+    state, failures = failed(folder)
     assert state == "held back"
-    assert says in found[check]
-    assert "`care accept`" in found[check] or "review.declared" in found[check]
+    assert sentence in failures[check]
+    assert "`care accept`" in failures[check] or "review.declared" in failures[check]
     assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
     page = (folder / "data" / "report" / "trend.html").read_text()
     assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["edition"] in page

@@ -66,9 +66,9 @@ def test_runs_that_nobody_works_on_are_ended(tmp_path, monkeypatch):
         monkeypatch.setattr("orchestration.instance._BEGINNING_S", 0.0)
         end_abandoned_runs(workspace, instance)
         assert under_way(instance) == 0
-        found = instance.get_run_by_id(run_.run_id)
-        assert found is not None
-        assert found.status is dg.DagsterRunStatus.FAILURE
+        ended = instance.get_run_by_id(run_.run_id)
+        assert ended is not None
+        assert ended.status is dg.DagsterRunStatus.FAILURE
 
 
 def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path):

@@ -76,7 +76,7 @@ def test_the_schemas_are_printed():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("fit: {gamma: 0}", "fit.gamma: Input should be greater than 0"),
         ("fit: {states: 1}", "states is 1, which tells no items apart"),
@@ -88,10 +88,10 @@ def test_the_schemas_are_printed():
         ("canary: {tolerance: 0}", "canary.tolerance"),
     ],
 )
-def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, said):
+def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence):
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)
-    assert said in str(caught.value)
+    assert sentence in str(caught.value)
 
 
 def test_bounds_hold_in_python_too():

@@ -33,6 +33,7 @@ within_families  # public: such a constraint
 choose_by_order  # public: the rule of position bias, for pairs asked in both orders
 exc  # the signature of a context manager
 cls  # the signature of a pydantic validator
+yield_for_execution  # called by Dagster at the start of a run (orchestration/resources.py)
 trigger_gain  # asdict of what a trial found, printed by `care judges test`
 length_gain  # likewise
 retest  # likewise

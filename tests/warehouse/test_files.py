@@ -93,6 +93,8 @@ def test_items_take_named_columns_and_leave_dropped_ones(tmp_path):
         read_items(tmp_path / "items.csv", ItemColumns(item_id="id", gold="nope"))
     with pytest.raises(InputError, match="no row where"):
         read_items(tmp_path / "items.csv", columns, {"kind": "z"})
+    with pytest.raises(InputError, match="no column 'lek' to `drop`; the columns are 'id', 'text', 'label', 'leak'"):
+        read_items(tmp_path / "items.csv", columns, drop=("leak", "lek"))
 
 
 def test_labels_and_families(tmp_path):

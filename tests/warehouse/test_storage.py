@@ -292,7 +292,10 @@ def test_a_full_disk_is_not_a_damaged_database(tmp_path):
     warehouse = Warehouse(tmp_path / "care.duckdb")
     with warehouse.writer():
         pass
-    with pytest.raises(WarehouseError, match="mend that") as caught, warehouse.writer():
+    with (
+        pytest.raises(WarehouseError, match="there is no space left on the disk; make room") as caught,
+        warehouse.writer(),
+    ):
         raise duckdb.IOException('IO Error: Could not write file "care.duckdb": No space left on device')
     assert not isinstance(caught.value, DamagedError)
     assert warehouse.usable()

@@ -151,7 +151,7 @@ def read_items(
     Raises
     ------
     InputError
-        A named column is missing, an id is empty or occurs twice, gold is no finite number.
+        A column that is named, also in ``drop``, is missing; an id is empty or occurs twice, gold is no finite number.
     """
     options = options or ReadingOptions()
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
@@ -159,7 +159,11 @@ def read_items(
     fields = _item_fields(read, item, columns)
     for column in where or {}:
         named(read.name, read.names, column)
-    table = read.table.drop_columns([c for c in drop if c in read.names])
+    for column in drop:
+        if column not in read.names:
+            columns_there = listed([repr(name) for name in read.names], 40)
+            raise InputError(f"{read.name}: there is no column {column!r} to `drop`; the columns are {columns_there}")
+    table = read.table.drop_columns(list(dict.fromkeys(drop)))
     rows = table.to_pylist()
     ids = identifiers(read, item)
     gold, notes = numbers(read, [fields["gold"]], options.decimal) if "gold" in fields else (None, [])
@@ -167,7 +171,7 @@ def read_items(
     if not chosen:
         raise InputError(f"{read.name}: no row where {dict(where or {})}; correct `where`")
     refuse_repeated(read, item, ids, np.array(chosen, dtype=np.intp))
-    dropped = [LeftOut(c, "as you asked") for c in drop if c in read.names]
+    dropped = [LeftOut(column, "as you asked") for column in drop]
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     if metadata:
         notes = [*notes, f"kept beside them: {listed([repr(c) for c in metadata], 40)}"]

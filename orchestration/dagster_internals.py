@@ -1,0 +1,212 @@
+"""Everything that CARE uses of Dagster beyond its documented interface.
+
+Dagster promises to keep only what ``import dagster`` exports and documents. Each function here reaches further, says
+why, and says what would make it unnecessary. ``tests/orchestration/test_dagster_internals.py`` tries each one, so that
+a release of Dagster that changed one fails there, in words, before it fails a night; ``test_house.py`` holds that no
+other module imports ``dagster._*`` or ``dagster_shared``.
+
+Belongs here: such uses, as functions that need no knowledge of Dagster's internals to be called. Does not: deciding
+anything, and whatever Dagster documents.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor as AutomationCursor
+    from dagster._core.execution.backfill import PartitionBackfill
+
+DAEMON_MODULE = "dagster._daemon"
+"""The module behind the documented command ``dagster-daemon``.
+
+Why: the command is a script that need not lie beside the interpreter that runs us, and the daemon must run in that
+interpreter. Unnecessary once Dagster's daemon can be started as ``python -m dagster daemon``.
+"""
+
+IMPLICIT_ASSET_JOB = "__ASSET_JOB"
+"""The job that Dagster makes of all assets.
+
+Why: a schedule names its job before the definitions exist, and this job alone holds assets of different partitions.
+Unnecessary once a schedule may name assets of different partitions as its target.
+"""
+
+RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+"""Tags by which a run covers a range of partitions.
+
+Why: running a range in this process takes these tags; Dagster has constants for them and exports none. Unnecessary once
+``execute_in_process`` takes a range.
+"""
+
+_DAEMON_SILENCE_S = 90.0
+"""Dagster's daemon writes a sign of life every 30 seconds; three in a row are never late."""
+
+_MOST_ENGINES = 8
+"""Open files of run logs: a run writes to its own log, the index and the list of runs."""
+
+
+def implicit_asset_job(defs: dg.Definitions) -> dg.JobDefinition:
+    """The job over all assets, to be executed in this process.
+
+    Why: ``dagster.materialize`` makes a job anew for each run and takes no tags of a range. Unnecessary once it does.
+    """
+    return defs.resolve_implicit_global_asset_job_def()
+
+
+def selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
+    """Names of the assets that a selection in Dagster's syntax means; all where there is none.
+
+    Why: Dagster documents how to write a selection, not how to resolve one. Unnecessary once ``Definitions`` can.
+    """
+    chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
+    return {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
+
+
+def materialisations(instance: dg.DagsterInstance, run_id: str) -> Iterator[tuple[str, str | None]]:
+    """Asset and partition of everything that a run materialised.
+
+    Why: what a step logged before it failed is not among the events of ``ExecuteInProcessResult``. Unnecessary once
+    ``fetch_materializations`` can be asked for one run.
+    """
+    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+        event = entry.dagster_event
+        if event is not None and event.asset_key is not None:
+            yield event.asset_key.to_user_string(), event.partition
+
+
+def failed_blocking_checks(result: dg.ExecuteInProcessResult, asset: str) -> list[str]:
+    """What the blocking checks of an asset say that failed in a run.
+
+    Why: the method is there for tests and not documented. Unnecessary once it is.
+    """
+    return [
+        f"{check.check_name}: {check.description}"
+        for check in result.get_asset_check_evaluations()
+        if check.asset_key.to_user_string() == asset and not check.passed and check.blocking
+    ]
+
+
+def dump_cursor(cursor: AutomationCursor) -> str:
+    """The cursor of an evaluation of conditions, as text.
+
+    Why: ``evaluate_automation_conditions`` is documented for tests, which forget its cursor; ``care run`` evaluates the
+    same conditions night after night without a daemon. Unnecessary once Dagster evaluates them outside its daemon.
+    """
+    return dg.serialize_value(cursor)
+
+
+def load_cursor(text: str) -> AutomationCursor:
+    """The cursor that ``dump_cursor`` wrote.
+
+    Raises
+    ------
+    ValueError
+        The text is no cursor of this release of Dagster.
+    """
+    from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
+    from dagster_shared.serdes.errors import DeserializationError
+
+    try:
+        return dg.deserialize_value(text, AssetDaemonCursor)
+    except (DeserializationError, ValueError) as error:  # a ValueError where it is not even JSON
+        raise ValueError(f"it is no cursor of Dagster {dg.__version__} ({error})") from error
+
+
+def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
+    """Whether a daemon of this instance has given a sign of life within the last minute and a half.
+
+    Why: the daemon may run in another container, where no lock or process shows it. Unnecessary once Dagster documents
+    how to ask.
+    """
+    heartbeats = instance.get_daemon_heartbeats().values()
+    return any(time.time() - heartbeat.timestamp < _DAEMON_SILENCE_S for heartbeat in heartbeats)
+
+
+def end_run_as_failed(instance: dg.DagsterInstance, run: dg.DagsterRun, reason: str) -> None:
+    """Mark a run as failed whose process is gone, and free the places that it holds in pools.
+
+    Why: Dagster's daemon does this for the runs that it launched, and only while it is alive; nobody does it for runs
+    of a killed ``care run``. Unnecessary once Dagster has a documented way to end a run from outside.
+    """
+    instance.report_run_failed(run, reason)
+    instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+
+
+def unfinished_backfills(instance: dg.DagsterInstance) -> list[PartitionBackfill]:
+    """Backfills that have been asked for and have not ended.
+
+    Why: as for ``end_run_as_failed``; Dagster documents backfills in its UI and its GraphQL interface only.
+    """
+    return [
+        backfill
+        for backfill in instance.get_backfills()
+        if backfill.status.value in ("REQUESTED", "CANCELING", "FAILING")
+    ]
+
+
+def cancel_backfill(instance: dg.DagsterInstance, backfill: PartitionBackfill) -> None:
+    """Mark a backfill as canceled that no daemon is there to carry out. Why: as for ``unfinished_backfills``."""
+    instance.update_backfill(backfill.with_status(type(backfill.status).CANCELED))
+
+
+@contextmanager
+def partitions_read_once(instance: dg.DagsterInstance) -> Generator[None]:
+    """Read each set of dynamic partitions once while conditions are evaluated.
+
+    Why: an evaluation asks for them thousands of times, each time with a query: nine tenths of its time. Nobody adds
+    partitions meanwhile in this process, and the next evaluation sees what another process adds. Unnecessary once
+    Dagster keeps them for the time of an evaluation.
+    """
+    instance.get_dynamic_partitions = cache(instance.get_dynamic_partitions)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del instance.get_dynamic_partitions
+
+
+@contextmanager
+def engines_kept() -> Generator[None]:
+    """Let Dagster's SQLite storages keep their SQLAlchemy engines, each with one idle connection.
+
+    Why: they make an engine for every event, compile each statement anew, and on closing the last connection SQLite
+    writes its log back: most of the time of a run of small steps. Each run's log is a file, and few of them stay open.
+    Unnecessary once Dagster keeps its engines, or takes the class of their pool from ``dagster.yaml``.
+    """
+    from dagster._core.storage.event_log.sqlite import sqlite_event_log
+    from dagster._core.storage.runs.sqlite import sqlite_run_storage
+    from sqlalchemy.pool import NullPool, QueuePool
+
+    storages: list[Any] = [sqlite_event_log, sqlite_run_storage]
+    create_engine = storages[0].create_engine
+    kept: dict[tuple[Any, ...], Any] = {}
+
+    def create_or_reuse(address: str, *, poolclass: Any, connect_args: dict[str, float] | None = None) -> Any:
+        arguments = connect_args or {}
+        if poolclass is not NullPool:
+            return create_engine(address, poolclass=poolclass, connect_args=arguments)
+        key = (address, *arguments.items())
+        engine = kept.pop(key, None)
+        if engine is None:
+            engine = create_engine(address, poolclass=QueuePool, pool_size=1, max_overflow=-1, connect_args=arguments)
+            # The storages dispose of their engine after every event. We do so when we let go of it.
+            engine.dispose = lambda: None
+        kept[key] = engine  # at the end: the first one is then the one that was used the longest time ago
+        while len(kept) > _MOST_ENGINES:
+            kept.pop(next(iter(kept))).pool.dispose()
+        return engine
+
+    try:
+        for storage in storages:
+            storage.create_engine = create_or_reuse
+        yield
+    finally:
+        for storage in storages:
+            storage.create_engine = create_engine
+        for engine in kept.values():
+            engine.pool.dispose()

@@ -1,0 +1,33 @@
+"""What Dagster hands to assets: the workspace, while nobody changes it.
+
+Belongs here: Dagster's resources. Does not: the workspace itself (``assets.workspace``), reading it (``workspace``),
+who may work on it (``locks``).
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field
+
+from assets.workspace import Workspace
+from orchestration.locks import together
+from orchestration.workspace import load_workspace
+
+
+class WorkspaceResource(dg.ConfigurableResource[Workspace]):
+    """The workspace in a folder, read anew by each run. A run waits for it while a command changes it.
+
+    Assets take it as ``workspace: dg.ResourceParam[Workspace]``: what they get is the workspace, not this resource.
+    """
+
+    folder: str = Field(description="Absolute path of the folder of care.yaml.")
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Workspace]:
+        """Share the workspace's lock with other runs, and read the workspace once no command changes it."""
+        root = Path(self.folder)
+        say = context.log.info if context.log else print
+        with together(load_workspace(root), context.run.run_id if context.run else "", say):
+            yield load_workspace(root)

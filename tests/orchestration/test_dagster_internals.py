@@ -1,0 +1,224 @@
+"""What CARE uses of Dagster beyond its documented interface works with the release that is installed.
+
+Belongs here: one test for each piece of ``orchestration/dagster_internals.py``. Where one fails after an update, its
+message names the piece, whose docstring says why it is there and what would make it unnecessary. Only these two files
+may import what Dagster does not document (``test_house.py``).
+"""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from sqlalchemy import Engine, event
+from sqlalchemy.pool import Pool
+
+from orchestration.dagster_internals import (
+    DAEMON_MODULE,
+    IMPLICIT_ASSET_JOB,
+    RANGE_END_TAG,
+    RANGE_START_TAG,
+    cancel_backfill,
+    daemon_is_alive,
+    dump_cursor,
+    end_run_as_failed,
+    engines_kept,
+    failed_blocking_checks,
+    implicit_asset_job,
+    load_cursor,
+    materialisations,
+    partitions_read_once,
+    selected_assets,
+    unfinished_backfills,
+)
+
+LETTERS = dg.StaticPartitionsDefinition(["a", "b", "c"])
+
+
+@contextmanager
+def builds_upon_dagster(piece: str) -> Generator[None]:
+    """Say in words which piece an update of Dagster has broken; usable as a decorator of a test."""
+    try:
+        yield
+    except (ImportError, AttributeError, TypeError, LookupError, AssertionError, dg.DagsterError) as error:
+        pytest.fail(
+            f"Dagster {dg.__version__} has changed what `{piece}` in orchestration/dagster_internals.py builds upon "
+            f"({type(error).__name__}: {error}). Its docstring says why it is there and what would replace it."
+        )
+
+
+@dg.asset
+def plain() -> None:
+    """Made at once."""
+
+
+@dg.asset(partitions_def=LETTERS, backfill_policy=dg.BackfillPolicy.single_run())
+def lettered(context: dg.AssetExecutionContext) -> None:
+    """Made for a range of letters in one run."""
+    assert len(context.partition_keys) == 2
+
+
+@dg.multi_asset(specs=[dg.AssetSpec("half_made", skippable=True)])
+def half() -> Generator[dg.MaterializeResult]:
+    """Materialises and fails afterwards."""
+    yield dg.MaterializeResult("half_made")
+    raise dg.Failure("it fails after it has materialised")
+
+
+@dg.asset(check_specs=[dg.AssetCheckSpec("is_fine", asset="checked", blocking=True)])
+def checked() -> dg.MaterializeResult:
+    """Has a blocking check, which fails."""
+    verdict = dg.AssetCheckResult(check_name="is_fine", passed=False, description="it is not fine")
+    return dg.MaterializeResult(check_results=[verdict])
+
+
+DEFINITIONS = dg.Definitions([plain, lettered, half, checked])
+
+
+@pytest.fixture
+def instance(tmp_path) -> Generator[dg.DagsterInstance]:
+    """An instance on SQLite files, as a workspace has one."""
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        yield instance
+
+
+def run_of(asset: str, instance: dg.DagsterInstance, **options) -> dg.ExecuteInProcessResult:
+    """A run of one asset through the job over all of them."""
+    return implicit_asset_job(DEFINITIONS).execute_in_process(
+        instance=instance, asset_selection=[dg.AssetKey(asset)], raise_on_error=False, **options
+    )
+
+
+@builds_upon_dagster("DAEMON_MODULE")
+def test_the_module_of_the_daemon_is_what_the_documented_command_runs():
+    (script,) = metadata.distribution("dagster").entry_points.select(name="dagster-daemon")
+    assert script.module.rpartition(".")[0] == DAEMON_MODULE
+    assert (Path(dg.__file__).parent / DAEMON_MODULE.rpartition(".")[2] / "__main__.py").is_file()
+
+
+@builds_upon_dagster("IMPLICIT_ASSET_JOB")
+def test_the_job_over_all_assets_has_its_name():
+    assert implicit_asset_job(DEFINITIONS).name == IMPLICIT_ASSET_JOB
+
+
+@builds_upon_dagster("RANGE_START_TAG")
+def test_a_run_covers_a_range_of_partitions_by_its_tags(instance):
+    result = run_of("lettered", instance, tags={RANGE_START_TAG: "a", RANGE_END_TAG: "b"})
+    assert set(materialisations(instance, result.run_id)) == {("lettered", "a"), ("lettered", "b")}
+
+
+@builds_upon_dagster("materialisations")
+def test_what_was_materialised_before_a_step_failed_is_known(instance):
+    result = run_of("half_made", instance)
+    assert not result.success
+    assert list(materialisations(instance, result.run_id)) == [("half_made", None)]
+
+
+@builds_upon_dagster("failed_blocking_checks")
+def test_a_blocking_check_that_failed_is_known(instance):
+    result = run_of("checked", instance)
+    assert failed_blocking_checks(result, "checked") == ["is_fine: it is not fine"]
+    assert failed_blocking_checks(result, "plain") == []
+
+
+@builds_upon_dagster("selected_assets")
+def test_a_selection_is_resolved_to_names():
+    assert selected_assets(DEFINITIONS, "key:plain or key:checked") == {"plain", "checked"}
+    assert selected_assets(DEFINITIONS, None) == {"plain", "lettered", "half_made", "checked"}
+
+
+@builds_upon_dagster("dump_cursor")
+def test_a_cursor_of_the_conditions_survives_as_text(instance):
+    @dg.asset(automation_condition=dg.AutomationCondition.missing() & ~dg.AutomationCondition.newly_requested())
+    def awaited() -> None: ...
+
+    definitions = dg.Definitions([awaited])
+    first = dg.evaluate_automation_conditions(definitions, instance)
+    assert first.total_requested == 1
+    cursor = load_cursor(dump_cursor(first.cursor))
+    assert cursor == first.cursor
+    assert dg.evaluate_automation_conditions(definitions, instance, cursor=cursor).total_requested == 0
+
+
+@builds_upon_dagster("load_cursor")
+@pytest.mark.parametrize("text", ["nonsense", '{"__class__": "CursorOfAnotherRelease"}'])
+def test_what_is_no_cursor_is_told(text):
+    with pytest.raises(ValueError, match=f"no cursor of Dagster {dg.__version__}"):
+        load_cursor(text)
+
+
+@builds_upon_dagster("daemon_is_alive")
+def test_a_daemon_is_alive_while_it_gives_signs_of_life(instance):
+    from dagster._daemon.types import DaemonHeartbeat
+
+    assert not daemon_is_alive(instance)
+    instance.add_daemon_heartbeat(DaemonHeartbeat(time.time() - 3600, "SENSOR", "gone"))
+    assert not daemon_is_alive(instance)
+    instance.add_daemon_heartbeat(DaemonHeartbeat(time.time(), "SENSOR", "alive"))
+    assert daemon_is_alive(instance)
+
+
+@builds_upon_dagster("end_run_as_failed")
+def test_a_run_is_ended_from_outside_and_its_places_in_pools_are_free(instance):
+    run = instance.create_run_for_job(implicit_asset_job(DEFINITIONS), status=dg.DagsterRunStatus.STARTED)
+    storage = instance.event_log_storage
+    storage.set_concurrency_slots("writer", 1)
+    assert storage.claim_concurrency_slot("writer", run.run_id, "step").is_claimed
+    end_run_as_failed(instance, run, "whoever launched it was killed")
+    ended = instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.FAILURE
+    assert storage.get_concurrency_info("writer").claimed_slots == []
+
+
+@builds_upon_dagster("cancel_backfill")
+def test_a_backfill_that_nobody_carries_out_is_canceled(instance):
+    from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+
+    instance.add_backfill(PartitionBackfill("left", BulkActionStatus.REQUESTED, False, {}, time.time()))
+    (backfill,) = unfinished_backfills(instance)
+    cancel_backfill(instance, backfill)
+    assert unfinished_backfills(instance) == []
+
+
+@builds_upon_dagster("partitions_read_once")
+def test_an_evaluation_of_conditions_reads_dynamic_partitions_less_often(instance):
+    names = dg.DynamicPartitionsDefinition(name="names")
+
+    @dg.asset(partitions_def=names, automation_condition=dg.AutomationCondition.eager())
+    def named() -> None: ...
+
+    instance.add_dynamic_partitions("names", ["a", "b"])
+    statements: list[str] = []
+    listen = (Engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
+    event.listen(*listen)
+    try:
+        dg.evaluate_automation_conditions(dg.Definitions([named]), instance)
+        without = sum("dynamic_partitions" in statement for statement in statements)
+        statements.clear()
+        with partitions_read_once(instance):
+            dg.evaluate_automation_conditions(dg.Definitions([named]), instance)
+    finally:
+        event.remove(*listen)
+    assert sum("dynamic_partitions" in statement for statement in statements) < without, "it saves no query any more"
+    instance.add_dynamic_partitions("names", ["c"])
+    assert instance.get_dynamic_partitions("names") == ["a", "b", "c"], "afterwards they are read anew"
+
+
+@builds_upon_dagster("engines_kept")
+def test_a_run_opens_the_files_of_the_storage_a_few_times_only(instance):
+    opened: list[object] = []
+    listen = (Pool, "connect", lambda *arguments: opened.append(arguments[0]))
+    event.listen(*listen)
+    try:
+        run_of("plain", instance)
+        without = len(opened)
+        opened.clear()
+        with engines_kept():
+            run_of("plain", instance)
+    finally:
+        event.remove(*listen)
+    assert len(opened) < without / 3, "it no longer saves most of the times that a file is opened"

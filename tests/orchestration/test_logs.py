@@ -1,0 +1,76 @@
+"""What a person who debugs a night can see: on the terminal when asked for, in Dagster's log of a run always."""
+
+import logging
+import subprocess
+import sys
+
+import dagster as dg
+
+from orchestration.instance import workspace_instance
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import make
+
+
+def run_in_a_process(folder, *options: str) -> str:
+    """What ``care run`` prints on standard error."""
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+
+
+def test_a_verbose_run_says_what_is_made_and_why_and_a_usual_one_does_not(after_a_night):
+    page = after_a_night / "data" / "report" / "testset-one.html"
+    page.unlink()
+    printed = run_in_a_process(after_a_night, "--verbose")
+    assert "orchestration.locks: `care run` holds the workspace" in printed
+    assert "orchestration.runner: report is to be materialised (missing from what the workspace keeps): one" in printed
+    assert "orchestration.launches: Planned: " in printed
+    page.unlink()
+    assert "orchestration." not in run_in_a_process(after_a_night)
+    assert page.exists()
+
+
+def test_the_log_of_a_run_in_dagster_has_what_our_modules_warn_of(tmp_path):
+    @dg.op
+    def reads() -> None:
+        logging.getLogger("warehouse.storage").warning("a part is damaged")
+
+    @dg.job
+    def reading() -> None:
+        reads()
+
+    with workspace_instance(load_workspace(make(tmp_path / "ws"))) as instance:
+        result = reading.execute_in_process(instance=instance)
+        messages = [
+            record.event_log_entry.user_message for record in instance.get_records_for_run(result.run_id).records
+        ]
+    assert "a part is damaged" in messages
+
+
+def test_a_warning_within_a_run_is_printed_too(tmp_path):
+    """Dagster takes the logs of a run, and then Python prints nothing of them by itself."""
+    code = (
+        "import logging, pathlib, sys\n"
+        "import dagster as dg\n"
+        "from orchestration.cli.output import print_logs\n"
+        "from orchestration.instance import workspace_instance\n"
+        "from orchestration.workspace import load_workspace\n"
+        "@dg.op\n"
+        "def reads(): logging.getLogger('warehouse.storage').warning('a part is damaged')\n"
+        "@dg.job\n"
+        "def reading(): reads()\n"
+        "print_logs(verbose=False)\n"
+        "with workspace_instance(load_workspace(pathlib.Path(sys.argv[1]))) as instance:\n"
+        "    reading.execute_in_process(instance=instance)\n"
+    )
+    command = [sys.executable, "-c", code, str(make(tmp_path / "ws"))]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "warning: a part is damaged\n" in printed
+
+
+def test_dagster_shows_the_folder_of_the_workspace_as_configuration(tmp_path):
+    from orchestration.definitions import build_defs
+
+    folder = make(tmp_path / "ws")
+    resource = build_defs(folder).get_repository_def().get_top_level_resources()["workspace"]
+    assert resource.config_schema.default_value == {"folder": str(folder)}
+    assert "A run waits for it while a command changes it." in (resource.description or "")

@@ -1,0 +1,103 @@
+"""What the operating system refused, whichever library met it, as one sentence with what to do about it.
+
+A full disk or a missing permission reaches us as an ``OSError``, or as words of SQLite or DuckDB, which pass no number
+on. Neither means that a file is damaged.
+
+Belongs here: telling such errors apart and saying so. Does not: damaged files (``storage``), and errors of any other
+kind, which are faults of the program and show their traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+
+class _Refusal(NamedTuple):
+    """One thing that a system refuses: its numbers, how databases put it into words, and what a person is told."""
+
+    numbers: tuple[int, ...]
+    words: tuple[str, ...]
+    advice: str
+
+
+_NO_PERMISSION = _Refusal(
+    (errno.EACCES, errno.EPERM),
+    ("permission denied",),
+    "this user may not read or write there; change the owner or the permissions",
+)
+_REFUSALS = (
+    _Refusal((errno.ENOSPC,), ("no space left", "disk is full"), "there is no space left on the disk; make room"),
+    _Refusal((errno.EDQUOT,), ("quota exceeded",), "the quota of this user on the disk is used up; make room"),
+    _Refusal(
+        (errno.EIO,),
+        ("input/output error", "disk i/o error"),
+        "the disk reported an error in reading or writing; check the disk",
+    ),
+    _Refusal(
+        (errno.EROFS,),
+        ("read-only file system", "readonly database"),
+        "the file system is read-only; make it writable",
+    ),
+    _NO_PERMISSION,
+    _Refusal(
+        (errno.EMFILE, errno.ENFILE),
+        ("too many open files",),
+        "too many files are open; close other programs or raise the limit (`ulimit -n`)",
+    ),
+    _Refusal((errno.ENOMEM,), ("cannot allocate memory",), "there is no memory left; end other programs"),
+    _Refusal((), ("database is locked",), "another process keeps the database locked; wait for it to end, or stop it"),
+)
+_DATABASES = ("sqlite3", "duckdb", "_duckdb")
+
+
+def refusal(error: BaseException, path: Path | None = None) -> str | None:
+    """A sentence about what was refused and what to do, or None where the error is of another kind.
+
+    Parameters
+    ----------
+    error : BaseException
+        It, or one of the errors that led to it, may be a refusal.
+    path : Path, optional
+        What was read or written, for errors that do not say.
+    """
+    for cause in _with_causes(error):
+        refused = _recognised(cause, path)
+        if refused is not None:
+            where = _path_in(cause) or path or "a database of the workspace"
+            return f"{where}: {refused.advice}, then run the same command again, which goes on where this one ended"
+    return None
+
+
+def _recognised(error: BaseException, path: Path | None) -> _Refusal | None:
+    if isinstance(error, OSError):
+        return next((kind for kind in _REFUSALS if error.errno in kind.numbers), None)
+    if type(error).__module__.partition(".")[0] not in _DATABASES:
+        return None
+    text = str(error).lower()
+    # SQLite says the same of a folder that it may not write to and of a folder that lies in place of the file.
+    if "unable to open database file" in text and path is not None and not os.access(path, os.W_OK):
+        return _NO_PERMISSION
+    return next((kind for kind in _REFUSALS if any(words in text for words in kind.words)), None)
+
+
+def _path_in(error: BaseException) -> str | None:
+    """The path that an error names: of two that a file was to be moved between, the target."""
+    if isinstance(error, OSError):
+        return str(error.filename2 or error.filename) if error.filename else None
+    quoted = re.search(r'"(/[^"]+)"', str(error))
+    return quoted[1] if quoted else None
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what led to it, outermost first."""
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in seen:
+        yield current
+        seen.append(current)
+        current = current.__cause__ or current.__context__
