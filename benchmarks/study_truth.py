@@ -25,7 +25,7 @@ from care_ops.calibration import prevalence_threshold
 from care_ops.config import LABEL_FREE, Calibration
 from care_ops.errors import FitError
 from care_ops.metrics import calibration_error, evaluate
-from care_ops.models.hypotheses import DEPARTURES, SLOPE, settle
+from care_ops.models.hypotheses import DEPARTURES, SLOPE, average_hypotheses
 from care_ops.moments.state import accumulate
 from care_ops.scores import ScoreMatrix, content_seed
 from tests.support.panels import Panel, Summary, View, prepare, summarise, supervised, views
@@ -87,8 +87,10 @@ def with_anchors(
     for seed in range(draws):
         rows, rest = draw(panel, m, seed)
         labels = panel.view.gold[rows]
-        settled = settle(candidates.hypotheses, answers.factors, z, rows, labels, slope=slope, departures=departures)
-        latent = answers.latent if settled is None else settled.latent
+        average = average_hypotheses(
+            candidates.hypotheses, answers.factors, z, rows, labels, slope=slope, departures=departures
+        )
+        latent = answers.latent if average is None else average.latent
         gains.append(panel.view.measure(latent, rest) - panel.view.measure(mean, rest))
     return float(np.mean(gains)), float(np.std(gains, ddof=1))
 

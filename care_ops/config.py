@@ -20,8 +20,11 @@ from care_ops.errors import InputError
 
 Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
-Judges = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
+ObservationModel = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
 QualityRule = Literal["leading", "balance", "order", "style", "anchors"]
+
+RENAMED_SETTINGS = {"judges": "observation_model"}
+"""Former names of settings of a fit, each with its present name. A file that has a former name is refused."""
 
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
 """What every command runs unless told otherwise; the first is the recommended answer."""
@@ -174,17 +177,18 @@ class TensorConfig:
     views : {"structure", "within"}
         How ``care_tensor`` groups judges into three views: by S (Algorithm 2, step A), or by the precision within the
         states of a mixture that is fitted first.
-    judges : {"gaussian", "graded", "categorical", "student", "scale_mixture"}
-        How a judge's score is distributed given the state. But for ``gaussian``, two-valued judges are Bernoulli and
-        those of at most ten grades ordered logit (``categorical``: in any order); all others are Gaussian, Student's t,
-        or share one scale of noise by item. See docs/care-tensor.md.
+    observation_model : {"gaussian", "graded", "categorical", "student", "scale_mixture"}
+        How a judge's score is distributed given the state. With ``gaussian`` every judge is Gaussian. With the others a
+        judge of two values is Bernoulli and one of at most ten grades is an ordered logit (with ``categorical`` its
+        grades have no order); a judge of more values is Gaussian, with ``student`` Student's t, and with
+        ``scale_mixture`` all such judges share one scale of noise on each item. See docs/care-tensor.md.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     states: Annotated[int, Interval(ge=0, le=32)] = 4
     views: Literal["structure", "within"] = "structure"
-    judges: Judges = "gaussian"
+    observation_model: ObservationModel = "gaussian"
 
     def __post_init__(self) -> None:
         check(self, "tensor")

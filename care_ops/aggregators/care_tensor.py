@@ -159,7 +159,7 @@ class CareTensor:
         values = problem.standardised[known]
         _distinct_enough(values, problem.config.tensor.states)
         views = self._views(problem, values)
-        if problem.config.tensor.judges == "gaussian":
+        if problem.config.tensor.observation_model == "gaussian":
             key = tuple(tuple(int(j) for j in group) for group in views.groups)
             found, details = self._once(key, lambda: self.components(problem, views, values))
             joint = found.log_joint(problem.standardised)
@@ -200,8 +200,8 @@ class CareTensor:
     def _observed(self, problem: Problem, known: NDArray[np.bool_]) -> tuple[Fitted, dict[str, Any]]:
         """The mixture whose judges are what their scores look like (``observation``)."""
         k = problem.config.tensor.states or 4
-        values, families = _as_observed(problem)
-        model = observation.fit(values[known], families, k, problem.rng)
+        values, parts = _as_observed(problem)
+        model = observation.fit(values[known], parts, k, problem.rng)
         joint = model.log_joint(values)
         weight = softmax(joint[known])[0]
         z = problem.standardised[known]
@@ -209,7 +209,7 @@ class CareTensor:
         means = (weight.T @ np.where(present, z, 0.0)) / np.maximum(weight.T @ present, 1e-12)
         fitted = Fitted(model.weights, means, joint, model.log_likelihood, model.converged, "k-means")
         judges = problem.scores.judges
-        said = {type(f).__name__: [judges[j] for j in f.columns] for f in model.families}
+        said = {type(f).__name__: [judges[j] for j in f.columns] for f in model.models}
         return fitted, {"judges": said, "tensor": {"used": False}}
 
     def _views(self, problem: Problem, values: Array) -> Views:
@@ -280,24 +280,24 @@ def view_starts(
     return starts, details
 
 
-def _as_observed(problem: Problem) -> tuple[Array, list[observation.Family]]:
+def _as_observed(problem: Problem) -> tuple[Array, list[observation.ObservationModel]]:
     """Scores as families want them, and the family of each judge: grades where there are at most ten, else real."""
-    kind = problem.config.tensor.judges
+    kind = problem.config.tensor.observation_model
     values = problem.standardised.copy()
     grade = grades(problem.scores.values)
     levels = grade.max(axis=0) + 1
     few = np.array([len(np.unique(c[~np.isnan(c)])) <= MOST_LEVELS for c in problem.scores.values.T])
     values[:, few] = np.where(grade[:, few] >= 0, grade[:, few], np.nan)
     free = few & ((levels == 2) | (kind == "categorical"))
-    families: list[observation.Family] = []
+    models: list[observation.ObservationModel] = []
     for columns, make in (
         (np.flatnonzero(free), lambda c: observation.Graded(c, tuple(int(levels[j]) for j in c))),
         (np.flatnonzero(few & ~free), lambda c: observation.Ordinal(c, tuple(int(levels[j]) for j in c))),
         (np.flatnonzero(~few), _REAL.get(kind, observation.Gaussian)),
     ):
         if len(columns):
-            families.append(make(tuple(int(j) for j in columns)))
-    return values, families
+            models.append(make(tuple(int(j) for j in columns)))
+    return values, models
 
 
 def quality_by_anchors(posterior: Array, labels: Array) -> Array:

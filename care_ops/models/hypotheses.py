@@ -47,7 +47,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Settled:
+class ModelAverage:
     """What the labels say.
 
     Attributes
@@ -62,7 +62,7 @@ class Settled:
     weights: dict[str, float]
 
 
-def settle(
+def average_hypotheses(
     hypotheses: list[Hypothesis],
     factors: Array,
     judges: Array,
@@ -71,7 +71,7 @@ def settle(
     *,
     slope: float = SLOPE,
     departures: tuple[float, ...] = DEPARTURES,
-) -> Settled | None:
+) -> ModelAverage | None:
     """Posterior mean of quality given some labels; None where the labels do not differ.
 
     Parameters
@@ -112,7 +112,7 @@ def settle(
     weight, by_grid = weight.reshape(-1, len(hypotheses)), np.array(slopes).reshape(-1, len(hypotheses))
     for k, hypothesis in enumerate(hypotheses):
         latent = latent + float(weight[:, k] @ by_grid[:, k]) * hypothesis.score
-    return Settled(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)})
+    return ModelAverage(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)})
 
 
 def _condition(features: Array, noise: float, residual: Array) -> tuple[Array, float]:

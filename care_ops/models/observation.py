@@ -2,7 +2,7 @@
 
 The paper's appendix "General CARE Setup": only the judges' own likelihoods change, states and posterior stay.
 
-Belongs here: the families and EM over them. Does not: the Gaussian mixture with one covariance (``mixture``), which
+Belongs here: the models and EM over them. Does not: the Gaussian mixture with one covariance (``mixture``), which
 judges depend on one another within states (``dependence``).
 """
 
@@ -31,7 +31,7 @@ _LEAST_VARIANCE = 1e-6
 _DEGREES = (1.2, 200.0)
 
 
-class Family(Protocol):
+class ObservationModel(Protocol):
     """Judges of one kind.
 
     Attributes
@@ -75,7 +75,7 @@ class Gaussian:
         return Gaussian(self.columns, means, np.maximum(scatter, _LEAST_VARIANCE))
 
     def log_density(self, values: Array) -> Array:
-        means, variance = _known(self.means), _known(self.variance)
+        means, variance = _fitted(self.means), _fitted(self.variance)
         present = ~np.isnan(values)
         filled = np.where(present, values, 0.0)
         scaled = means / variance
@@ -105,7 +105,7 @@ class Graded:
         return replace(self, table=answers.normalise(np.maximum(counts, 1e-12)))
 
     def log_density(self, values: Array) -> Array:
-        return self.answers(values).joint(np.log(_known(self.table)))
+        return self.answers(values).joint(np.log(_fitted(self.table)))
 
     def answers(self, values: Array) -> Answers:
         """The judges' grades, packed."""
@@ -147,7 +147,7 @@ class Ordinal:
         return replace(self, locations=locations, cuts=tuple(cuts))
 
     def log_density(self, values: Array) -> Array:
-        locations = _known(self.locations)
+        locations = _fitted(self.locations)
         tables = [_grade_probabilities(locations[:, j], cut) for j, cut in enumerate(self.cuts)]
         table = np.concatenate(tables)
         return Graded(self.columns, self.levels).answers(values).joint(np.log(np.maximum(table, 1e-300)))
@@ -189,7 +189,7 @@ class StudentT:
         return StudentT(self.columns, locations, scale, degrees)
 
     def log_density(self, values: Array) -> Array:
-        locations, scale, degrees = _known(self.locations), _known(self.scale), _known(self.degrees)
+        locations, scale, degrees = _fitted(self.locations), _fitted(self.scale), _fitted(self.degrees)
         out = np.zeros((len(values), len(locations)))
         for j, column in enumerate(values.T):
             distance = ((column[:, None] - locations[:, j]) / scale[j]) ** 2
@@ -228,7 +228,7 @@ class ScaleMixture:
         count = present.sum(axis=1)
         if self.locations is None or self.scale is None:
             start = Gaussian(self.columns).updated(values, weights)
-            locations, scale = _known(start.means), np.sqrt(_known(start.variance))
+            locations, scale = _fitted(start.means), np.sqrt(_fitted(start.variance))
         else:
             locations, scale = self.locations, self.scale
         distance = self._distance(filled, present, locations, scale, precision)
@@ -242,7 +242,7 @@ class ScaleMixture:
         return ScaleMixture(self.columns, locations, scale, degrees), u
 
     def log_density(self, values: Array, precision: Array | None = None) -> Array:
-        locations, scale = _known(self.locations), _known(self.scale)
+        locations, scale = _fitted(self.locations), _fitted(self.scale)
         present = ~np.isnan(values)
         distance = self._distance(np.where(present, values, 0.0), present, locations, scale, precision)
         return _log_t(distance, self.degrees, present.sum(axis=1)[:, None]) - (present @ np.log(scale))[:, None]
@@ -260,13 +260,13 @@ class ScaleMixture:
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservationMixture:
     """A fitted mixture.
 
     Attributes
     ----------
     weights : (k,) array
-    families : tuple of Family
+    models : tuple of ObservationModel
         With their parameters.
     log_likelihood : float
         Of an item.
@@ -274,13 +274,13 @@ class Observed:
     """
 
     weights: Array
-    families: tuple[Family, ...]
+    models: tuple[ObservationModel, ...]
     log_likelihood: float
     converged: bool
 
     def log_joint(self, values: Array) -> Array:
         """log pi_r + log p(J_i | r) over the scores present, shape (n, k)."""
-        return np.log(self.weights) + sum(f.log_density(values[:, list(f.columns)]) for f in self.families)
+        return np.log(self.weights) + sum(f.log_density(values[:, list(f.columns)]) for f in self.models)
 
     def posterior(self, values: Array) -> Array:
         """P(state | J), shape (n, k)."""
@@ -293,21 +293,21 @@ class Observed:
 
 def fit(
     values: Array,
-    families: Sequence[Family],
+    models: Sequence[ObservationModel],
     states: int,
     rng: np.random.Generator,
     *,
     starts: int = 5,
     tolerance: float = 1e-7,
     max_iterations: int = 1_000,
-) -> Observed:
+) -> ObservationMixture:
     """EM from the posteriors of Gaussian mixtures of the scores, the likeliest kept.
 
     Parameters
     ----------
     values : (n, p) array
         NaN is missing; grades as 0, 1, ...
-    families : sequence of Family
+    models : sequence of ObservationModel
         Every column in just one of them.
     states : int
     rng : numpy.random.Generator
@@ -322,28 +322,28 @@ def fit(
         Fewer different rows than states, or a judge that does not vary.
     """
     n, p = values.shape
-    if sorted(c for f in families for c in f.columns) != list(range(p)):
-        raise InputError("observation: every judge must be in just one family")
+    if sorted(c for f in models for c in f.columns) != list(range(p)):
+        raise InputError("observation: every judge must be in just one observation model")
     if (np.nanmax(values, axis=0) == np.nanmin(values, axis=0)).any():
         raise FitError("observation: a judge gives every item the same score; leave it out")
     if len(np.unique(np.nan_to_num(values, nan=np.inf), axis=0)) < states:
         raise FitError(f"observation: {states} states need as many different rows of scores")
-    embedded = _embedded(values, families)
+    embedded = _embedded(values, models)
     centres = [(str(s), mixture.k_means_plus_plus(embedded, states, rng)) for s in range(starts)]
     short = [
         mixture.expectation_maximisation(embedded, *mixture.start_near(embedded, c), max_iterations=30)
         for _, c in centres
     ]
-    found: list[Observed] = []
+    found: list[ObservationMixture] = []
     for lead in sorted(short, key=lambda m: -m.log_likelihood)[:2]:
-        found.append(_climb(values, families, lead.posterior(embedded), n, tolerance, max_iterations))
+        found.append(_climb(values, models, lead.posterior(embedded), n, tolerance, max_iterations))
     return max(found, key=lambda f: f.log_likelihood)
 
 
 def _climb(
-    values: Array, families: Sequence[Family], posterior: Array, n: int, tolerance: float, max_iterations: int
-) -> Observed:
-    current, previous, converged = tuple(families), -np.inf, False
+    values: Array, models: Sequence[ObservationModel], posterior: Array, n: int, tolerance: float, max_iterations: int
+) -> ObservationMixture:
+    current, previous, converged = tuple(models), -np.inf, False
     weights, likelihood = posterior.mean(axis=0), -np.inf
     for _ in range(max_iterations):
         weights = np.maximum(posterior.mean(axis=0), 1.0 / (10 * n))
@@ -356,16 +356,16 @@ def _climb(
         if converged:
             break
         previous = likelihood
-    return Observed(weights, current, likelihood, converged)
+    return ObservationMixture(weights, current, likelihood, converged)
 
 
-def _embedded(values: Array, families: Sequence[Family]) -> Array:
+def _embedded(values: Array, models: Sequence[ObservationModel]) -> Array:
     """Scores as numbers for k-means: graded judges by indicators, all standardised, tails drawn in."""
     parts: list[Array] = []
-    for family in families:
-        block = values[:, list(family.columns)]
-        if isinstance(family, Graded) and max(family.levels) > 2:
-            parts.append(family.answers(block).indicators())
+    for model in models:
+        block = values[:, list(model.columns)]
+        if isinstance(model, Graded) and max(model.levels) > 2:
+            parts.append(model.answers(block).indicators())
         else:
             middle = np.nanmedian(block, axis=0)
             spread = np.nanmean(np.abs(block - middle), axis=0)
@@ -430,7 +430,7 @@ def _weighted_medians(x: Array, weights: Array) -> Array:
     return np.array([x[order[min(q, len(x) - 1)]] for q in place])
 
 
-def _known(parameter: Array | None) -> Array:
+def _fitted(parameter: Array | None) -> Array:
     if parameter is None:
-        raise FitError("observation: the family has no parameters yet; fit it first")
+        raise FitError("observation: the observation model has no parameters yet; fit it first")
     return parameter

@@ -100,8 +100,8 @@ def test_views_within_states_have_no_planted_edge_across(rng):
         assert not edges[np.ix_(one, other)].any()
 
 
-@pytest.mark.parametrize("judges", ["graded", "categorical", "student", "scale_mixture"])
-def test_judges_may_be_what_their_scores_look_like(rng, judges):
+@pytest.mark.parametrize("model", ["graded", "categorical", "student", "scale_mixture"])
+def test_judges_may_be_what_their_scores_look_like(rng, model):
     """Four votes, four grades, four real scores with outliers."""
     q, _, values = two_binary_latents(rng, p=12)
     values[:, :4] = (values[:, :4] > 5).astype(float)
@@ -109,14 +109,14 @@ def test_judges_may_be_what_their_scores_look_like(rng, judges):
     loud = rng.random((4_000, 4)) < 0.03
     values[:, 8:] = np.where(loud, values[:, 8:] + rng.normal(scale=20, size=loud.shape), values[:, 8:])
     values[5] = np.nan
-    plain, found = tensor(matrix(values)), tensor(matrix(values), judges=judges)
+    plain, found = tensor(matrix(values)), tensor(matrix(values), observation_model=model)
     right = [np.mean((a.estimate > a.threshold)[6:] == q[6:]) for a in (plain, found)]
-    print(f"\n{judges}: {right[1]:.3f}, Gaussian {right[0]:.3f}")
+    print(f"\n{model}: {right[1]:.3f}, Gaussian {right[0]:.3f}")
     assert right[1] > 0.9
     assert np.isnan(found.estimate[5])
     kinds = found.details["judges"]
     assert kinds["Graded"][:4] == ["j000", "j001", "j002", "j003"]
-    assert len(kinds["Graded"]) == (8 if judges == "categorical" else 4)
+    assert len(kinds["Graded"]) == (8 if model == "categorical" else 4)
 
 
 def test_two_different_rows_are_told(rng):
@@ -150,7 +150,7 @@ def test_settings_that_cannot_be_are_told():
     with pytest.raises(InputError, match="use structure, within"):
         TensorConfig(views="both")
     with pytest.raises(InputError, match="scale_mixture"):
-        TensorConfig(judges="poisson")
+        TensorConfig(observation_model="poisson")
 
 
 def test_the_rate_of_the_theorem_bounds_the_error_by_a_constant():

@@ -15,7 +15,7 @@ from assets.experiments.observation_models import told_apart
 from care_ops.models import observation
 from care_ops.models.answers import Answers
 from care_ops.models.dependence import conditional_mutual_information, dependent, pseudo_likelihood, tailed_scatter
-from care_ops.models.observation import Family, Gaussian, Graded, ScaleMixture, StudentT
+from care_ops.models.observation import Gaussian, Graded, ObservationModel, ScaleMixture, StudentT
 from care_ops.simulate import Kind, dependent_judges
 from care_ops.structure.views import fisher_z
 
@@ -39,14 +39,14 @@ def edges(kind: Kind, n: int, seeds: Iterable[int] = range(SEEDS)) -> dict[str, 
         real = tuple(j for j in every if draw.levels[j] == 0)
         graded = tuple(j for j in every if draw.levels[j] > 0)
         tailed = {"student": StudentT(every), "scale mixture": ScaleMixture(every)}.get(kind)
-        parts: list[Family] = [tailed] if tailed else [Gaussian(real)] * bool(real)
+        parts: list[ObservationModel] = [tailed] if tailed else [Gaussian(real)] * bool(real)
         parts += [Graded(graded, tuple(draw.levels[j] for j in graded))] * bool(graded)
         model = observation.fit(draw.scores, parts, 4, rng)
         posterior = model.posterior(draw.scores)
         apart.append(told_apart(posterior, draw.states))
         if tailed:
-            first = tailed_scatter(draw.scores, model.families[0], posterior, rounds=1)  # type: ignore[arg-type]
-            last = tailed_scatter(draw.scores, model.families[0], posterior)  # type: ignore[arg-type]
+            first = tailed_scatter(draw.scores, model.models[0], posterior, rounds=1)  # type: ignore[arg-type]
+            last = tailed_scatter(draw.scores, model.models[0], posterior)  # type: ignore[arg-type]
             before.append(f1(np.abs(fisher_z(first.correlation, n)) > 5, draw.edges))
             after.append(f1(np.abs(fisher_z(last.correlation, n)) > 5, draw.edges))
             posterior = last.posterior(draw.scores)
