@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import Evaluation
-from care_ops.results.agreement import krippendorff_alpha
+from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
@@ -72,6 +72,14 @@ class ReportData:
         """Krippendorff's alpha of the panel, for interval scores."""
         return krippendorff_alpha(self.scores.values)
 
+    @cached_property
+    def mean_kappas(self) -> dict[str, float]:
+        """Mean of each judge's weighted kappas with the other judges; judges without any are left out."""
+        kappas = weighted_kappas(self.scores.values)
+        defined = ~np.isnan(kappas)
+        means = np.where(defined, kappas, 0.0).sum(axis=1) / np.maximum(defined.sum(axis=1), 1)
+        return {judge: float(means[j]) for j, judge in enumerate(self.scores.judges) if defined[j].any()}
+
     def system_rows(self) -> list[dict[str, Any]]:
         """One row a system, best first, with its distance from the best one."""
         listed: list[dict[str, Any]] = list(self.systems.get("systems", []))
@@ -87,13 +95,14 @@ class ReportData:
 
     @property
     def judge_rows(self) -> list[dict[str, Any]]:
-        """One row a judge: admission and weights."""
+        """One row a judge: admission, agreement with the others, and weights."""
         index = {judge: j for j, judge in enumerate(self.scores.judges)}
         weighted = {n: a.weights for n, a in self.aggregates.items() if a.weights is not None and n != "avg"}
         return [
             {
                 "check": check,
                 "family": self.scores.families.get(check.judge),
+                "kappa": self.mean_kappas.get(check.judge),
                 "weights": {name: self._weight(name, w, index.get(check.judge)) for name, w in weighted.items()},
             }
             for check in self.checks

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from care_ops.config import QualityRule
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError
 from care_ops.moments.missing import condition
 
 Array = NDArray[np.float64]
@@ -125,31 +125,6 @@ def choose_by_balance(factors: Factors) -> Factors:
     only some judges see quality.
     """
     return _chosen(factors, _evenness(factors.directions), "balance")
-
-
-def choose_by_order(factors: Factors, original: Array, swapped: Array) -> Factors:
-    """The factor whose score changes least when the two responses change places.
-
-    Of judges that were shown each pair in both orders. It catches position bias and nothing else: a bias that
-    is as steady as quality, such as length, passes for it.
-
-    Parameters
-    ----------
-    original, swapped : (n, p) arrays
-        Standardised scores by order of presentation, swapped back to one direction, missing ones filled.
-
-    Raises
-    ------
-    InputError
-        The two are not of one shape.
-    """
-    if original.shape != swapped.shape:
-        raise InputError(
-            f"factors: scores by order must come in one shape, got {original.shape} and {swapped.shape}; "
-            "keep the items and judges that were asked in both orders"
-        )
-    steadiness = [_correlation(original @ u, swapped @ u) for u in factors.directions.T]
-    return _chosen(factors, np.array(steadiness), "order")
 
 
 def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Factors:

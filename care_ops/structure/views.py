@@ -17,8 +17,8 @@ from care_ops.errors import FitError
 
 Array = NDArray[np.float64]
 
-_CLEAR = 5.0
-"""Standard errors from which a partial correlation is an edge."""
+CLEAR_EDGE = 5.0
+"""A partial correlation of more standard errors than this is an edge."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def partition(sparse: Array, tolerance: float | None = None, *, balanced: bool =
     return Views((first, second, third), float(tolerance), largest_cross_edge(sparse, (first, second, third)))
 
 
-def partition_within(covariance: Array, items: int, limit: float = _CLEAR) -> Views:
+def partition_within(covariance: Array, items: int, limit: float = CLEAR_EDGE) -> Views:
     """The same from the precision of the within-state covariance: an edge is a partial correlation that is clear.
 
     Where judges of a mixture are told apart by states, the states' own covariance is in S as well; the covariance
