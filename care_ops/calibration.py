@@ -42,12 +42,12 @@ def to_panel_scale(latent: Array, panel_mean: Array) -> tuple[Array, float, floa
     offset, unit : float
         ``placed = offset + unit * latent``; the unit turns a latent standard deviation into points.
     """
-    known = ~np.isnan(latent) & ~np.isnan(panel_mean)
-    spread = float(np.std(latent[known]))
+    scored = ~np.isnan(latent) & ~np.isnan(panel_mean)
+    spread = float(np.std(latent[scored]))
     if spread == 0.0:
-        return np.where(np.isnan(latent), np.nan, panel_mean[known].mean()), float(panel_mean[known].mean()), 0.0
-    unit = float(np.std(panel_mean[known])) / spread
-    offset = float(np.mean(panel_mean[known])) - unit * float(np.mean(latent[known]))
+        return np.where(np.isnan(latent), np.nan, panel_mean[scored].mean()), float(panel_mean[scored].mean()), 0.0
+    unit = float(np.std(panel_mean[scored])) / spread
+    offset = float(np.mean(panel_mean[scored])) - unit * float(np.mean(latent[scored]))
     return offset + unit * latent, offset, unit
 
 
@@ -69,16 +69,16 @@ def as_distributed(estimate: Array, target: Array) -> Array:
         Scores whose distribution is declared to be that of quality; NaN are left out.
     """
     levels = _levels(estimate)
-    known = ~np.isnan(levels)
-    levels[known] = np.quantile(target[~np.isnan(target)], levels[known], method="hazen")
+    scored = ~np.isnan(levels)
+    levels[scored] = np.quantile(target[~np.isnan(target)], levels[scored], method="hazen")
     return levels
 
 
 def _levels(estimate: Array) -> Array:
     """Rank of each estimate as a share of those that are there, between 0 and 1, ties at their mean; NaN stays NaN."""
     levels = np.full(len(estimate), np.nan)
-    known = ~np.isnan(estimate)
-    levels[known] = (rankdata(estimate[known]) - 0.5) / max(int(known.sum()), 1)
+    scored = ~np.isnan(estimate)
+    levels[scored] = (rankdata(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
     return levels
 
 

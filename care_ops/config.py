@@ -58,7 +58,7 @@ NOTHING_ELSE = {"extra": "forbid"}
 """Of a settings class that is read from a file (``__pydantic_config__``): keys without a field are refused."""
 
 
-def check(settings: Any, what: str) -> None:
+def check(settings: Any, settings_name: str) -> None:
     """Hold each field of a settings dataclass against what its type declares.
 
     Raises
@@ -70,23 +70,23 @@ def check(settings: Any, what: str) -> None:
         value = getattr(settings, name)
         outside = next((words_of for holds, words_of in bounds if not holds(value)), None)
         if outside is not None:
-            raise InputError(f"{what}: {name} is {value}; give a value {outside}")
+            raise InputError(f"{settings_name}: {name} is {value}; give a value {outside}")
         if words and value not in words:
-            raise InputError(f"{what}: {name} is {value!r}; use {', '.join(words)}")
+            raise InputError(f"{settings_name}: {name} is {value!r}; use {', '.join(words)}")
 
 
 @cache
 def _declared(kind: type) -> list[tuple[str, list[Bound], tuple[str, ...]]]:
     """Fields of a settings class with their bounds and their allowed words."""
     hints = get_type_hints(kind, include_extras=True)
-    found: list[tuple[str, list[Bound], tuple[str, ...]]] = []
+    declared: list[tuple[str, list[Bound], tuple[str, ...]]] = []
     for entry in fields(kind):
         hint = hints[entry.name]
         metadata = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         plain = get_args(hint)[0] if metadata else hint
         words = get_args(plain) if get_origin(plain) is Literal else ()
-        found.append((entry.name, [bound for m in metadata for bound in _bounds(m)], words))
-    return found
+        declared.append((entry.name, [bound for m in metadata for bound in _bounds(m)], words))
+    return declared
 
 
 def _bounds(metadata: Any) -> list[Bound]:

@@ -155,8 +155,8 @@ def run_aggregators(
         )
         try:
             with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower
-                found = placed(aggregator.fit(problem), problem, anchors)
-            aggregates[name] = _in_order(found, item_order, judge_order)
+                aggregate = placed(aggregator.fit(problem), problem, anchors)
+            aggregates[name] = _in_order(aggregate, item_order, judge_order)
         except FitError as error:
             failures[name] = str(error)
     return aggregates, failures

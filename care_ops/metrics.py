@@ -86,19 +86,21 @@ def evaluate(
     """
     if estimate.shape != gold.shape:
         raise InputError(f"metrics: estimate has shape {estimate.shape}, gold {gold.shape}")
-    known = ~np.isnan(estimate) & ~np.isnan(gold)
-    e, g = estimate[known], gold[known]
+    measured = ~np.isnan(estimate) & ~np.isnan(gold)
+    e, g = estimate[measured], gold[measured]
     n = len(g)
     if n < 2:
         return Evaluation(n, None, None, None, None, None, None, None, None)
     if is_binary(g):
         error = (
-            None if p_quality is None or np.isnan(p_quality[known]).any() else calibration_error(p_quality[known], g)
+            None
+            if p_quality is None or np.isnan(p_quality[measured]).any()
+            else calibration_error(p_quality[measured], g)
         )
         if threshold is None:
             return Evaluation(n, tau(e, g), auc(e, g), None, None, None, None, None, error)
         decided, right = e > threshold, g > 0.5
-        spread = np.ones(n) if sd is None else sd[known]
+        spread = np.ones(n) if sd is None else sd[measured]
         doubt = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
         return Evaluation(
             n,
@@ -133,8 +135,8 @@ def auc(estimate: Array, gold: Array) -> float | None:
 
 def tau(estimate: Array, gold: Array) -> float | None:
     """Kendall's tau-b; None where one of the two does not vary."""
-    found = float(np.asarray(kendalltau(estimate, gold))[0])
-    return None if np.isnan(found) else found
+    coefficient = float(np.asarray(kendalltau(estimate, gold))[0])
+    return None if np.isnan(coefficient) else coefficient
 
 
 def risk_coverage_gain(doubt: Array, wrong: NDArray[np.bool_]) -> float | None:
@@ -164,8 +166,8 @@ def risk_coverage_gain(doubt: Array, wrong: NDArray[np.bool_]) -> float | None:
 def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
     """Mean distance between what is said and what is, over bins of equal width weighted by their items (ECE)."""
     place = np.minimum((probability * bins).astype(int), bins - 1)
-    apart = np.bincount(place, probability - gold, bins)
-    return float(np.abs(apart).sum()) / len(gold)
+    excess = np.bincount(place, probability - gold, bins)
+    return float(np.abs(excess).sum()) / len(gold)
 
 
 def _balanced(decided: NDArray[np.bool_], positive: NDArray[np.bool_]) -> float | None:

@@ -160,22 +160,22 @@ def select_with_labels(
     FitError
         No point of the grid gives an answer.
     """
-    known = ~np.isnan(labels)
-    if known.sum() < 2 or np.ptp(labels[known]) == 0:
+    labelled = ~np.isnan(labels)
+    if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:
         raise InputError(f"selection: at least two labels that differ are needed, there are {int(known.sum())}")
     points = GRIDS[aggregator] if grid is None else grid
     candidates: list[Candidate] = []
-    for gamma, tau, relative, found in _answers(scores, config, aggregator, points):
-        if isinstance(found, FitError):
-            candidates.append(Candidate(gamma, tau, relative, None, str(found)))
+    for gamma, tau, relative, answer in _answers(scores, config, aggregator, points):
+        if isinstance(answer, FitError):
+            candidates.append(Candidate(gamma, tau, relative, None, str(answer)))
             continue
-        measured = evaluate(found.estimate[known], labels[known], threshold=found.threshold, scale=config.scale)
+        measured = evaluate(answer.estimate[labelled], labels[labelled], threshold=answer.threshold, scale=config.scale)
         if criterion == "order":
             value = measured.auc if measured.auc is not None else measured.tau
         else:
             value = measured.accuracy if measured.mae is None else -measured.mae
         candidates.append(Candidate(gamma, tau, relative, value))
-    return _chosen(aggregator, criterion, candidates, int(known.sum()))
+    return _chosen(aggregator, criterion, candidates, int(labelled.sum()))
 
 
 def select_without_labels(
@@ -222,19 +222,19 @@ def _answers(
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
     aggregator: Aggregator = CareSVD() if name == "care_svd" else CareTensor(memo={})
-    found: list[tuple[float, float | None, StructureConfig, Aggregate | FitError]] = []
+    answers: list[tuple[float, float | None, StructureConfig, Aggregate | FitError]] = []
     for gamma, tau in points:
         relative = _relative(moments, config.structure, gamma, tau, absolute=name in _ABSOLUTE)
         try:
             structure, _ = fit_structure(moments, relative, canonical.judges)
         except FitError as error:
-            found.append((gamma, tau, relative, error))
+            answers.append((gamma, tau, relative, error))
             continue
         at = replace(config, structure=relative, aggregators=(name,))
         aggregates, failures = run_aggregators(scores, moments, structure, at, registry={name: aggregator})
         answer = aggregates[name] if name in aggregates else FitError(failures[name])
-        found.append((gamma, tau, relative, answer))
-    return found
+        answers.append((gamma, tau, relative, answer))
+    return answers
 
 
 def _relative(

@@ -294,7 +294,8 @@ def _log_linear_scores(
     by_grade : (4, b, m) array, optional
         Field of each grade by state, for judges whose grades have no order; an edge then counts equal grades.
     """
-    graded, real = ([j for j, count in enumerate(levels) if (count > 0) == kind] for kind in (True, False))
+    is_graded = np.array(levels) > 0
+    graded, real = np.flatnonzero(is_graded), np.flatnonzero(~is_graded)
     patterns = np.array(list(itertools.product(*(range(levels[j]) for j in graded))), dtype=np.float64)
     counts = np.array([levels[j] for j in graded], dtype=np.float64)
     standard = (patterns - (counts - 1) / 2) / np.sqrt((counts**2 - 1) / 12)

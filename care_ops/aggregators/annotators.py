@@ -51,12 +51,12 @@ class AnnotatorModel:
         else:
             estimate = latent = model.posterior @ values
             threshold = None
-        known = (grades >= 0).any(axis=1)
+        scored = (grades >= 0).any(axis=1)
         return Aggregate(
             self.name,
-            np.where(known, estimate, np.nan),
+            np.where(scored, estimate, np.nan),
             threshold=threshold,
-            latent=np.where(known, latent, np.nan),
+            latent=np.where(scored, latent, np.nan),
             details={"skill": model.skill.tolist(), "converged": model.converged, "classes": values.tolist()},
         )
 

@@ -66,12 +66,12 @@ class LatentClassAnalysis:
         """Fit from classes of equal size along one common factor."""
         normal, correlation = normal_correlation(problem)
         factor, _ = one_factor(problem, normal, factor_analysis.fit(correlation, 1))
-        known = ~np.isnan(factor)
-        score = np.where(known, factor, 0.0)
+        scored = ~np.isnan(factor)
+        score = np.where(scored, factor, 0.0)
         start = latent_classes.by_rank(score, _CLASSES)
         model = latent_classes.fit(Answers(grades(problem.scores.values)), start)
         place = model.posterior.T @ score / model.posterior.sum(axis=0)
-        latent = np.where(known, model.posterior @ place, np.nan)
+        latent = np.where(scored, model.posterior @ place, np.nan)
         details = {"classes": model.weights.tolist(), "converged": model.converged}
         return _placed(problem, self.name, latent, details=details)
 
@@ -84,9 +84,9 @@ def one_factor(problem: Problem, normal: Array, model: factor_analysis.FactorMod
     score = factor_analysis.factor_scores(model, normal)[:, 0]
     weights = model.loadings[:, 0] / model.uniqueness
     mean = row_mean(problem.standardised)
-    known = ~np.isnan(mean)
-    sign = 1.0 if float(score[known] @ mean[known]) >= 0 else -1.0
-    return np.where(known, sign * score, np.nan), sign * weights
+    scored = ~np.isnan(mean)
+    sign = 1.0 if float(score[scored] @ mean[scored]) >= 0 else -1.0
+    return np.where(scored, sign * score, np.nan), sign * weights
 
 
 def normal_correlation(problem: Problem) -> tuple[Array, Array]:

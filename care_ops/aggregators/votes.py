@@ -75,9 +75,9 @@ class BestJudge:
     def fit(self, problem: Problem) -> Aggregate:
         """Choose; raises ``FitError`` without labels that differ, or where no judge rises with them."""
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
-        found = [self._agreement(column[rows], labels) for column in problem.scores.values.T]
-        best = int(np.argmax(found)) if found else 0
-        if not found or found[best] <= 0:
+        agreements = [self._agreement(column[rows], labels) for column in problem.scores.values.T]
+        best = int(np.argmax(agreements)) if agreements else 0
+        if not agreements or agreements[best] <= 0:
             raise FitError(
                 f"best_judge: no judge rises with the {len(labels)} label(s); give more anchors, of both kinds"
             )
@@ -89,13 +89,13 @@ class BestJudge:
             weights=np.eye(problem.scores.shape[1])[best],
             latent=problem.standardised[:, best],
             labels_used=len(rows),
-            details={"judge": judge, "tau_on_anchors": found[best]},
+            details={"judge": judge, "tau_on_anchors": agreements[best]},
         )
 
     @staticmethod
     def _agreement(scores: Array, labels: Array) -> float:
-        known = ~np.isnan(scores)
-        return (tau(scores[known], labels[known]) or 0.0) if known.sum() >= 2 else 0.0
+        scored = ~np.isnan(scores)
+        return (tau(scores[scored], labels[scored]) or 0.0) if scored.sum() >= 2 else 0.0
 
 
 def modal_grade(values: Array) -> Array:

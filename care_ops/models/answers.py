@@ -129,12 +129,12 @@ def grades(values: Array, levels: int = MOST_LEVELS) -> NDArray[np.intp]:
     """
     out = np.full(values.shape, -1, dtype=np.intp)
     for j, column in enumerate(values.T):
-        known = ~np.isnan(column)
-        distinct = np.unique(column[known])
+        answered = ~np.isnan(column)
+        distinct = np.unique(column[answered])
         if len(distinct) > levels:
-            inner = np.quantile(column[known], np.arange(1, levels) / levels)
-            binned = np.searchsorted(np.unique(inner), column[known], side="right")
-            out[known, j] = np.unique(binned, return_inverse=True)[1]  # no grade without an answer
+            inner = np.quantile(column[answered], np.arange(1, levels) / levels)
+            binned = np.searchsorted(np.unique(inner), column[answered], side="right")
+            out[answered, j] = np.unique(binned, return_inverse=True)[1]  # no grade without an answer
         else:
-            out[known, j] = np.searchsorted(distinct, column[known])
+            out[answered, j] = np.searchsorted(distinct, column[answered])
     return out

@@ -184,7 +184,7 @@ def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tu
     whiten = vectors / np.sqrt(values)
     core = np.einsum("abc,ai,bj,cl->ijl", tensor, from_first.T @ whiten, from_second.T @ whiten, whiten, optimize=True)
     core = sum(core.transpose(order) for order in itertools.permutations(range(3))) / 6
-    found: list[Array] = []
+    vectors_found: list[Array] = []
     for _ in range(k):
         starts = rng.standard_normal((k, attempts))
         starts = starts / np.linalg.norm(starts, axis=0)
@@ -193,9 +193,9 @@ def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tu
             starts = moved / np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
         strengths = np.einsum("ijl,ia,ja,la->a", core, starts, starts, starts, optimize=True)
         u, strength = starts[:, int(np.argmax(strengths))], float(strengths.max())
-        found.append(u)
+        vectors_found.append(u)
         core = core - strength * np.einsum("i,j,l->ijl", u, u, u)
-    return 2, (vectors * np.sqrt(values)) @ np.column_stack(found)
+    return 2, (vectors * np.sqrt(values)) @ np.column_stack(vectors_found)
 
 
 def _als(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
@@ -248,8 +248,8 @@ def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
         return left[:, :k] * root, right[:k].T * root
 
     first, second = halves(tensor[:, :, 0])
-    again, third = halves(tensor[:, 0, :])
-    u, _, vt = np.linalg.svd(again.T @ first)
+    first_copy, third = halves(tensor[:, 0, :])
+    u, _, vt = np.linalg.svd(first_copy.T @ first)
     third = third @ (u @ vt)  # rotated as the first copy of view 1
     means = np.empty((k, sum(len(g) for g in views.groups)))
     for group, factor in zip(views.groups, (first, second, third), strict=True):

@@ -54,8 +54,8 @@ def normal_scores(values: Array) -> Array:
     """
     out = np.full(values.shape, np.nan)
     for j, column in enumerate(values.T):
-        known = ~np.isnan(column)
-        out[known, j] = ndtri((rankdata(column[known]) - 0.5) / max(int(known.sum()), 1))
+        scored = ~np.isnan(column)
+        out[scored, j] = ndtri((rankdata(column[scored]) - 0.5) / max(int(scored.sum()), 1))
     sd = np.sqrt(np.nanmean((out - np.nanmean(out, axis=0)) ** 2, axis=0))
     return out / np.where(sd > 0, sd, 1.0)
 
@@ -84,7 +84,7 @@ def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> Fac
         return float(np.sum(rest - np.log(rest) - 1.0)), residual / uniqueness
 
     start = np.log(np.clip((1.0 - 0.5 * factors / len(correlation)) / np.diag(np.linalg.inv(correlation)), 0.05, 0.95))
-    found = minimize(
+    optimum = minimize(
         discrepancy,
         start,
         jac=True,
@@ -92,10 +92,10 @@ def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> Fac
         bounds=[(float(np.log(LEAST_UNIQUENESS)), 0.0)] * len(correlation),
         options={"maxiter": max_iterations, "ftol": 1e-14, "gtol": 1e-9},
     )
-    uniqueness = np.exp(found.x)
+    uniqueness = np.exp(optimum.x)
     loadings, _ = loadings_of(uniqueness)
     sign = np.where(loadings.sum(axis=0) >= 0, 1.0, -1.0)
-    return FactorModel(loadings * sign, uniqueness, np.eye(factors), bool(found.success))
+    return FactorModel(loadings * sign, uniqueness, np.eye(factors), bool(optimum.success))
 
 
 def common_share(model: FactorModel, judges: Sequence[int]) -> float:

@@ -294,13 +294,13 @@ def number_of_states(
 
     Right where judges are what the model says; with many items and judges that are not, it prefers more and more.
     """
-    found: dict[int, float] = {}
+    criterion: dict[int, float] = {}
     for k in range(1, most + 1):
         centres = [(f"k-means {s + 1}", k_means_plus_plus(values, k, rng)) for s in range(starts if k > 1 else 1)]
-        found[k] = best_of(values, centres, shape=shape)[0].bic(len(values), shape)
-        if k >= 2 and found[k] > found[k - 1] > found.get(k - 2, np.inf):
+        criterion[k] = best_of(values, centres, shape=shape)[0].bic(len(values), shape)
+        if k >= 2 and criterion[k] > criterion[k - 1] > criterion.get(k - 2, np.inf):
             break
-    return min(found, key=lambda k: found[k]), found
+    return min(criterion, key=lambda k: criterion[k]), criterion
 
 
 def log_sum(log_values: Array) -> Array:

@@ -142,8 +142,8 @@ class Ordinal:
             start = None
             if self.locations is not None:
                 start = np.concatenate([self.locations[1:, j], self.cuts[j][:1], np.log(np.diff(self.cuts[j]))])
-            locations[1:, j], found = _ordered_logit(table, levels, k, start)
-            cuts.append(found)
+            locations[1:, j], own_cuts = _ordered_logit(table, levels, k, start)
+            cuts.append(own_cuts)
         return replace(self, locations=locations, cuts=tuple(cuts))
 
     def log_density(self, values: Array) -> Array:
@@ -172,8 +172,8 @@ class StudentT:
         b, k = len(self.columns), weights.shape[1]
         locations, scale, degrees = np.zeros((k, b)), np.ones(b), np.full(b, 4.0)
         for j, column in enumerate(values.T):
-            known = ~np.isnan(column)
-            x, w = column[known], weights[known]
+            scored = ~np.isnan(column)
+            x, w = column[scored], weights[scored]
             if self.locations is None or self.scale is None or self.degrees is None:
                 at, spread, nu = _weighted_medians(x, w), float(np.median(np.abs(x - np.median(x)))) + 1e-6, 4.0
             else:
@@ -334,10 +334,10 @@ def fit(
         mixture.expectation_maximisation(embedded, *mixture.start_near(embedded, c), max_iterations=30)
         for _, c in centres
     ]
-    found: list[ObservationMixture] = []
+    fits: list[ObservationMixture] = []
     for lead in sorted(short, key=lambda m: -m.log_likelihood)[:2]:
-        found.append(_climb(values, models, lead.posterior(embedded), n, tolerance, max_iterations))
-    return max(found, key=lambda f: f.log_likelihood)
+        fits.append(_climb(values, models, lead.posterior(embedded), n, tolerance, max_iterations))
+    return max(fits, key=lambda f: f.log_likelihood)
 
 
 def _climb(
@@ -400,8 +400,8 @@ def _ordered_logit(table: Array, levels: int, k: int, start: Array | None) -> tu
         cuts = np.log(share / (1 - share))
         start = np.concatenate([np.zeros(k - 1), cuts[:1], np.log(np.maximum(np.diff(cuts), 1e-2))])
     bounds = [(-15.0, 15.0)] * k + [(-9.0, 3.0)] * (levels - 2)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50})
-    x = found.x
+    optimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50})
+    x = optimum.x
     return x[: k - 1], np.concatenate([x[k - 1 : k], x[k - 1] + np.cumsum(np.exp(x[k:]))])
 
 
@@ -419,8 +419,8 @@ def _log_t(distance: Array, degrees: float, dimension: Array | int) -> Array:
 
 
 def _degrees(likelihood: object) -> float:
-    found = minimize_scalar(lambda log: -likelihood(float(np.exp(log))), bounds=np.log(_DEGREES), method="bounded")  # type: ignore[operator]
-    return float(np.exp(found.x))
+    optimum = minimize_scalar(lambda log: -likelihood(float(np.exp(log))), bounds=np.log(_DEGREES), method="bounded")  # type: ignore[operator]
+    return float(np.exp(optimum.x))
 
 
 def _weighted_medians(x: Array, weights: Array) -> Array:

@@ -113,21 +113,21 @@ def updated(state: Moments, then: ScoreMatrix, now: ScoreMatrix, shift: Array) -
     Moments of ``now``, judges in sorted order, or None.
     """
     then, now = then.canonical(), now.canonical()
-    found = change(then, now)
-    if found.work > MOST_WORK or not len(found.kept):
+    difference = change(then, now)
+    if difference.work > MOST_WORK or not len(difference.kept):
         return None
-    here = np.setdiff1d(np.arange(len(now.judges)), found.added)
-    moments = state.select(found.kept)
+    here = np.setdiff1d(np.arange(len(now.judges)), difference.added)
+    moments = state.select(difference.kept)
     missing = bool(np.isnan(then.values).any() or np.isnan(now.values).any())
     if missing and not np.array_equal(moments.shift, shift[here]):
         return None
-    if len(found.removed_rows):
-        gone = then.values[np.ix_(found.removed_rows, found.kept)]
+    if len(difference.removed_rows):
+        gone = then.values[np.ix_(difference.removed_rows, difference.kept)]
         moments = moments - accumulate(gone, moments.shift, like=moments.n)
-    if len(found.added_rows):
-        moments = moments.with_items(now.values[np.ix_(found.added_rows, here)])
+    if len(difference.added_rows):
+        moments = moments.with_items(now.values[np.ix_(difference.added_rows, here)])
     order = [int(j) for j in here]
-    for j in map(int, found.added):
+    for j in map(int, difference.added):
         moments = moments.with_judge(now.values[:, order], now.values[:, j], float(shift[j]))
         order.append(j)
     return moments.select(np.argsort(order))

@@ -59,10 +59,10 @@ def _mask(y: Any, rows: int, present: Any, words: Any) -> None:
             bits = np.uint64(0)
             for r in range(w * 64, min(w * 64 + 64, rows)):
                 value = y[j, r]
-                there = value == value
-                bits |= np.uint64(there) << np.uint64(r % 64)
-                present[j, r] = np.float64(there)
-                y[j, r] = value if there else 0.0
+                is_present = value == value
+                bits |= np.uint64(is_present) << np.uint64(r % 64)
+                present[j, r] = np.float64(is_present)
+                y[j, r] = value if is_present else 0.0
             words[j, w] = bits
 
 

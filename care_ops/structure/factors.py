@@ -142,11 +142,11 @@ def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Facto
     """
     style = np.zeros(len(factors.strengths))
     for column in covariates.T:
-        known = ~np.isnan(column)
-        if known.sum() < 3 or np.ptp(column[known]) == 0:
+        described = ~np.isnan(column)
+        if described.sum() < 3 or np.ptp(column[described]) == 0:
             continue
-        ranks = rankdata(column[known])
-        followed = [abs(_correlation(rankdata(scores[known] @ u), ranks)) for u in factors.directions.T]
+        ranks = rankdata(column[described])
+        followed = [abs(_correlation(rankdata(scores[described] @ u), ranks)) for u in factors.directions.T]
         style = np.maximum(style, followed)
     return _chosen(factors, -style, "style")
 
@@ -210,13 +210,13 @@ def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[Quality
     ----------
     scores, covariates : as in ``choose_by_style``
     """
-    found: dict[QualityRule, int] = {"leading": 0}
+    choices: dict[QualityRule, int] = {"leading": 0}
     if len(factors.candidates()) == 1:
-        return found
-    found["balance"] = choose_by_balance(factors).quality
+        return choices
+    choices["balance"] = choose_by_balance(factors).quality
     if not np.isnan(covariates).all():
-        found["style"] = choose_by_style(factors, scores, covariates).quality
-    return found
+        choices["style"] = choose_by_style(factors, scores, covariates).quality
+    return choices
 
 
 def effective_judges(factors: Factors, correlation: Array) -> float:
@@ -258,9 +258,9 @@ def posterior(standardised: Array, direction: Array, strength: float, correlatio
     unit = np.sqrt(1.0 + strength * direction @ correlation @ direction)
     loading = np.sqrt(strength) * direction
     filled, extra = condition(standardised, correlation, loading)
-    known = ~np.isnan(standardised).all(axis=1)
+    scored = ~np.isnan(standardised).all(axis=1)
     mean, sd = filled @ loading / unit, np.sqrt(1.0 + extra) / unit
-    return np.where(known, mean, np.nan), np.where(known, sd, np.nan)
+    return np.where(scored, mean, np.nan), np.where(scored, sd, np.nan)
 
 
 def _oriented(direction: Array, correlation: Array) -> Array:

@@ -238,15 +238,15 @@ def solve_path(
             raise InputError(f"structure: penalties must be positive and finite, got {lambda_s=} and {lambda_l=}")
     with threadpool_limits(limits=1, user_api="blas"):
         admm = _Consensus(_LOSSES[program](sigma), positive)
-        found: list[Structure] = []
+        solutions: list[Structure] = []
         for lambda_s, lambda_l in penalties:
             penalty = np.full(sigma.shape, float(lambda_s))
             if not penalize_diagonal:
                 np.fill_diagonal(penalty, 0.0)
             admm.aim(penalty, float(lambda_l))
             sparse, low_rank, certificate = admm.run(tolerance, max_iterations)
-            found.append(Structure(sparse, low_rank, program, float(lambda_s), float(lambda_l), certificate))
-    return found
+            solutions.append(Structure(sparse, low_rank, program, float(lambda_s), float(lambda_l), certificate))
+    return solutions
 
 
 class _Consensus:
