@@ -1,4 +1,4 @@
-"""What a fit can be told: admission, penalties, aggregators.
+"""Settings of a fit: admission, penalties, aggregators.
 
 Plain data without numpy, so that reading a configuration costs nothing.
 
@@ -27,7 +27,7 @@ RENAMED_SETTINGS = {"judges": "observation_model"}
 """Former names of settings of a fit, each with its present name. A file that has a former name is refused."""
 
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
-"""What every command runs unless told otherwise; the first is the recommended answer."""
+"""Aggregators that every command runs unless others are named; the first is the recommended answer."""
 
 AGGREGATORS = (
     *DEFAULT_AGGREGATORS,
@@ -45,17 +45,17 @@ AGGREGATORS = (
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 
 LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
-"""All but ``best_judge``, which is nothing without labels, and ``ged``, which is for pairs of systems alone."""
+"""All but ``best_judge``, which needs labels, and ``ged``, which needs pairs of systems."""
 
 
 LEAST_RESAMPLES = 20
-"""Of a bootstrap; fewer bound nothing."""
+"""Least number of resamples of a bootstrap. The ends of an interval of fewer are single draws."""
 
 Bound = tuple[Callable[[Any], bool], str]
-"""Whether a value lies within a bound, and the bound in words."""
+"""A function that says whether a value lies within a bound, and the bound in words."""
 
 NOTHING_ELSE = {"extra": "forbid"}
-"""Of a settings class that is read from a file (``__pydantic_config__``): keys without a field are refused."""
+"""The ``__pydantic_config__`` of a settings class that is read from a file: keys without a field are refused."""
 
 
 def check(settings: Any, settings_name: str) -> None:
@@ -112,7 +112,7 @@ class AdmissionRule:
     Attributes
     ----------
     admit : {"rule", "all"}
-        By the thresholds below, or every judge that has at least two different scores.
+        ``rule`` applies the thresholds below; ``all`` admits every judge that has at least two different scores.
     max_missing : float
         Largest share of missing or out-of-range scores (paper: 10 %).
     max_mode_share : float

@@ -21,7 +21,7 @@ _MOST_KNOTS = 101
 _FOLDS = 5
 
 FAITHFUL = 0.98
-"""Share of an aggregate's variance, on items left out, below which it is not frozen."""
+"""Least share of an aggregate's variance on items left out that a frozen function must explain to be applied."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Frozen:
     ----------
     judges : tuple of p str
     mean, sd : (p,) arrays
-        What scores are standardised by.
+        Mean and standard deviation by which each judge's scores are standardised.
     knots, heights : tuple of p arrays
-        Scores, and the normal scores they had in the fit's panel; between them it is linear.
+        Scores of each judge, and the normal scores that they had in the fit's panel; the curve is linear between them.
     coefficients : (2 p,) array
     intercept : float
     fidelity : float

@@ -1,4 +1,4 @@
-"""What a few labels choose: penalties, as in the paper, or what joins a panel; penalties also by held-out likelihood.
+"""Choices by a few labels: of penalties, as in the paper, or of judges that join a panel. Penalties also by likelihood.
 
 Belongs here: grids, criteria, greedy search, and which items may choose. Does not: the estimators. What labels chose
 must be measured on the other items only.
@@ -49,11 +49,11 @@ class Candidate:
     Attributes
     ----------
     gamma, tau : float
-        As the grid has them, tau None for the default.
+        The values of the grid; a tau of None stands for the default.
     config : StructureConfig
-        The same, relative to the theory's rate.
+        The same penalties as multiples of the theory's rate.
     value : float or None
-        Of the criterion, higher is better; None where the aggregator could not answer.
+        Value of the criterion, of which higher is better; None where the aggregator could not answer.
     why_not : str, optional
     """
 
@@ -114,7 +114,7 @@ def forward(names: Sequence[str], error: Callable[[list[str]], float], patience:
     ----------
     names : sequence of str
     error : callable
-        Of the names that were added so far; ``inf`` where there is no answer.
+        Error of a panel with the names that were added so far; ``inf`` where there is no answer.
     patience : int
     """
     path, errors = list[str](), [error([])]
@@ -162,7 +162,7 @@ def select_with_labels(
     """
     labelled = ~np.isnan(labels)
     if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:
-        raise InputError(f"selection: at least two labels that differ are needed, there are {int(known.sum())}")
+        raise InputError(f"selection: at least two labels that differ are needed, there are {int(labelled.sum())}")
     points = GRIDS[aggregator] if grid is None else grid
     candidates: list[Candidate] = []
     for gamma, tau, relative, answer in _answers(scores, config, aggregator, points):

@@ -119,7 +119,7 @@ def grouped_mixture(
     -------
     draw : MixtureDraw
     edges : (p, p) array of bool
-        Where the within-state precision is not zero; never across thirds.
+        Whether the within-state precision of a pair differs from zero, which it never does across thirds.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
     upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < density), 1)
@@ -167,7 +167,7 @@ def observed_mixture(
     Parameters
     ----------
     rng : numpy.random.Generator
-        Of the scores.
+        Generator of the scores.
     truth : int
         Seed of the parameters, so that samples of different size share them.
     kind : str
@@ -380,11 +380,11 @@ def second_order_sufficient(
     Parameters
     ----------
     rng : numpy.random.Generator
-        Of the scores.
+        Generator of the scores.
     strength : float
         g in [0, 1], on the confounder's shifts alone.
     table : str
-        Of ``SUFFICIENT_TABLES``.
+        A key of ``SUFFICIENT_TABLES``.
     truth : int
         Seed of the judges' factors, so that a sweep over g shares them.
     """

@@ -79,7 +79,8 @@ class LatentClassAnalysis:
 def one_factor(problem: Problem, normal: Array, model: factor_analysis.FactorModel) -> tuple[Array, Array]:
     """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
 
-    ``normal`` are the normal scores, ``model`` the one-factor model of their correlation (``normal_correlation``).
+    ``normal`` has the normal scores, and ``model`` is the one-factor model of their correlation
+    (``normal_correlation``).
     """
     score = factor_analysis.factor_scores(model, normal)[:, 0]
     weights = model.loadings[:, 0] / model.uniqueness
@@ -121,7 +122,8 @@ def family_mean(
     families : mapping judge -> family
         A judge without one is a family of its own.
     weight : callable columns -> float
-        Of the family of these judges; one of weight 0 is heard where there is no other.
+        Weight of the family of the judges in these columns. A family of weight 0 counts only where no other has a
+        score.
     """
     members: dict[str, list[int]] = {}
     for j, judge in enumerate(judges):

@@ -1,6 +1,7 @@
-"""Votes, the plain mean and the best single judge: the baselines everybody knows.
+"""Votes, the plain mean, the median and the best single judge, as baselines.
 
-Belongs here: aggregators without a model of the judges.
+Belongs here: aggregators without a model of the judges. Does not: weights from a model (``weak_supervision``,
+``latent``).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Median:
 class BestJudge:
     """``best_judge``: the single judge whose scores go best with the anchors' labels (Kendall's tau).
 
-    What a panel is worth shows against it. A judge that turned over would go better with the labels is not turned.
+    A panel is worth what it gains over this judge. A judge that falls as the labels rise is not turned over.
     """
 
     name = "best_judge"

@@ -19,13 +19,13 @@ from care_ops.models.answers import Answers, softmax
 Array = NDArray[np.float64]
 
 _SMOOTHING = 0.01
-"""Answers that each class is credited with in Dawid-Skene, so that no answer is impossible."""
+"""Count that Dawid-Skene adds to each answer of each class, so that no answer is impossible."""
 
 _SPAM_PRIOR, _STRATEGY_PRIOR = 0.5, 10.0
-"""MACE: Beta(.5, .5) on whether a judge knows, Dirichlet(10) on what it says when it does not (Hovy et al.)."""
+"""Priors of MACE: Beta(.5, .5) on whether a judge knows the class, Dirichlet(10) on its answers when it does not."""
 
 _LABEL_SD = 0.1
-"""Label model: prior standard deviation of P(answer | class) around its start."""
+"""Prior standard deviation of the label model's P(answer | class) around its start."""
 
 _RESTARTS, _MACE_ITERATIONS = 10, 50
 
@@ -41,7 +41,7 @@ class Crowd:
     skill : (p,) array
         How much a judge is trusted, in the model's own unit: P(its answer is the class), or GLAD's ability.
     log_likelihood : float
-        Of an item.
+        Mean over the items.
     converged : bool
     """
 

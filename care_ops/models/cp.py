@@ -1,4 +1,4 @@
-"""From the third moment across three views to mixture components.
+"""Mixture components from the third moment across three views.
 
 Belongs here: the tensor stage of paper, Algorithm 2 steps B to D and G. Does not: refining the components
 by likelihood (``mixture``), or telling which states mean quality (``aggregators.care_tensor``).
@@ -92,9 +92,10 @@ def scale_tensor(tensor: Array, scales: tuple[Array, Array, Array]) -> Array:
 
 
 def cross_view_subspace(covariance: Array, views: Views, dimensions: int) -> Array:
-    """Where the states' means differ: leading eigenvectors of the covariance across views, (p, dimensions).
+    """Subspace in which the states' means differ: leading eigenvectors of the covariance across views, (p, dimensions).
 
-    Within a view judges share noise; across views only the state, so those blocks alone are used.
+    Judges of one view share noise, and judges of different views share the state alone, so that only the blocks across
+    views are used.
     """
     across = covariance.copy()
     for group in views.groups:
@@ -112,7 +113,7 @@ def decompose(
     items: int | None = None,
     attempts: int = 10,
 ) -> Components:
-    """Components of the third moment; the other views follow by projection, so that columns stay aligned.
+    """Components of the third moment. One view is decomposed, and the others follow by projection in the same order.
 
     ``jennrich`` diagonalises random contractions of one view simultaneously; ``power`` is the whitened tensor power
     method with deflation, on the views made symmetric (Anandkumar et al., JMLR 2014, theorem 3.6 and algorithm 1);
@@ -121,15 +122,15 @@ def decompose(
     Parameters
     ----------
     tensor : (1 + p1, 1 + p2, 1 + p3) array
-        From ``augmented_moment``.
+        The moment of ``augmented_moment``.
     views : Views
     k : int
         Number of components.
     rng : numpy.random.Generator
     items : int, optional
-        Behind the moment: says how large sampling noise is, for standardised scores.
+        Number of items behind the moment of standardised scores, from which the size of sampling noise follows.
     attempts : int
-        Random contractions, or starts.
+        Number of random contractions, or of random starts.
 
     Returns
     -------

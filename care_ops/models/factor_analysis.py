@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 Array = NDArray[np.float64]
 
 LEAST_UNIQUENESS = 0.02
-"""Of a judge's variance of one: keeps a judge from becoming the factor (a Heywood case)."""
+"""Least unique share of a judge's variance, which keeps a judge from becoming the factor (a Heywood case)."""
 
 _NOISE_PRIOR = 0.5
 """Weight of the panel's common noise against an item's own, as a share of the judges."""
@@ -131,16 +131,16 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array) -> Array:
     """Standard deviation of one common factor given the scores present, (n,); 1, the prior's, where none is.
 
-    Judges that disagree more than ``several`` factors explain make an item less certain: its noise has a scale of
-    its own with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange, Little and Taylor,
-    JASA 1989). It says how far the judges' noise moves the score, and nothing about what they all get wrong.
+    An item is less certain where its judges disagree more than ``several`` factors explain. Its noise has a scale of
+    its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange, Little and Taylor,
+    JASA 1989). The result covers the judges' noise, and no mistake that all of them share.
 
     Parameters
     ----------
     model : FactorModel
         One factor.
     several : FactorModel
-        As many factors as the judges follow.
+        A model with as many factors as the judges follow.
     standardised : (n, p) array
         NaN is missing.
     """
@@ -163,7 +163,7 @@ def number_of_factors(correlation: Array, n: int) -> int:
     ----------
     correlation : (p, p) array
     n : int
-        Items behind it.
+        Number of items behind the correlation.
     """
     p = len(correlation)
     above = int((np.linalg.eigvalsh(correlation) > (1.0 + np.sqrt(p / n)) ** 2).sum())

@@ -2,8 +2,8 @@
 
 The paper's appendix "General CARE Setup": only the judges' own likelihoods change, states and posterior stay.
 
-Belongs here: the models and EM over them. Does not: the Gaussian mixture with one covariance (``mixture``), which
-judges depend on one another within states (``dependence``).
+Belongs here: the observation models and EM over them. Does not: the Gaussian mixture with one covariance (``mixture``),
+which judges depend on one another within states (``dependence``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from care_ops.models.answers import Answers, softmax
 Array = NDArray[np.float64]
 
 _PSEUDO_COUNT = 0.5
-"""Answers that each state is credited with at every level, in proportion to the judge's own use."""
+"""Number of answers of each judge that is added to each state, spread over levels as the judge uses them."""
 
 _LEAST_VARIANCE = 1e-6
 
@@ -32,12 +32,12 @@ _DEGREES = (1.2, 200.0)
 
 
 class ObservationModel(Protocol):
-    """Judges of one kind.
+    """How the scores of some judges are distributed given the state (an emission model).
 
     Attributes
     ----------
     columns : tuple of int
-        Which judges.
+        Columns of the judges.
     """
 
     @property
@@ -90,7 +90,7 @@ class Graded:
     Attributes
     ----------
     levels : tuple of int
-        How many grades each judge may give.
+        Number of grades that each judge may give.
     table : (sum of levels, k) array
         P(grade | state); judges in order, the grades of each in order.
     """
@@ -222,7 +222,7 @@ class ScaleMixture:
     def updated_within(
         self, values: Array, weights: Array, precision: Array | None = None
     ) -> tuple[ScaleMixture, Array]:
-        """As ``updated`` where judges' standardised noise has this precision, (b, b); and items' weights, (n, k)."""
+        """``updated`` for standardised noise of this precision, (b, b), and the weights of the items, (n, k)."""
         present = ~np.isnan(values)
         filled = np.where(present, values, 0.0)
         count = present.sum(axis=1)
@@ -261,15 +261,15 @@ class ScaleMixture:
 
 @dataclass(frozen=True)
 class ObservationMixture:
-    """A fitted mixture.
+    """A fitted mixture of judges that are independent given the state.
 
     Attributes
     ----------
     weights : (k,) array
     models : tuple of ObservationModel
-        With their parameters.
+        The observation models with their parameters.
     log_likelihood : float
-        Of an item.
+        Mean over the items.
     converged : bool
     """
 
@@ -312,12 +312,12 @@ def fit(
     states : int
     rng : numpy.random.Generator
     starts : int
-        k-means starts; the two likeliest go on.
+        Number of k-means starts, of which the two likeliest are continued.
 
     Raises
     ------
     InputError
-        A column is in no family, or in two.
+        A judge is in no observation model, or in two.
     FitError
         Fewer different rows than states, or a judge that does not vary.
     """

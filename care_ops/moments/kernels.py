@@ -287,7 +287,7 @@ class Accumulator:
         )
 
     def sums(self) -> Sums:
-        """What has been added up so far."""
+        """The sums over the scores that were handed over until now."""
         p = len(self._shift)
         q = len(self._out) - 1
         return Sums(
@@ -353,7 +353,7 @@ def _shared_sums(y: Any, present: Any, p: int, rows: int, second: Any, partial: 
 
 @nb.njit(fastmath=_FASTMATH, cache=True)
 def _complete_sums(y: Any, p: int, rows: int, second: Any, partial: Any, square: Any) -> None:
-    """The same where every judge is present."""
+    """Products with judge p, and sums of p and of the others, where every judge is present."""
     own = own_square = 0.0
     for b in range(p + 1):
         first = squares = product = 0.0

@@ -1,4 +1,4 @@
-"""How features of the items go with what a fit found, and whether that is more than chance.
+"""Association of features of the items with the latent scores of a fit, tested against chance.
 
 Belongs here: rank correlations with permutation p-values, a false discovery rate, means over split units. Does not: the
 features (``interpret``, or what a test set declares), a causal claim.
@@ -26,7 +26,7 @@ def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Gene
     resamples : int
         Permutations of a feature, the same for every factor.
     rng : numpy.random.Generator
-        Of the permutations.
+        Generator of the permutations.
     """
     h, f = latent.shape[1], features.shape[1]
     correlations, p_values = np.full((h, f), np.nan), np.full((h, f), np.nan)
@@ -45,14 +45,14 @@ def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Gene
 
 
 def benjamini_hochberg(p_values: Array, rate: float) -> NDArray[np.bool_]:
-    """Which are discoveries at a false discovery rate (Benjamini and Hochberg 1995); NaN never is."""
+    """Whether each p-value is a discovery at a false discovery rate (Benjamini and Hochberg 1995); NaN never is one."""
     defined, discovered = ~np.isnan(p_values), np.zeros(p_values.shape, dtype=bool)
     discovered[defined] = false_discovery_control(p_values[defined]) <= rate
     return discovered
 
 
 def residual_ranks(feature: Array, other: Array) -> Array:
-    """What is left of a feature's ranks once another's are taken out by least squares; (n,), NaN where unknown."""
+    """Residuals of a feature's ranks in a regression on the ranks of another one, shape (n,); NaN where unknown."""
     both_known = ~np.isnan(feature) & ~np.isnan(other)
     out = np.full(len(feature), np.nan)
     if both_known.sum() < 10 or np.ptp(feature[both_known]) == 0:

@@ -1,4 +1,4 @@
-"""What has changed between two fits of one test set: distribution, order, and what is called quality.
+"""Drift between two fits of one test set: of the distribution, of the order, and of the factor taken for quality.
 
 Belongs here: comparisons of arrays. Does not: whether a change is too large (the review's settings).
 """

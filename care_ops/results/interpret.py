@@ -1,4 +1,4 @@
-"""What a factor looks like: its score against features of the text.
+"""Interpretation of a factor by the correlation of its score with features of the text.
 
 Belongs here: features of a text and their rank correlation with factor scores (paper, "Interpreting
 Latent Confounding Factors"). Does not: a causal claim, or removing a feature from the scores.

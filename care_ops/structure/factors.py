@@ -4,7 +4,7 @@ A rule looks at the factors and points to one of them; the result says which rul
 every panel, so the pipeline shows where the others would point.
 
 Belongs here: the eigendecomposition of L made deterministic, the symmetry-breaking rules, the Gaussian
-posterior of a factor. Does not: solving for L (``structure``), naming confounders (``interpret``).
+posterior of a factor. Does not: solving for L (``program``), naming confounders (``results.interpret``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Factors:
         Correlation of each factor's score with the mean of the standardised judges. Near zero means that its
         sign rests on almost nothing.
     quality : int
-        Which column is taken as the quality factor Q.
+        Column that is taken as the quality factor Q.
     rule : str
         The rule that chose it.
     """
@@ -82,7 +82,7 @@ class Factors:
 
     @property
     def breadth(self) -> Array:
-        """How many judges each factor rests on, shape (h,): exp of the evenness of its loadings, 1 to p."""
+        """Number of judges that each factor rests on, shape (h,): exp of the evenness of its loadings, 1 to p."""
         return np.exp(_evenness(self.directions))
 
     def candidates(self) -> NDArray[np.intp]:
@@ -154,7 +154,7 @@ def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Facto
 def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors:
     """The factor, and the sign, whose score follows the labels best (paper, human-anchor criterion).
 
-    With fewer than two labels, or equal ones, nothing changes. With few labels chance may choose.
+    The factors stay as they are with fewer than two labels, or with equal ones. With few labels chance may choose.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def subtract_confounders(factors: Factors) -> Array:
 
 
 def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[QualityRule, int]:
-    """Which factor each label-free rule would call quality.
+    """The factor that each label-free rule would call quality, as a column.
 
     ``leading`` alone where only one factor is strong enough to be a candidate; ``style`` where there are covariates.
 
@@ -220,7 +220,7 @@ def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[Quality
 
 
 def effective_judges(factors: Factors, correlation: Array) -> float:
-    """How many judges of independent errors the panel's mean is worth.
+    """Number of judges of independent errors that the panel's mean is worth.
 
     Kish's design effect on what is left of the standardised scores once the quality factor is taken out: p
     for independent errors, 1 for copies of one judge, more than p where errors cancel. It rests on the factor

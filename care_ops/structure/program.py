@@ -37,8 +37,8 @@ _CHECK_EVERY = 10
 _PATIENCE = 1.3
 _OUTSIDE = 3
 _SETTLED = 3e-3
-"""Of the tolerance: how little the objective may still move between checks. The gap alone is met while the
-objective still falls where the dual is ahead of it."""
+"""Largest change of the objective between two checks at which it has settled, as a share of the tolerance. The gap
+alone can be met while the objective still falls, where the dual is ahead of it."""
 
 _TINY = 1e-300
 _TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
@@ -179,7 +179,7 @@ def solve(
     tolerance : float
         Relative duality gap to stop at.
     max_iterations : int
-        Where to give up; the certificate then says ``converged=False``.
+        Most iterations; the certificate of a solution that needs more says ``converged=False``.
 
     Returns
     -------
