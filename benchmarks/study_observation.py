@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from assets.experiments import edges_within_states
+from assets.experiments.edges_within_states import f1
 from assets.experiments.observation_models import KINDS, study
 from care_ops.models import mixture
 from care_ops.simulate import grouped_mixture
-from care_ops.structure.views import fisher_z
-from tests.support.edges import SEEDS, edges, f1
+from care_ops.structure.views import CLEAR_EDGE, fisher_z
 
 Array = NDArray[np.float64]
+
+SEEDS = 10
 
 SIZES = (1_000, 3_162, 10_000, 31_623)
 
@@ -33,7 +36,7 @@ def gaussian_edges(n: int = 20_000, seeds: int = SEEDS) -> float:
         z = (draw.scores - draw.scores.mean(axis=0)) / draw.scores.std(axis=0)
         starts = [(str(s), mixture.k_means_plus_plus(z, 4, rng)) for s in range(8)]
         within, _ = mixture.best_of(z, starts, shape="full")
-        found.append(f1(np.abs(fisher_z(within.covariance, n)) > 5, planted))
+        found.append(f1(np.abs(fisher_z(within.covariance, n)) > CLEAR_EDGE, planted))
     return float(np.median(found))
 
 
@@ -47,7 +50,7 @@ def main() -> None:
             print(f"| {kind} | " + " | ".join(f"{v:.3f}" for v in row.values()) + " |", flush=True)
         print(f"\nGaussian judges' edges by partial correlation: F1 {gaussian_edges():.2f}")
         for number, kind in enumerate(KINDS):
-            row = edges(kind, 20_000 if kind == "binary" else 10_000)
+            row = edges_within_states.study(kind, 20_000 if kind == "binary" else 10_000, range(SEEDS))
             if number == 0:
                 print("| model | " + " | ".join(row) + " |\n" + "|---" * (len(row) + 1) + "|")
             print(f"| {kind} | " + " | ".join(f"{v:.2f}" for v in row.values()) + " |", flush=True)

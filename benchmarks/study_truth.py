@@ -25,7 +25,7 @@ from care_ops.calibration import prevalence_threshold
 from care_ops.config import LABEL_FREE, Calibration
 from care_ops.errors import FitError
 from care_ops.metrics import calibration_error, evaluate
-from care_ops.models.hypotheses import DEPARTURES, SLOPE, settle
+from care_ops.models.hypotheses import DEPARTURES, SLOPE, average_hypotheses
 from care_ops.moments.state import accumulate
 from care_ops.scores import ScoreMatrix, content_seed
 from tests.support.panels import Panel, Summary, View, prepare, summarise, supervised, views
@@ -87,8 +87,10 @@ def with_anchors(
     for seed in range(draws):
         rows, rest = draw(panel, m, seed)
         labels = panel.view.gold[rows]
-        settled = settle(candidates.hypotheses, answers.factors, z, rows, labels, slope=slope, departures=departures)
-        latent = answers.latent if settled is None else settled.latent
+        average = average_hypotheses(
+            candidates.hypotheses, answers.factors, z, rows, labels, slope=slope, departures=departures
+        )
+        latent = answers.latent if average is None else average.latent
         gains.append(panel.view.measure(latent, rest) - panel.view.measure(mean, rest))
     return float(np.mean(gains)), float(np.std(gains, ddof=1))
 
@@ -263,6 +265,17 @@ def _main() -> None:
         for name in ("care_svd", "best_judge"):
             chosen = {p.name: mean[p.name] + chosen_by_anchors(p, name, m, 20) for p in panels}
             line(f"`{name}`, {m} anchors (20 draws)", chosen)
+    _print_probabilities(panels, estimates)
+    _print_scale(panels, estimates)
+    _print_doubt(panels, estimates)
+    print("\nm of `care` by view: mean over draws (standard deviation), on the mean's m over all items\n")
+    print("| view | avg | " + " | ".join(f"{m} anchors" for m in ANCHORS) + " |\n" + "|---" * (len(ANCHORS) + 2) + "|")
+    for p in panels:
+        print(f"| {p.name} | {mean[p.name]:.3f} | {' | '.join(by_view[p.name])} |")
+
+
+def _print_probabilities(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
+    """Calibration error and accuracy of care with 20 and 50 anchors."""
     print("\n## Probabilities and thresholds of `care`, binary gold, 20 draws\n")
     print("| view | accuracy, natural cut, no labels | 20 anchors: ECE | accuracy | 50 anchors: ECE | accuracy |")
     print("|---|---|---|---|---|---|")
@@ -273,12 +286,6 @@ def _main() -> None:
         for m in (20, 50):
             cells += [f"{figure:.3f}" for figure in calibration(p, m, 20)]
         print(f"| {p.name} | {' | '.join(cells)} |", flush=True)
-    _print_scale(panels, estimates)
-    _print_doubt(panels, estimates)
-    print("\nm of `care` by view: mean over draws (standard deviation), on the mean's m over all items\n")
-    print("| view | avg | " + " | ".join(f"{m} anchors" for m in ANCHORS) + " |\n" + "|---" * (len(ANCHORS) + 2) + "|")
-    for p in panels:
-        print(f"| {p.name} | {mean[p.name]:.3f} | {' | '.join(by_view[p.name])} |")
 
 
 def _print_scale(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:

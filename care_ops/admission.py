@@ -1,8 +1,8 @@
-"""Is a judge fit to sit on the panel? Statistics of one judge against the rest, and the admission rule.
+"""Admission of judges to a panel: statistics of each judge against the rest, and the rule that decides.
 
-Belongs here: missing, degenerate and misaligned judges (law 1). Does not: how good a judge is. Low or
-negative agreement alone is reported and never excludes: on a confounded panel the odd judge out can be
-the best one.
+Belongs here: missing, degenerate and misaligned judges (law 1). Does not: how good a judge is. Low or negative
+agreement alone is reported and never excludes, because on a confounded panel the judge that agrees least can be the
+best one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from care_ops.config import AdmissionRule
 from care_ops.scores import Array, ScoreMatrix
 
 _STANDARD_ERRORS = 3.0
-"""Agreement of so many standard errors of chance agreement, or less, cannot be told from none."""
-
+"""Agreement within so many standard errors of zero cannot be told from that of chance."""
 
 _LEAST_GAIN = 0.05
-"""Agreement that a shift must add to be reported."""
+"""Smallest gain of agreement by a shift of the rows that is reported."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,19 @@ class JudgeCheck:
     judge : str
     admitted : bool
     reason : str or None
-        Why not admitted.
+        Why the judge is not admitted.
     notes : str or None
-        Reported, without consequence.
-    missing_rate, mode_share, entropy, agreement : float
-        Share missing or out of range; share of the commonest score; bits; correlation with the mean of
-        the other judges (NaN where undefined).
+        What is reported about the judge without any consequence.
+    missing_rate : float
+        Share of the scores that are missing or out of range.
+    mode_share : float
+        Share of the commonest score among the scores present.
+    entropy : float
+        Entropy of the scores in bits.
+    agreement : float
+        Correlation with the mean of the other judges; NaN where it is undefined.
     out_of_range : int
-        Scores dropped because they lie outside the judge's declared scale.
+        Scores that were dropped because they lie outside the judge's declared scale.
     """
 
     judge: str
@@ -52,6 +56,20 @@ class JudgeCheck:
     entropy: float
     agreement: float
     out_of_range: int
+
+
+@dataclass(frozen=True)
+class _Alignment:
+    """Agreement of a judge with the rest, as its rows are and at its best under a circular shift or reversal.
+
+    ``best`` is minus infinity where chance explains it. ``certain`` says whether it is evidence enough to exclude the
+    judge, ``how`` in words what was done to the rows.
+    """
+
+    agreement: float
+    best: float
+    certain: bool
+    how: str
 
 
 def check_panel(
@@ -66,10 +84,10 @@ def check_panel(
     Parameters
     ----------
     scores : ScoreMatrix
-        In the order of the source's rows, which is what the shift test reads.
+        Scores in the order of the source's rows, in which the test for shifted rows looks.
     rule : AdmissionRule
     out_of_range : mapping judge -> count, optional
-        Scores already set to NaN for leaving the declared scale.
+        Scores that were set to NaN because they lie outside the declared scale.
     text_mismatches : mapping judge -> count, optional
         Rows where the text that the judge scored is not the item's text.
 
@@ -77,54 +95,74 @@ def check_panel(
     -------
     list of JudgeCheck, in the order of ``scores.judges``
     """
-    standard = _standardise(scores.values)
-    error = 1 / np.sqrt(max(len(scores.item_ids), 1))
-    low = max(rule.report_agreement, _STANDARD_ERRORS * error)
-    gain = max(_LEAST_GAIN, _STANDARD_ERRORS * np.sqrt(2) * error)
+    standardised = _standardise(scores.values)
     checks: list[JudgeCheck] = []
     for j, judge in enumerate(scores.judges):
         column = scores.values[:, j]
         missing = float(np.isnan(column).mean()) if len(column) else 1.0
         mode_share, entropy = concentration(column)
-        agreement, returned, certain, how = _alignment(standard, j)
-        mismatched = (text_mismatches or {}).get(judge, 0)
-        reason = None
+        alignment = _alignment(standardised, j)
         if len(np.unique(column[~np.isnan(column)])) < 2:
             reason = "degenerate: fewer than two different scores"
-        elif rule.admit == "rule":
-            if missing > rule.max_missing:
-                reason = f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
-            elif mode_share >= rule.max_mode_share:
-                reason = f"degenerate: one score on {mode_share:.1%} of items (limit {rule.max_mode_share:.0%})"
-            elif entropy < rule.min_entropy:
-                reason = f"degenerate: {entropy:.2f} bits (limit {rule.min_entropy:.2f})"
-            elif mismatched:
-                reason = f"misaligned: {mismatched} rows carry another text than the item they are joined to"
-            elif certain and returned >= rule.min_return and returned - agreement >= rule.min_gain:
-                reason = f"misaligned: agreement {agreement:+.2f} becomes {returned:+.2f} {how}"
-        notes = None
-        if reason is None and agreement < low:
-            notes = f"agreement with the other judges is {agreement:+.2f}: are its rows joined to the right items?"
-        elif reason is None and returned - agreement >= gain:
-            notes = f"agreement {agreement:+.2f} becomes {returned:+.2f} {how}: are its rows joined to the right items?"
+        elif rule.admit == "all":
+            reason = None
+        else:
+            mismatches = (text_mismatches or {}).get(judge, 0)
+            reason = _reason(rule, missing, mode_share, entropy, mismatches, alignment)
         checks.append(
             JudgeCheck(
                 judge,
                 reason is None,
                 reason,
-                notes,
+                _notes(rule, len(scores.item_ids), alignment) if reason is None else None,
                 missing,
                 mode_share,
                 entropy,
-                agreement,
+                alignment.agreement,
                 (out_of_range or {}).get(judge, 0),
             )
         )
     return checks
 
 
+def _reason(
+    rule: AdmissionRule, missing: float, mode_share: float, entropy: float, mismatches: int, alignment: _Alignment
+) -> str | None:
+    """Why the thresholds of the rule exclude a judge, or None."""
+    returned = alignment.best
+    if missing > rule.max_missing:
+        return f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
+    if mode_share >= rule.max_mode_share:
+        return f"degenerate: one score on {mode_share:.1%} of items (limit {rule.max_mode_share:.0%})"
+    if entropy < rule.min_entropy:
+        return f"degenerate: {entropy:.2f} bits (limit {rule.min_entropy:.2f})"
+    if mismatches:
+        return f"misaligned: {mismatches} rows carry another text than the item they are joined to"
+    if alignment.certain and returned >= rule.min_return and returned - alignment.agreement >= rule.min_gain:
+        return f"misaligned: agreement {alignment.agreement:+.2f} becomes {returned:+.2f} {alignment.how}"
+    return None
+
+
+def _notes(rule: AdmissionRule, items: int, alignment: _Alignment) -> str | None:
+    """What is worth a look at an admitted judge, or None."""
+    standard_error = 1 / np.sqrt(max(items, 1))
+    agreement = alignment.agreement
+    if agreement < max(rule.report_agreement, _STANDARD_ERRORS * standard_error):
+        return f"agreement with the other judges is {agreement:+.2f}: are its rows joined to the right items?"
+    if alignment.best - agreement >= max(_LEAST_GAIN, _STANDARD_ERRORS * np.sqrt(2) * standard_error):
+        change = f"agreement {agreement:+.2f} becomes {alignment.best:+.2f} {alignment.how}"
+        return f"{change}: are its rows joined to the right items?"
+    return None
+
+
 def concentration(column: Array) -> tuple[float, float]:
-    """Share of the commonest score, and the entropy of the scores in bits (1, 0 if there are none)."""
+    """Share of the commonest score, and the entropy of the scores in bits; (1, 0) where there are none.
+
+    Parameters
+    ----------
+    column : (n,) array
+        Scores of one judge; NaN is missing.
+    """
     present = column[~np.isnan(column)]
     if not len(present):
         return 1.0, 0.0
@@ -133,7 +171,7 @@ def concentration(column: Array) -> tuple[float, float]:
 
 
 def _standardise(values: Array) -> Array:
-    """Z-scores with missing scores at 0, the mean; a constant judge is all 0."""
+    """Z-scores, in which a missing score is 0, the mean, and so is every score of a constant judge."""
     present = ~np.isnan(values)
     count = np.maximum(present.sum(axis=0), 1)
     filled = np.where(present, values, 0.0)
@@ -143,31 +181,30 @@ def _standardise(values: Array) -> Array:
     return centred / np.where(sd > 0, sd, 1.0)
 
 
-def _alignment(standard: NDArray[np.float64], j: int) -> tuple[float, float, bool, str]:
-    """Agreement of judge j with the rest as joined, the best under a circular shift or reversal, and how.
-
-    The third value is whether that best is evidence enough to exclude.
-    """
-    n = len(standard)
-    rest = standard.sum(axis=1) - standard[:, j]
-    norm = float(np.linalg.norm(rest) * np.linalg.norm(standard[:, j]))
+def _alignment(standardised: NDArray[np.float64], j: int) -> _Alignment:
+    """Agreement of judge j with the rest, as its rows are and at its best under a circular shift or reversal."""
+    n = len(standardised)
+    rest = standardised.sum(axis=1) - standardised[:, j]
+    norm = float(np.linalg.norm(rest) * np.linalg.norm(standardised[:, j]))
     if norm == 0.0 or n < 3:
-        return float("nan"), float("-inf"), False, ""
+        return _Alignment(float("nan"), float("-inf"), certain=False, how="")
     spectrum = np.fft.rfft(rest)
-    shifted = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standard[:, j])), n) / norm
-    reversed_ = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standard[::-1, j])), n) / norm
-    shifted[0] = -np.inf  # the rows as they are
-    by_shift, words = (
-        (shifted, "when its rows are shifted by")
-        if shifted.max() >= reversed_.max()
-        else (reversed_, "when its rows are reversed and shifted by")
+    shifted = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standardised[:, j])), n) / norm
+    reversed_ = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standardised[::-1, j])), n) / norm
+    shifted[0] = -np.inf  # a shift by 0 leaves the rows as they are
+    if shifted.max() >= reversed_.max():
+        by_shift, words = shifted, "when its rows are shifted by"
+    else:
+        by_shift, words = reversed_, "when its rows are reversed and shifted by"
+    best, shift = float(by_shift.max()), int(np.argmax(by_shift))
+    # The best of 2 n shifts is no evidence where the best of so many chance correlations reaches it. Neither is it
+    # where the source repeats itself, so that many shifts fit equally well.
+    by_chance = (np.sqrt(2 * np.log(2 * n)) + 2) / np.sqrt(n)
+    equally_good = int((by_shift >= best - 0.05).sum())
+    agreement = float(rest @ standardised[:, j]) / norm
+    return _Alignment(
+        agreement,
+        best if best >= by_chance else float("-inf"),
+        certain=best >= by_chance and equally_good <= max(3, n // 100),
+        how=f"{words} {shift}",
     )
-    best, at = float(by_shift.max()), int(np.argmax(by_shift))
-    # 2 n shifts were tried: what the best of as many chance correlations reaches is no evidence, and neither
-    # is a source that repeats itself, where many shifts fit alike.
-    chance = (np.sqrt(2 * np.log(2 * n)) + 2) / np.sqrt(n)
-    alike = int((by_shift >= best - 0.05).sum())
-    certain = best >= chance and alike <= max(3, n // 100)
-    how = f"{words} {at}"
-    agreement = float(rest @ standard[:, j]) / norm
-    return agreement, best if best >= chance else float("-inf"), certain, how

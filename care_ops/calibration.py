@@ -1,4 +1,4 @@
-"""From a latent quality, which has no unit, to a score scale, under a declared assumption.
+"""Maps from a latent quality, which has no unit, to a score scale, each under a declared assumption.
 
 Belongs here: monotone maps from latent to scale or to a probability. Does not: estimating the latent.
 """
@@ -13,10 +13,10 @@ from scipy.stats import rankdata
 Array = NDArray[np.float64]
 
 LEAST_LABELS = 20
-"""Binary labels, of both kinds, below which no probability is given."""
+"""Least number of binary labels, of which both kinds must occur, for a probability to be given."""
 
 LEAST_FOR_SLOPE = 30
-"""Labels below which only the location is taken from them."""
+"""Least number of labels for a slope to be taken from them; with fewer they give the location alone."""
 
 _LEVEL_SD = 1.5
 _SLOPE, _SLOPE_SD = 1.5, 0.75
@@ -42,19 +42,19 @@ def to_panel_scale(latent: Array, panel_mean: Array) -> tuple[Array, float, floa
     offset, unit : float
         ``placed = offset + unit * latent``; the unit turns a latent standard deviation into points.
     """
-    known = ~np.isnan(latent) & ~np.isnan(panel_mean)
-    spread = float(np.std(latent[known]))
+    scored = ~np.isnan(latent) & ~np.isnan(panel_mean)
+    spread = float(np.std(latent[scored]))
     if spread == 0.0:
-        return np.where(np.isnan(latent), np.nan, panel_mean[known].mean()), float(panel_mean[known].mean()), 0.0
-    unit = float(np.std(panel_mean[known])) / spread
-    offset = float(np.mean(panel_mean[known])) - unit * float(np.mean(latent[known]))
+        return np.where(np.isnan(latent), np.nan, panel_mean[scored].mean()), float(panel_mean[scored].mean()), 0.0
+    unit = float(np.std(panel_mean[scored])) / spread
+    offset = float(np.mean(panel_mean[scored])) - unit * float(np.mean(latent[scored]))
     return offset + unit * latent, offset, unit
 
 
 def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
     """Map ranks to a uniform fill of [low, high], ties to their mean rank.
 
-    One common map for every aggregator: what differs after it is order alone (NaN stays NaN).
+    The map is the same for every aggregator, so that aggregates differ in order alone after it (NaN stays NaN).
     """
     return low + (high - low) * _levels(estimate)
 
@@ -69,29 +69,29 @@ def as_distributed(estimate: Array, target: Array) -> Array:
         Scores whose distribution is declared to be that of quality; NaN are left out.
     """
     levels = _levels(estimate)
-    known = ~np.isnan(levels)
-    levels[known] = np.quantile(target[~np.isnan(target)], levels[known], method="hazen")
+    scored = ~np.isnan(levels)
+    levels[scored] = np.quantile(target[~np.isnan(target)], levels[scored], method="hazen")
     return levels
 
 
 def _levels(estimate: Array) -> Array:
-    """Rank of each estimate as a share of those that are there, between 0 and 1, ties at their mean; NaN stays NaN."""
+    """Rank of each estimate as a share of the estimates present, between 0 and 1, ties at their mean; NaN stays NaN."""
     levels = np.full(len(estimate), np.nan)
-    known = ~np.isnan(estimate)
-    levels[known] = (rankdata(estimate[known]) - 0.5) / max(int(known.sum()), 1)
+    scored = ~np.isnan(estimate)
+    levels[scored] = (rankdata(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
     return levels
 
 
 def to_labels(estimate: Array, labels: Array) -> tuple[float, float] | None:
     """(offset, unit) of ``offset + unit * estimate`` on the labels' scale; None without labels.
 
-    Below ``LEAST_FOR_SLOPE`` labels a shift, shrunk by m / (m + 3); from there on least squares with a slope that is
-    not negative.
+    With fewer than ``LEAST_FOR_SLOPE`` labels the map is a shift, shrunk by m / (m + 3). With more it is that of least
+    squares, with a slope that is not negative.
 
     Parameters
     ----------
     estimate, labels : (m,) arrays
-        Of the labelled items, without NaN.
+        Estimates and labels of the labelled items, without NaN.
     """
     m = len(labels)
     if m == 0:
@@ -117,7 +117,7 @@ def logistic_map(latent: Array, labels: Array) -> tuple[float, float] | None:
     Parameters
     ----------
     latent : (m,) array
-        Of the labelled items; mean 0 and variance 1 over all items.
+        Latent quality of the labelled items, on the scale on which it has mean 0 and variance 1 over all items.
     labels : (m,) array
 
     Returns

@@ -1,4 +1,4 @@
-"""What a fit can be told: admission, penalties, aggregators.
+"""Settings of a fit: admission, penalties, aggregators.
 
 Plain data without numpy, so that reading a configuration costs nothing.
 
@@ -20,11 +20,14 @@ from care_ops.errors import InputError
 
 Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
-Judges = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
-QualityRule = Literal["leading", "balance", "order", "style", "anchors"]
+ObservationModel = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
+QualityRule = Literal["leading", "balance", "style", "anchors"]
+
+RENAMED_SETTINGS = {"judges": "observation_model"}
+"""Former names of settings of a fit, each with its present name. A file that has a former name is refused."""
 
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
-"""What every command runs unless told otherwise; the first is the recommended answer."""
+"""Aggregators that every command runs unless others are named; the first is the recommended answer."""
 
 AGGREGATORS = (
     *DEFAULT_AGGREGATORS,
@@ -42,20 +45,20 @@ AGGREGATORS = (
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 
 LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
-"""All but ``best_judge``, which is nothing without labels, and ``ged``, which is for pairs of systems alone."""
+"""All but ``best_judge``, which needs labels, and ``ged``, which needs pairs of systems."""
 
 
 LEAST_RESAMPLES = 20
-"""Of a bootstrap; fewer bound nothing."""
+"""Least number of resamples of a bootstrap. The ends of an interval of fewer are single draws."""
 
 Bound = tuple[Callable[[Any], bool], str]
-"""Whether a value lies within a bound, and the bound in words."""
+"""A function that says whether a value lies within a bound, and the bound in words."""
 
 NOTHING_ELSE = {"extra": "forbid"}
-"""Of a settings class that is read from a file (``__pydantic_config__``): keys without a field are refused."""
+"""The ``__pydantic_config__`` of a settings class that is read from a file: keys without a field are refused."""
 
 
-def check(settings: Any, what: str) -> None:
+def check(settings: Any, settings_name: str) -> None:
     """Hold each field of a settings dataclass against what its type declares.
 
     Raises
@@ -67,23 +70,23 @@ def check(settings: Any, what: str) -> None:
         value = getattr(settings, name)
         outside = next((words_of for holds, words_of in bounds if not holds(value)), None)
         if outside is not None:
-            raise InputError(f"{what}: {name} is {value}; give a value {outside}")
+            raise InputError(f"{settings_name}: {name} is {value}; give a value {outside}")
         if words and value not in words:
-            raise InputError(f"{what}: {name} is {value!r}; use {', '.join(words)}")
+            raise InputError(f"{settings_name}: {name} is {value!r}; use {', '.join(words)}")
 
 
 @cache
 def _declared(kind: type) -> list[tuple[str, list[Bound], tuple[str, ...]]]:
     """Fields of a settings class with their bounds and their allowed words."""
     hints = get_type_hints(kind, include_extras=True)
-    found: list[tuple[str, list[Bound], tuple[str, ...]]] = []
+    declared: list[tuple[str, list[Bound], tuple[str, ...]]] = []
     for entry in fields(kind):
         hint = hints[entry.name]
         metadata = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         plain = get_args(hint)[0] if metadata else hint
         words = get_args(plain) if get_origin(plain) is Literal else ()
-        found.append((entry.name, [bound for m in metadata for bound in _bounds(m)], words))
-    return found
+        declared.append((entry.name, [bound for m in metadata for bound in _bounds(m)], words))
+    return declared
 
 
 def _bounds(metadata: Any) -> list[Bound]:
@@ -109,7 +112,7 @@ class AdmissionRule:
     Attributes
     ----------
     admit : {"rule", "all"}
-        By the thresholds below, or every judge that has at least two different scores.
+        ``rule`` applies the thresholds below; ``all`` admits every judge that has at least two different scores.
     max_missing : float
         Largest share of missing or out-of-range scores (paper: 10 %).
     max_mode_share : float
@@ -174,17 +177,18 @@ class TensorConfig:
     views : {"structure", "within"}
         How ``care_tensor`` groups judges into three views: by S (Algorithm 2, step A), or by the precision within the
         states of a mixture that is fitted first.
-    judges : {"gaussian", "graded", "categorical", "student", "scale_mixture"}
-        How a judge's score is distributed given the state. But for ``gaussian``, two-valued judges are Bernoulli and
-        those of at most ten grades ordered logit (``categorical``: in any order); all others are Gaussian, Student's t,
-        or share one scale of noise by item. See docs/care-tensor.md.
+    observation_model : {"gaussian", "graded", "categorical", "student", "scale_mixture"}
+        How a judge's score is distributed given the state. With ``gaussian`` every judge is Gaussian. With the others a
+        judge of two values is Bernoulli and one of at most ten grades is an ordered logit (with ``categorical`` its
+        grades have no order); a judge of more values is Gaussian, with ``student`` Student's t, and with
+        ``scale_mixture`` all such judges share one scale of noise on each item. See docs/care-tensor.md.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     states: Annotated[int, Interval(ge=0, le=32)] = 4
     views: Literal["structure", "within"] = "structure"
-    judges: Judges = "gaussian"
+    observation_model: ObservationModel = "gaussian"
 
     def __post_init__(self) -> None:
         check(self, "tensor")

@@ -1,4 +1,4 @@
-"""One panel from scores to aggregates: the stages in order.
+"""The fit of one panel, from scores to aggregates, stage by stage.
 
 Belongs here: the pure composition of the stages, for ``care fit`` and for the assets, which run the same
 stages one by one. Does not: files, plots, gold.
@@ -31,7 +31,7 @@ Solve = Literal["exactly", "roughly", "not"]
 
 @dataclass(frozen=True)
 class Fit:
-    """Everything that one panel's fit found, in the order of the scores handed in.
+    """Result of the fit of one panel, in the order of the scores handed in.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def fit_panel(
     anchors : Anchors
         Items whose label the fit may see.
     solve : {"exactly", "roughly", "not"}
-        The structure: to its certificate, or as far as a resample is worth, or not at all.
+        Whether the structure is solved to its certificate, as roughly as a resample needs it, or not at all.
     pairs : mapping item_id -> (left, right, group), optional
         See ``aggregators.base.Problem``.
 
@@ -128,9 +128,9 @@ def run_aggregators(
     scores : ScoreMatrix
         In any order; the answer comes back in the same.
     moments, structure :
-        Of the scores in canonical order.
+        Moments and structure of the scores in canonical order.
     registry : mapping name -> Aggregator
-        Where the configured names are looked up.
+        The aggregators by the names that the configuration uses.
 
     Returns
     -------
@@ -155,8 +155,8 @@ def run_aggregators(
         )
         try:
             with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower
-                found = placed(aggregator.fit(problem), problem, anchors)
-            aggregates[name] = _in_order(found, item_order, judge_order)
+                aggregate = placed(aggregator.fit(problem), problem, anchors)
+            aggregates[name] = _in_order(aggregate, item_order, judge_order)
         except FitError as error:
             failures[name] = str(error)
     return aggregates, failures

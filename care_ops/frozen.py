@@ -21,7 +21,7 @@ _MOST_KNOTS = 101
 _FOLDS = 5
 
 FAITHFUL = 0.98
-"""Share of an aggregate's variance, on items left out, below which it is not frozen."""
+"""Least share of an aggregate's variance on items left out that a frozen function must explain to be applied."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Frozen:
     ----------
     judges : tuple of p str
     mean, sd : (p,) arrays
-        What scores are standardised by.
+        Mean and standard deviation by which each judge's scores are standardised.
     knots, heights : tuple of p arrays
-        Scores, and the normal scores they had in the fit's panel; between them it is linear.
+        Scores of each judge, and the normal scores that they had in the fit's panel; the curve is linear between them.
     coefficients : (2 p,) array
     intercept : float
     fidelity : float
@@ -71,8 +71,8 @@ class Frozen:
         if lost:
             raise FitError(f"the fit needs scores of {', '.join(lost)}; run those judges, or promote another fit")
         values = scores.select_judges(self.judges).values
-        found = _features(values, self.mean, self.sd, self.knots, self.heights) @ self.coefficients + self.intercept
-        return np.where(np.isnan(values).all(axis=1), np.nan, found)
+        estimate = _features(values, self.mean, self.sd, self.knots, self.heights) @ self.coefficients + self.intercept
+        return np.where(np.isnan(values).all(axis=1), np.nan, estimate)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -117,15 +117,15 @@ def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:
     sd = np.where(spread > 0, spread, 1.0)
     curves = [_normal_scores(values[:, j]) for j in range(len(scores.judges))]
     knots, heights = tuple(k for k, _ in curves), tuple(h for _, h in curves)
-    known = np.flatnonzero(~np.isnan(estimate))
-    features, target = _features(values[known], mean, sd, knots, heights), estimate[known]
-    design = np.column_stack([features, np.ones(len(known))])
+    scored = np.flatnonzero(~np.isnan(estimate))
+    features, target = _features(values[scored], mean, sd, knots, heights), estimate[scored]
+    design = np.column_stack([features, np.ones(len(scored))])
     solution = np.linalg.lstsq(design, target, rcond=None)[0]
-    left_out = np.empty(len(known))
+    left_out = np.empty(len(scored))
     for fold in range(_FOLDS):
-        out = np.arange(len(known)) % _FOLDS == fold
+        out = np.arange(len(scored)) % _FOLDS == fold
         left_out[out] = design[out] @ np.linalg.lstsq(design[~out], target[~out], rcond=None)[0]
-    total = float(((target - target.mean()) ** 2).sum()) if len(known) else 0.0
+    total = float(((target - target.mean()) ** 2).sum()) if len(scored) else 0.0
     fidelity = 1.0 - float(((target - left_out) ** 2).sum()) / total if total > 0 else 0.0
     coefficients, intercept = _array(solution[:-1]), float(solution[-1])
     return Frozen(scores.judges, mean, sd, knots, heights, coefficients, intercept, max(fidelity, 0.0))

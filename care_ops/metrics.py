@@ -1,4 +1,4 @@
-"""How good an aggregate is against gold: order and scale apart.
+"""Metrics of an aggregate against gold, with order and scale apart.
 
 Belongs here: metrics on (estimate, gold) pairs. Does not: which items may be evaluated (``assets.evaluation``
 leaves out what a fit has seen).
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One aggregate against gold. What a kind of gold does not define is None.
+    """Metrics of one aggregate against gold. A metric that this kind of gold does not define is None.
 
     Attributes
     ----------
@@ -33,13 +33,13 @@ class Evaluation:
     mae : float
         Mean absolute error on the scale as estimated (order and scale together).
     mae_filled : float
-        The same after every aggregate is mapped to fill the scale uniformly (order alone).
+        Mean absolute error after the estimates are mapped to fill the scale uniformly (order alone).
     accuracy, balanced_accuracy : float
-        At the aggregate's own threshold (binary gold).
+        Share of right decisions at the aggregate's own threshold, and its mean over both classes (binary gold).
     risk_coverage : float
-        How well doubt finds the errors at that threshold (``risk_coverage_gain``).
+        How well doubt finds the errors at the aggregate's threshold (``risk_coverage_gain``).
     calibration_error : float
-        Of the aggregate's probabilities, where it gives some (``calibration_error``).
+        Calibration error of the aggregate's probabilities, where it gives some (``calibration_error``).
     """
 
     n: int
@@ -77,7 +77,7 @@ def evaluate(
     scale : (low, high), optional
         The score scale, for the uniform fill.
     sd, p_quality : (n,) arrays, optional
-        Of the estimates. Without an sd, doubt is nearness to the threshold alone.
+        Standard deviation and P(Q = 1) of the estimates. Without an sd, doubt is nearness to the threshold alone.
 
     Raises
     ------
@@ -86,19 +86,21 @@ def evaluate(
     """
     if estimate.shape != gold.shape:
         raise InputError(f"metrics: estimate has shape {estimate.shape}, gold {gold.shape}")
-    known = ~np.isnan(estimate) & ~np.isnan(gold)
-    e, g = estimate[known], gold[known]
+    measured = ~np.isnan(estimate) & ~np.isnan(gold)
+    e, g = estimate[measured], gold[measured]
     n = len(g)
     if n < 2:
         return Evaluation(n, None, None, None, None, None, None, None, None)
     if is_binary(g):
         error = (
-            None if p_quality is None or np.isnan(p_quality[known]).any() else calibration_error(p_quality[known], g)
+            None
+            if p_quality is None or np.isnan(p_quality[measured]).any()
+            else calibration_error(p_quality[measured], g)
         )
         if threshold is None:
             return Evaluation(n, tau(e, g), auc(e, g), None, None, None, None, None, error)
         decided, right = e > threshold, g > 0.5
-        spread = np.ones(n) if sd is None else sd[known]
+        spread = np.ones(n) if sd is None else sd[measured]
         doubt = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
         return Evaluation(
             n,
@@ -133,12 +135,12 @@ def auc(estimate: Array, gold: Array) -> float | None:
 
 def tau(estimate: Array, gold: Array) -> float | None:
     """Kendall's tau-b; None where one of the two does not vary."""
-    found = float(np.asarray(kendalltau(estimate, gold))[0])
-    return None if np.isnan(found) else found
+    coefficient = float(np.asarray(kendalltau(estimate, gold))[0])
+    return None if np.isnan(coefficient) else coefficient
 
 
 def risk_coverage_gain(doubt: Array, wrong: NDArray[np.bool_]) -> float | None:
-    """How much of the errors that could be avoided by abstaining are avoided where doubt is greatest.
+    """Share of the avoidable errors that are avoided by abstaining where doubt is greatest.
 
     The area under the curve of error rate against share answered, the least doubtful first (Geifman and El-Yaniv,
     2017), as a share of the way from answering in any order (0) to answering every right item first (1). None where
@@ -162,10 +164,10 @@ def risk_coverage_gain(doubt: Array, wrong: NDArray[np.bool_]) -> float | None:
 
 
 def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
-    """Mean distance between what is said and what is, over bins of equal width weighted by their items (ECE)."""
+    """Expected calibration error: distance of mean probability and share of positives in bins, weighted by items."""
     place = np.minimum((probability * bins).astype(int), bins - 1)
-    apart = np.bincount(place, probability - gold, bins)
-    return float(np.abs(apart).sum()) / len(gold)
+    excess = np.bincount(place, probability - gold, bins)
+    return float(np.abs(excess).sum()) / len(gold)
 
 
 def _balanced(decided: NDArray[np.bool_], positive: NDArray[np.bool_]) -> float | None:

@@ -1,7 +1,7 @@
 """The score matrix: what every estimator reads.
 
 Belongs here: the one in-memory form of judge scores and its checks. Does not: where scores come from
-(``warehouse``), which judges may enter a fit (``quality``).
+(``warehouse``), which judges may enter a fit (``admission``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ScoreMatrix:
     judges : tuple of str, length p
         Unique.
     families : mapping judge -> family
-        What each judge declares (base model, vendor, prompt family). Judges not named have none.
+        Declared family of each judge (base model, vendor, prompt family). A judge that is not named has none.
     """
 
     values: Array

@@ -1,4 +1,4 @@
-"""What a few labels choose: penalties, as in the paper, or what joins a panel; penalties also by held-out likelihood.
+"""Choices by a few labels: of penalties, as in the paper, or of judges that join a panel. Penalties also by likelihood.
 
 Belongs here: grids, criteria, greedy search, and which items may choose. Does not: the estimators. What labels chose
 must be measured on the other items only.
@@ -49,11 +49,11 @@ class Candidate:
     Attributes
     ----------
     gamma, tau : float
-        As the grid has them, tau None for the default.
+        The values of the grid; a tau of None stands for the default.
     config : StructureConfig
-        The same, relative to the theory's rate.
+        The same penalties as multiples of the theory's rate.
     value : float or None
-        Of the criterion, higher is better; None where the aggregator could not answer.
+        Value of the criterion, of which higher is better; None where the aggregator could not answer.
     why_not : str, optional
     """
 
@@ -114,7 +114,7 @@ def forward(names: Sequence[str], error: Callable[[list[str]], float], patience:
     ----------
     names : sequence of str
     error : callable
-        Of the names that were added so far; ``inf`` where there is no answer.
+        Error of a panel with the names that were added so far; ``inf`` where there is no answer.
     patience : int
     """
     path, errors = list[str](), [error([])]
@@ -160,22 +160,22 @@ def select_with_labels(
     FitError
         No point of the grid gives an answer.
     """
-    known = ~np.isnan(labels)
-    if known.sum() < 2 or np.ptp(labels[known]) == 0:
-        raise InputError(f"selection: at least two labels that differ are needed, there are {int(known.sum())}")
+    labelled = ~np.isnan(labels)
+    if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:
+        raise InputError(f"selection: at least two labels that differ are needed, there are {int(labelled.sum())}")
     points = GRIDS[aggregator] if grid is None else grid
     candidates: list[Candidate] = []
-    for gamma, tau, relative, found in _answers(scores, config, aggregator, points):
-        if isinstance(found, FitError):
-            candidates.append(Candidate(gamma, tau, relative, None, str(found)))
+    for gamma, tau, relative, answer in _answers(scores, config, aggregator, points):
+        if isinstance(answer, FitError):
+            candidates.append(Candidate(gamma, tau, relative, None, str(answer)))
             continue
-        measured = evaluate(found.estimate[known], labels[known], threshold=found.threshold, scale=config.scale)
+        measured = evaluate(answer.estimate[labelled], labels[labelled], threshold=answer.threshold, scale=config.scale)
         if criterion == "order":
             value = measured.auc if measured.auc is not None else measured.tau
         else:
             value = measured.accuracy if measured.mae is None else -measured.mae
         candidates.append(Candidate(gamma, tau, relative, value))
-    return _chosen(aggregator, criterion, candidates, int(known.sum()))
+    return _chosen(aggregator, criterion, candidates, int(labelled.sum()))
 
 
 def select_without_labels(
@@ -222,19 +222,19 @@ def _answers(
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
     aggregator: Aggregator = CareSVD() if name == "care_svd" else CareTensor(memo={})
-    found: list[tuple[float, float | None, StructureConfig, Aggregate | FitError]] = []
+    answers: list[tuple[float, float | None, StructureConfig, Aggregate | FitError]] = []
     for gamma, tau in points:
         relative = _relative(moments, config.structure, gamma, tau, absolute=name in _ABSOLUTE)
         try:
             structure, _ = fit_structure(moments, relative, canonical.judges)
         except FitError as error:
-            found.append((gamma, tau, relative, error))
+            answers.append((gamma, tau, relative, error))
             continue
         at = replace(config, structure=relative, aggregators=(name,))
         aggregates, failures = run_aggregators(scores, moments, structure, at, registry={name: aggregator})
         answer = aggregates[name] if name in aggregates else FitError(failures[name])
-        found.append((gamma, tau, relative, answer))
-    return found
+        answers.append((gamma, tau, relative, answer))
+    return answers
 
 
 def _relative(

@@ -26,7 +26,7 @@ from pydantic import (
 
 from assets.workspace import CanaryConfig, MomentsConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
-from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
+from care_ops.config import RENAMED_SETTINGS, AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
@@ -52,6 +52,8 @@ def _grouped(fit: Any) -> Any:
     for name in settings.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
         advice = "a test set declares it" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
         raise ValueError(f"{name} does not belong here; {advice}")
+    for former in settings.keys() & RENAMED_SETTINGS.keys():
+        raise ValueError(f"{former} is now called {RENAMED_SETTINGS[former]}; rename it, its values are as before")
     for group, kind in GROUPS_OF_FIT.items():
         settings[group] = {f.name: settings.pop(f.name) for f in fields(kind) if f.name in settings}
     return settings

@@ -12,7 +12,15 @@ from scipy.special import ndtr
 
 from assets.experiments.base import Chart, Curve, Experiment, ExperimentFindings, Table
 from care_ops.models import mixture, observation
-from care_ops.models.observation import Family, Gaussian, Graded, Observed, Ordinal, ScaleMixture, StudentT
+from care_ops.models.observation import (
+    Gaussian,
+    Graded,
+    ObservationMixture,
+    ObservationModel,
+    Ordinal,
+    ScaleMixture,
+    StudentT,
+)
 from care_ops.simulate import Kind, ObservedDraw, observed_mixture
 
 if TYPE_CHECKING:
@@ -45,8 +53,8 @@ def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Experimen
     )
 
 
-def families(draw: ObservedDraw, kind: Kind) -> list[Family]:
-    """The right families for a draw."""
+def models_of(draw: ObservedDraw, kind: Kind) -> list[ObservationModel]:
+    """The observation models that a draw was made from."""
     p = len(draw.levels)
     every = tuple(range(p))
     if kind in ("binary", "categorical"):
@@ -63,28 +71,28 @@ def families(draw: ObservedDraw, kind: Kind) -> list[Family]:
     return [Gaussian(real), Graded(two, (2,) * len(two)), Ordinal(more, tuple(draw.levels[j] for j in more))]
 
 
-def found_parameters(model: Observed, draw: ObservedDraw) -> dict[int, Array]:
+def found_parameters(model: ObservationMixture, draw: ObservedDraw) -> dict[int, Array]:
     """As ``ObservedDraw.parameters``."""
     out: dict[int, Array] = {}
-    for family in model.families:
+    for part in model.models:
         first = 0
-        for number, j in enumerate(family.columns):
-            if isinstance(family, Graded):
-                out[j] = fitted(family.table)[first : first + family.levels[number]].T
-                first += family.levels[number]
-            elif isinstance(family, Ordinal):
-                reach = fitted(family.locations)[:, number][:, None] - fitted(family.cuts[number])[None, :]
+        for number, j in enumerate(part.columns):
+            if isinstance(part, Graded):
+                out[j] = fitted(part.table)[first : first + part.levels[number]].T
+                first += part.levels[number]
+            elif isinstance(part, Ordinal):
+                reach = fitted(part.locations)[:, number][:, None] - fitted(part.cuts[number])[None, :]
                 out[j] = np.diff(1 / (1 + np.exp(reach)), axis=1, prepend=0.0, append=1.0)
-            elif isinstance(family, Gaussian):
-                out[j] = fitted(family.means)[:, [number]]
-            elif isinstance(family, (StudentT, ScaleMixture)):
-                out[j] = fitted(family.locations)[:, [number]]
+            elif isinstance(part, Gaussian):
+                out[j] = fitted(part.means)[:, [number]]
+            elif isinstance(part, (StudentT, ScaleMixture)):
+                out[j] = fitted(part.locations)[:, [number]]
     return out
 
 
 def fitted(parameter: Array | None) -> Array:
-    """A parameter of a family that has been fitted."""
-    assert parameter is not None, "the family has not been fitted"
+    """A parameter of an observation model that has been fitted."""
+    assert parameter is not None, "the observation model has not been fitted"
     return parameter
 
 
@@ -132,7 +140,7 @@ def study(kind: Kind, sizes: Sequence[int], seeds: int) -> dict[str, float]:
         for number, n in enumerate(sizes):
             rng = np.random.default_rng([seed, n])
             draw = observed_mixture(rng, kind, truth=1, n=n)
-            model = observation.fit(draw.scores, families(draw, kind), 3, rng)
+            model = observation.fit(draw.scores, models_of(draw, kind), 3, rng)
             errors[number, seed] = error(found_parameters(model, draw), draw.parameters)
             if n == sizes[-1]:
                 fresh = observed_mixture(np.random.default_rng([seed, n, 1]), kind, truth=1, n=10_000)

@@ -33,6 +33,7 @@ KEYS = (
     "orthogonality",
     "tensor_against_svd",
     "observation_models",
+    "edges_within_states",
     "theory_rates",
 )
 """In the order of the pages. Names alone, so that listing the assets needs no numpy."""

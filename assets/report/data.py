@@ -19,7 +19,7 @@ from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocu
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import Evaluation
-from care_ops.results.agreement import krippendorff_alpha
+from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
@@ -44,10 +44,11 @@ class WeightCell:
 
 @dataclass(frozen=True)
 class JudgeRow:
-    """One judge: what admission found, its family, and its weights by aggregate."""
+    """One judge: what admission found, its family, its mean kappa with the others, and its weights by aggregate."""
 
     check: JudgeCheck
     family: str | None
+    kappa: float | None
     weights: Mapping[str, WeightCell]
 
 
@@ -167,6 +168,14 @@ class ReportData:
         aggregate = self.aggregates.get("care_svd")
         return None if aggregate is None else read_details("care_svd", aggregate.details, CareSvdDetails)
 
+    @cached_property
+    def mean_kappas(self) -> dict[str, float]:
+        """Mean of each judge's weighted kappas with the other judges; judges without any are left out."""
+        kappas = weighted_kappas(self.scores.values)
+        defined = ~np.isnan(kappas)
+        means = np.where(defined, kappas, 0.0).sum(axis=1) / np.maximum(defined.sum(axis=1), 1)
+        return {judge: float(means[j]) for j, judge in enumerate(self.scores.judges) if defined[j].any()}
+
     def system_rows(self) -> list[SystemRow]:
         """One row a system, best first, with its distance from the best one."""
         systems = self.systems.systems
@@ -181,13 +190,14 @@ class ReportData:
 
     @property
     def judge_rows(self) -> list[JudgeRow]:
-        """One row a judge: admission and weights."""
+        """One row a judge: admission, agreement with the others, and weights."""
         index = {judge: j for j, judge in enumerate(self.scores.judges)}
         weighted = {n: a.weights for n, a in self.aggregates.items() if a.weights is not None and n != "avg"}
         return [
             JudgeRow(
                 check,
                 self.scores.families.get(check.judge),
+                self.mean_kappas.get(check.judge),
                 {name: self._weight(name, weights, index.get(check.judge)) for name, weights in weighted.items()},
             )
             for check in self.checks

@@ -22,11 +22,11 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 
 
 class AnnotatorModel:
-    """An annotator model on votes: above the cut or not, else the grades that the panel uses.
+    """An annotator model on votes, which say whether a score lies above the cut, or on the panel's grades.
 
-    Two classes: the estimate is expit(log odds / p), the judges' mean evidence, with .5 as threshold. It orders items
-    as the posterior does without running into 0 and 1, and is not a probability: judges that share mistakes make the
-    posterior far too sure of itself. More classes: the expected grade.
+    With two classes the estimate is expit(log odds / p), the judges' mean evidence, with .5 as threshold. It orders
+    items as the posterior does without running into 0 and 1. It is not a probability, because judges that share
+    mistakes make the posterior far too sure of itself. With more classes the estimate is the expected grade.
     """
 
     scale_free = False
@@ -51,12 +51,12 @@ class AnnotatorModel:
         else:
             estimate = latent = model.posterior @ values
             threshold = None
-        known = (grades >= 0).any(axis=1)
+        scored = (grades >= 0).any(axis=1)
         return Aggregate(
             self.name,
-            np.where(known, estimate, np.nan),
+            np.where(scored, estimate, np.nan),
             threshold=threshold,
-            latent=np.where(known, latent, np.nan),
+            latent=np.where(scored, latent, np.nan),
             details={"skill": model.skill.tolist(), "converged": model.converged, "classes": values.tolist()},
         )
 
@@ -70,7 +70,8 @@ LABEL_MODEL = AnnotatorModel("ws", lambda g, k, _: annotators.label_model(_same_
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
     """Votes 0 ... k - 1, -1 for missing, (n, p), and the score that each stands for, (k,).
 
-    With a cut: above it or not. Else the panel's own scores where there are at most ten, else ten bins of equal width.
+    With a cut a vote says whether a score lies above it. Without one, votes are the panel's own scores where there are
+    at most ten different ones, and ten bins of equal width otherwise.
     """
     values = problem.scores.values
     present = ~np.isnan(values)

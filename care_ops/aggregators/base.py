@@ -27,14 +27,14 @@ Pair = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Problem:
-    """All that an aggregator may look at, in canonical order.
+    """The input of an aggregator, in canonical order.
 
     Attributes
     ----------
     scores : ScoreMatrix
         Items and judges sorted by name.
     moments : Moments
-        Of the same scores.
+        Moments of the same scores.
     structure : Structure, optional
         Sparse + low-rank structure of the shrunk correlation; None where the panel allows none.
     rng : numpy.random.Generator
@@ -42,7 +42,7 @@ class Problem:
     config : FitConfig
     anchors : Anchors
     pairs : mapping item_id -> (left, right, group)
-        Of pairwise items: the systems compared, and the prompt whose answers they are.
+        For pairwise items, the two systems that are compared and the prompt that both answered.
     """
 
     scores: ScoreMatrix
@@ -87,7 +87,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """The answer of one aggregator. What its method does not define is None.
+    """The answer of one aggregator. A field that its method does not define is None.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ def unit_weights(weights: Array) -> Array:
 
 
 def row_mean(values: Array) -> Array:
-    """Mean by row over what is present, NaN where nothing is."""
+    """Mean of the scores present in each row, shape (n,); NaN where a row has none."""
     present = ~np.isnan(values)
     count = present.sum(axis=1)
     return np.where(count > 0, np.where(present, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)

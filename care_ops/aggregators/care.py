@@ -1,4 +1,4 @@
-"""``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, settled by anchors.
+"""``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, decided by anchors.
 
 Belongs here: how the defensible answers are combined. Does not: the models behind them
 (``factor_analysis``, ``hypotheses``).
@@ -20,7 +20,7 @@ from care_ops.aggregators.base import Aggregate, Problem, row_mean, unit_weights
 from care_ops.aggregators.latent import family_mean, family_of, normal_correlation, one_factor
 from care_ops.calibration import logistic_map, to_panel_scale
 from care_ops.models import factor_analysis
-from care_ops.models.hypotheses import Hypothesis, settle
+from care_ops.models.hypotheses import Hypothesis, average_hypotheses
 
 Array = NDArray[np.float64]
 
@@ -28,40 +28,48 @@ SAFE_BELOW = 0.95
 """Correlation of the two defensible answers at and below which the one that families give is taken alone."""
 
 _AMBIGUOUS_BELOW = 0.9
-"""And below which the panel is called ambiguous."""
+"""Correlation of the two defensible answers below which the panel is called ambiguous."""
 
 _RIVAL_BELOW = 0.5
-"""Correlation with the answer below which a factor that several judges follow is another answer."""
+"""Correlation with the answer below which a factor that several judges follow counts as another answer."""
 
-_LOADS, _FOLLOWERS = 0.4, 3
+_FOLLOWING_LOADING, _LEAST_FOLLOWERS = 0.4, 3
+"""A judge follows a factor on which it loads by this much or more; a factor counts that so many judges follow."""
 
 _PRIORS = {"mean": 0.25, "care": 0.30, "families": 0.25, "factors": 0.20}
+"""Prior probabilities of what quality may follow; the oblique factors share the last one equally."""
 
 
 @dataclass(frozen=True)
 class Defensible:
-    """The answers that a panel allows without a label, each of mean 0 and variance 1; 0 where no score is.
+    """The answers that a panel allows without a label.
+
+    Every answer has mean 0 and variance 1 over the items that have a score, and is 0 on the items that have none.
 
     Attributes
     ----------
-    mean, families, factor : (n,) arrays
-        Of all judges; of the declared families' means, by what is common in each; one factor of the normal scores.
+    mean : (n,) array
+        Mean of all judges.
+    families : (n,) array
+        Mean of the declared families' means, each family weighted by the share of its mean that is common to judges.
+    factor : (n,) array
+        Score of a single common factor of the normal scores.
     latent : (n,) array
-        ``care``'s own, between ``families`` and ``factor``.
+        The answer of ``care``, which lies between ``families`` and ``factor``.
     agreement : float
-        Correlation of these two.
+        Correlation of ``families`` and ``factor``.
     share : float
-        Of ``factor`` in ``latent``.
-    one_thing : bool
-        Whether at least three judges follow just one oblique factor, and they are of three families.
+        Share of ``factor`` in ``latent``, between 0 and 1.
+    one_factor_is_followed : bool
+        Whether at least three judges follow just one oblique factor, and these judges are of at least three families.
     factors : (n, k) array
         Scores of the oblique factors.
     followed : (f,) array of int
-        Those that at least three judges load on by .4 or more.
-    known : (n,) array of bool
-        Items with a score.
+        The oblique factors that at least three judges follow, which means that they load on it by .4 or more.
+    scored : (n,) array of bool
+        Whether an item has a score.
     sd : (n,) array
-        Of ``factor`` given its judges' noise (``factor_analysis.posterior_sd``).
+        Standard deviation of ``factor`` given the noise of its judges (``factor_analysis.posterior_sd``).
     """
 
     mean: Array
@@ -70,27 +78,31 @@ class Defensible:
     latent: Array
     agreement: float
     share: float
-    one_thing: bool
+    one_factor_is_followed: bool
     factors: Array
     followed: NDArray[np.intp]
-    known: NDArray[np.bool_]
+    scored: NDArray[np.bool_]
     sd: Array
 
 
 class Care:
-    """Two defensible answers, and how far they agree.
+    """``care``: two defensible answers, mixed by how far they agree.
 
-    The safe one is the mean of the declared families' means (of the judges, where no two share a family): a
-    family that fills half of the panel speaks once, and by as much of its mean as is common to judges, which is
-    Kelley's estimate of what it measures (Fundamentals of Statistics, 1947): noise in a family of its own says
-    nothing. Scores are averaged as they are where the judges share a
-    declared scale, else standardised. The sharp one is a single common factor of the normal
-    scores, which weighs judges by how well they fit in. Where judges of three families and more follow one
-    factor and nothing else, or the two agree perfectly, the factor is taken; where their correlation is at most
-    ``SAFE_BELOW`` the safe one, between them a mixture in proportion: of several things that judges follow, the
-    broadest may be a bias that they share. Anchors turn it into a mixture of
-    hypotheses (``hypotheses.settle``), with the plain mean and each oblique factor among them; twenty binary
-    ones also give a probability and a threshold (``calibration.logistic_map``).
+    The safe answer is the mean of the declared families' means, or of the judges where no two share a family. A family
+    that fills half of the panel is therefore heard once. Each family is weighted by the share of its mean that is
+    common to judges, which is Kelley's estimate of what it measures (Fundamentals of Statistics, 1947), so that a
+    family of noise has no weight. Scores are averaged as they are where the judges share a declared scale, and
+    standardised otherwise.
+
+    The sharp answer is a single common factor of the normal scores, which weighs judges by how well they fit in.
+
+    The factor is taken where judges of at least three families follow one factor and no other, or where the two answers
+    agree perfectly. The safe answer is taken where their correlation is at most ``SAFE_BELOW``, because the broadest of
+    several factors may be a bias that judges share. Between the two, the answers are mixed in proportion.
+
+    With anchors the answer is an average over hypotheses (``hypotheses.average_hypotheses``), among which are the plain
+    mean and each oblique factor. Twenty binary anchors also give a probability and a threshold
+    (``calibration.logistic_map``).
     """
 
     name = "care"
@@ -98,15 +110,22 @@ class Care:
     uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:
-        """Combine; raises ``FitError`` below three judges or ten items."""
+        """Combine the defensible answers.
+
+        Raises
+        ------
+        FitError
+            There are fewer than three judges or ten items, or a judge does not vary.
+        """
         answers = defensible(problem)
         candidates = candidates_of(answers)
         latent = answers.latent
         details: dict[str, Any] = {
             "agreement": answers.agreement,
             "factors": answers.factors.shape[1],
-            "rival": candidates.alike,
-            "ambiguous": not answers.one_thing and (answers.agreement < _AMBIGUOUS_BELOW or candidates.rivalled),
+            "rival": candidates.rival_correlation,
+            "ambiguous": not answers.one_factor_is_followed
+            and (answers.agreement < _AMBIGUOUS_BELOW or candidates.rivalled),
             "share_of_factor": answers.share,
             "families": len({family_of(j, problem.scores.families) for j in problem.scores.judges}),
             "label_first": label_first(problem.scores.item_ids, answers, candidates),
@@ -115,27 +134,27 @@ class Care:
         z = np.nan_to_num(problem.standardised)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
-            settled = settle(candidates.hypotheses, answers.factors, z, rows, labels)
-            if settled is not None:
-                latent = settled.latent - settled.latent[answers.known].mean()
-                details["hypotheses"] = settled.weights
-        latent = np.where(answers.known, latent, np.nan)
+            average = average_hypotheses(candidates.hypotheses, answers.factors, z, rows, labels)
+            if average is not None:
+                latent = average.latent - average.latent[answers.scored].mean()
+                details["hypotheses"] = average.weights
+        latent = np.where(answers.scored, latent, np.nan)
         estimate, offset, unit = to_panel_scale(latent, problem.panel_mean)
         threshold, p_quality = problem.cut, None
-        spread = float(latent[answers.known].std())
-        seen = answers.known[rows]
-        calibrated = logistic_map(latent[rows[seen]] / spread, labels[seen]) if spread > 0 else None
+        spread = float(latent[answers.scored].std())
+        labelled = answers.scored[rows]
+        calibrated = logistic_map(latent[rows[labelled]] / spread, labels[labelled]) if spread > 0 else None
         if calibrated is not None:
-            level, slope = calibrated
-            p_quality = expit(level + slope * latent / spread)
-            threshold = offset - unit * spread * level / slope
+            intercept, slope = calibrated
+            p_quality = expit(intercept + slope * latent / spread)
+            threshold = offset - unit * spread * intercept / slope
             details["threshold"] = "where the labels make P(Q = 1) one half"
-        weights = np.linalg.lstsq(z[answers.known], latent[answers.known], rcond=None)[0].astype(np.float64)
+        weights = np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
         return Aggregate(
             self.name,
             estimate,
             threshold=threshold,
-            sd=np.where(answers.known, answers.sd * unit * spread, np.nan),
+            sd=np.where(answers.scored, answers.sd * unit * spread, np.nan),
             p_quality=p_quality,
             weights=unit_weights(weights),
             latent=latent,
@@ -145,64 +164,81 @@ class Care:
 
 
 def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
-    """What can be said without a label.
+    """The answers of a panel that need no label.
+
+    Parameters
+    ----------
+    problem : Problem
+    safe_below : float
+        Correlation of the two answers at and below which the mean of the families is taken alone.
 
     Raises
     ------
     FitError
-        Fewer than three judges or ten items, or a judge that does not vary.
+        There are fewer than three judges or ten items, or a judge does not vary.
     """
     normal, correlation = normal_correlation(problem)
     judges, declared = problem.scores.judges, problem.scores.families
     comparable = problem.standardised if problem.config.scale is None else problem.scores.values
     average = row_mean(comparable)
-    known = ~np.isnan(average)
+    scored = ~np.isnan(average)
     single = factor_analysis.fit(correlation, 1)
-    mean, factor = _unit(average, known), _unit(one_factor(problem, normal, single)[0], known)
+    mean, factor = _unit(average, scored), _unit(one_factor(problem, normal, single)[0], scored)
     count = factor_analysis.number_of_factors(correlation, len(normal))
     rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
     weight = partial(factor_analysis.common_share, rotated)
-    families = _unit(family_mean(comparable, judges, declared, weight), known)
+    families = _unit(family_mean(comparable, judges, declared, weight), scored)
     several = factor_analysis.factor_scores(rotated, normal)
-    factors = np.column_stack([_towards(_unit(f, known), mean) for f in several.T])
-    loads = np.abs(rotated.loadings) >= _LOADS
-    followed = np.flatnonzero(loads.sum(axis=0) >= _FOLLOWERS)
-    behind = {
-        family_of(j, declared) for k in followed for j, follows in zip(judges, loads[:, k], strict=True) if follows
-    }
-    one_thing = len(followed) == 1 and len(behind) >= _FOLLOWERS
-    agreement = float(families[known] @ factor[known]) / int(known.sum())
-    share = 1.0 if one_thing else float(np.clip((agreement - safe_below) / (1.0 - safe_below), 0.0, 1.0))
-    latent = _unit(share * factor + (1.0 - share) * families, known)
-    sd = factor_analysis.posterior_sd(single, rotated, normal)
-    return Defensible(mean, families, factor, latent, agreement, share, one_thing, factors, followed, known, sd)
+    factors = np.column_stack([_towards(_unit(f, scored), mean) for f in several.T])
+    follows = np.abs(rotated.loadings) >= _FOLLOWING_LOADING
+    followed = np.flatnonzero(follows.sum(axis=0) >= _LEAST_FOLLOWERS)
+    following_families = {family_of(judges[j], declared) for k in followed for j in np.flatnonzero(follows[:, k])}
+    one_factor_is_followed = len(followed) == 1 and len(following_families) >= _LEAST_FOLLOWERS
+    agreement = float(families[scored] @ factor[scored]) / int(scored.sum())
+    share = 1.0
+    if not one_factor_is_followed:
+        share = float(np.clip((agreement - safe_below) / (1.0 - safe_below), 0.0, 1.0))
+    latent = _unit(share * factor + (1.0 - share) * families, scored)
+    return Defensible(
+        mean,
+        families,
+        factor,
+        latent,
+        agreement,
+        share,
+        one_factor_is_followed,
+        factors,
+        followed,
+        scored,
+        sd=factor_analysis.posterior_sd(single, rotated, normal),
+    )
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What labels choose among.
+    """The hypotheses that labels weigh, and the factor that rivals the answer.
 
     Attributes
     ----------
     hypotheses : list of Hypothesis
     rival : (n,) array or None
-        Of the factors that several judges follow, the one least like the answer; None where there is only one.
-    alike : float or None
-        Its correlation with the answer.
+        The factor least like the answer among those that several judges follow; None where fewer than two are followed.
+    rival_correlation : float or None
+        Absolute correlation of the rival with the answer.
     """
 
     hypotheses: list[Hypothesis]
     rival: Array | None
-    alike: float | None
+    rival_correlation: float | None
 
     @property
     def rivalled(self) -> bool:
-        """Whether the rival is another answer altogether."""
-        return self.alike is not None and self.alike < _RIVAL_BELOW
+        """Whether the rival correlates so little with the answer that it is another answer."""
+        return self.rival_correlation is not None and self.rival_correlation < _RIVAL_BELOW
 
 
 def candidates_of(answers: Defensible) -> Candidates:
-    """Hypotheses and the rival among the factors."""
+    """The hypotheses that labels weigh, with their prior probabilities, and the rival among the factors."""
     count = answers.factors.shape[1]
     hypotheses = [
         Hypothesis("mean", answers.mean, _PRIORS["mean"]),
@@ -212,25 +248,30 @@ def candidates_of(answers: Defensible) -> Candidates:
     ]
     if len(answers.followed) < 2:
         return Candidates(hypotheses, None, None)
-    alike = np.abs(answers.latent @ answers.factors[:, answers.followed]) / int(answers.known.sum())
-    least = int(np.argmin(alike))
-    return Candidates(hypotheses, answers.factors[:, answers.followed[least]], float(alike[least]))
+    correlations = np.abs(answers.latent @ answers.factors[:, answers.followed]) / int(answers.scored.sum())
+    least = int(np.argmin(correlations))
+    return Candidates(hypotheses, answers.factors[:, answers.followed[least]], float(correlations[least]))
 
 
 def label_first(item_ids: Sequence[str], answers: Defensible, candidates: Candidates, most: int = 10) -> list[str]:
-    """The items on which two defensible answers differ most in rank: a label there tells the most."""
-    pair = (answers.families, answers.factor)
+    """At most ``most`` items on which two defensible answers differ most in rank, because a label there tells the most.
+
+    The two answers are the mean of the families and the factor, or ``care`` and its rival where there is one.
+    """
+    first, second = answers.families, answers.factor
     if candidates.rivalled and candidates.rival is not None:
-        pair = (answers.latent, candidates.rival)
-    apart = np.abs(rankdata(pair[0]) - rankdata(pair[1])) * answers.known
-    return [item_ids[int(i)] for i in np.argsort(-apart, kind="stable")[:most] if apart[int(i)] > 0]
+        first, second = answers.latent, candidates.rival
+    rank_difference = np.abs(rankdata(first) - rankdata(second)) * answers.scored
+    order = np.argsort(-rank_difference, kind="stable")[:most]
+    return [item_ids[int(i)] for i in order if rank_difference[int(i)] > 0]
 
 
-def _unit(score: Array, known: NDArray[np.bool_]) -> Array:
-    """Mean 0 and variance 1 over the items with a score; 0 elsewhere."""
-    centred = np.where(known, score - score[known].mean(), 0.0)
-    return centred / max(float(centred[known].std()), 1e-12)
+def _unit(score: Array, scored: NDArray[np.bool_]) -> Array:
+    """``score`` with mean 0 and variance 1 over the items that are scored, and 0 on the others."""
+    centred = np.where(scored, score - score[scored].mean(), 0.0)
+    return centred / max(float(centred[scored].std()), 1e-12)
 
 
 def _towards(score: Array, mean: Array) -> Array:
+    """``score`` with the sign with which it rises with the mean."""
     return score if float(score @ mean) >= 0 else -score

@@ -1,7 +1,7 @@
 """CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1).
 
 Belongs here: penalties without labels, the aggregate and its placement. Does not: the solver
-(``structure``) or the rules that name the factor (``factors``).
+(``structure.program``) or the rules that name the factor (``structure.factors``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from care_ops.config import Program, StructureConfig
 from care_ops.errors import FitError
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
+from care_ops.structure.bounds import directions_error, identifiability, misspecification
 from care_ops.structure.factors import (
+    Factors,
     choose_by_anchors,
     choose_by_balance,
     effective_judges,
@@ -53,7 +55,8 @@ class Effort:
 EXACTLY = Effort(1e-6, 20_000)
 
 ROUGHLY = Effort(1e-3, 300)
-"""For resamples: what is left is far below the spread between them, and a singular one does not take minutes."""
+"""The effort for a resample of a bootstrap: its error is far below the spread between resamples, and a resample whose
+correlation is nearly singular does not take minutes."""
 
 
 def fit_structure(
@@ -64,6 +67,14 @@ def fit_structure(
     gamma and tau come from theory and from draws of the paper's own model, never from labels. Where they
     leave L empty, tau is lowered until a factor appears, and the result says so.
 
+    Parameters
+    ----------
+    moments : Moments
+    config : StructureConfig
+    judges : sequence of str, optional
+        Names of the judges, for messages of errors.
+    effort : Effort
+
     Returns
     -------
     structure : Structure
@@ -73,7 +84,7 @@ def fit_structure(
     Raises
     ------
     FitError
-        Fewer than three judges or ten items, or no factor at any tau.
+        There are fewer than three judges or ten items, or no factor appears at any tau.
     """
     p, n = moments.p, moments.n
     if p < 3:
@@ -107,7 +118,18 @@ def fit_structure(
 
 
 def penalty_rate(correlation: Array, n: int, program: Program) -> float:
-    """What ``StructureConfig.gamma`` multiplies: sqrt(log p / n) times the median diagonal of the loss's target."""
+    """The rate that ``StructureConfig.gamma`` multiplies, which the paper's theorem on sample complexity asks for.
+
+    It is sqrt(log p / n) times the median diagonal entry of the matrix that the loss aims at: the inverse of the
+    correlation for ``frobenius``, the identity for ``dtrace``.
+
+    Parameters
+    ----------
+    correlation : (p, p) array, positive definite
+    n : int
+        Items behind the correlation.
+    program : {"frobenius", "dtrace"}
+    """
     with threadpool_limits(limits=1, user_api="blas"):
         unit = float(np.median(np.diag(np.linalg.inv(correlation)))) if program == "frobenius" else 1.0
     return float(np.sqrt(np.log(len(correlation)) / n)) * unit
@@ -125,7 +147,13 @@ class CareSVD:
     uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:
-        """Extract factors, name quality, take its posterior mean."""
+        """Extract the factors, choose the one that is quality, and take its posterior mean.
+
+        Raises
+        ------
+        FitError
+            The panel has no structure, or its low-rank part is zero.
+        """
         structure, correlation = problem.require_structure(), problem.correlation
         factors = extract(structure.low_rank, correlation)
         if problem.config.quality == "balance":
@@ -138,7 +166,7 @@ class CareSVD:
         strength = float(factors.strengths[factors.quality])
         latent, sd = posterior(problem.standardised, weights, strength, correlation)
         estimate, _, unit = to_panel_scale(latent, problem.panel_mean)
-        order = [factors.quality, *(r for r in range(len(factors.strengths)) if r != factors.quality)]
+        quality_first = [factors.quality, *(r for r in range(len(factors.strengths)) if r != factors.quality)]
         details = {
             "rule": factors.rule,
             "quality_factor": factors.quality,
@@ -148,6 +176,7 @@ class CareSVD:
             "effective_judges": effective_judges(factors, correlation),
             "orientation": factors.orientation,
             "confounders_subtracted": problem.config.subtract_confounders,
+            "theory": theory_of(structure, factors),
             "certificate": asdict(structure.certificate),
             "scale": "location and spread of the panel mean",
         }
@@ -157,8 +186,42 @@ class CareSVD:
             threshold=problem.cut,
             sd=sd * unit,
             weights=unit_weights(weights),
-            loadings=factors.directions[:, order],
+            loadings=factors.directions[:, quality_first],
             latent=latent,
             labels_used=len(rows),
             details=details,
         )
+
+
+def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool | list[float] | None]:
+    """What the paper's theorems say where the fitted factors stand in for the true ones (``structure.bounds``).
+
+    Parameters
+    ----------
+    structure : Structure
+    factors : Factors
+        The factors of its L, with the one that is taken for quality.
+
+    Returns
+    -------
+    dict
+        ``eigengaps``: the distance of each factor's strength from the nearest other one (thm:exact).
+        ``identified``: whether all eigengaps are positive, so that L determines its directions.
+        ``direction_condition``: how many times the relative error of L (in spectral norm) the direction of quality may
+        be off, as a distance of unit vectors (thm:sample, step 2); None where the factor is not identified.
+        ``one_factor_bound``: how far a model with one factor would turn away from quality at most, as a distance of
+        unit vectors (thm:misspecification); None where confounders are too strong for the theorem.
+    """
+    quality = factors.quality
+    order = [quality, *(r for r in range(len(factors.strengths)) if r != quality)]
+    determined = identifiability(structure.low_rank, len(order))
+    turned = misspecification(factors.directions[:, order], 1.0 / factors.strengths[order])
+    condition_number = None
+    if determined.identified:
+        condition_number = float(directions_error(float(determined.strengths[0]), determined.gaps)[quality])
+    return {
+        "eigengaps": determined.gaps.tolist(),
+        "identified": determined.identified,
+        "direction_condition": condition_number,
+        "one_factor_bound": turned.bound if turned.holds else None,
+    }

@@ -1,6 +1,7 @@
 """CARE-Tensor: quality as a state of a mixture seen from three views (paper, Algorithm 2).
 
-Belongs here: the road from views to E[Q | J]. Does not: the decomposition (``cp``) or EM (``mixture``).
+Belongs here: the way from views to E[Q | J], and what is told about the mixture. Does not: the decomposition
+(``models.cp``), EM (``models.mixture``, ``models.observation``), dependence within states (``models.dependence``).
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.models import cp, mixture, observation
 from care_ops.models.answers import MOST_LEVELS, grades, softmax
+from care_ops.models.dependence import pseudo_likelihood
 from care_ops.models.mixture import Mixture
+from care_ops.structure.bounds import tensor_rate
 from care_ops.structure.factors import extract
 from care_ops.structure.views import Views, partition, partition_within
 
 Array = NDArray[np.float64]
 
-Found = tuple[Mixture, dict[str, Any]]
+MixtureWithDetails = tuple[Mixture, dict[str, Any]]
 
 _REAL: dict[str, type[observation.StudentT] | type[observation.ScaleMixture]] = {
     "student": observation.StudentT,
     "scale_mixture": observation.ScaleMixture,
 }
+"""Observation models of judges with more than ten different scores; all other settings take these for Gaussian."""
 
 _K_MEANS_STARTS = 5
 
@@ -37,6 +41,14 @@ _WITHIN_STARTS = 8
 
 _MOST_MAPPED = 12
 """States up to which every map of states to {0, 1} is tried."""
+
+_EDGE_ITEMS = 2_000
+"""Most items from which edges within states are estimated. The regressions cost about a second of them on two dozen
+judges of four grades, and with more items even a slight misfit of the states would look like an edge."""
+
+_EDGE_ITEMS_A_COEFFICIENT = 20
+"""Items that a regression needs for each coefficient: twice the ten events a variable of Peduzzi et al. (Journal of
+Clinical Epidemiology 1996), since half of the items or fewer have the rarer grade."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +63,10 @@ class Fitted:
     log_joint : (n, k) array
         log pi_r + log p(J_i | r) over the scores present.
     log_likelihood : float
-        Of an item with scores.
+        Mean over the items that have scores.
     converged : bool
     start : str
-        Which start won.
+        Name of the start from which EM reached the highest likelihood.
     """
 
     weights: Array
@@ -73,14 +85,14 @@ class States:
     ----------
     fitted : Fitted
     quality : (k,) array
-        Q of each state: 0 or 1 without labels; with labels of more than two values, their mean in it.
+        Q of each state. It is 0 or 1 without labels and with labels of two values, else the mean label in the state.
     confounder : (k,) array of int
-        States of one Q in the order of their weight: the value of C, up to naming.
+        Rank of each state by its weight among the states of the same Q, which is the value of C up to its name.
     score : (k,) array
-        s_r = v' mu_r, v the quality direction of L (step E).
+        s_r = v' mu_r, where v is the quality direction of L (step E).
     views : Views
     details : dict
-        What the starts and the tensor stage said.
+        What is known about the starts and the tensor stage, or about the observation models.
     """
 
     fitted: Fitted
@@ -92,7 +104,7 @@ class States:
 
     @property
     def posterior(self) -> Array:
-        """P(Q, C | J), shape (n, k); the states' weights where no score is."""
+        """P(Q, C | J), shape (n, k). Items without any score have the weights of the states."""
         return softmax(self.fitted.log_joint)[0]
 
 
@@ -110,12 +122,25 @@ class CareTensor:
     scale_free = True
     uses_labels = True
 
-    def __init__(self, memo: dict[Hashable, Found] | None = None) -> None:
-        """``memo`` keeps mixtures by views, for many fits of the same scores that differ in nothing but penalties."""
+    def __init__(self, memo: dict[Hashable, MixtureWithDetails] | None = None) -> None:
+        """Make the aggregator.
+
+        Parameters
+        ----------
+        memo : dict, optional
+            Keeps mixtures by their views, for many fits of the same scores that differ in nothing but penalties. Such
+            fits are compared by their estimates alone, so that no edges within states are estimated for them.
+        """
         self._memo = memo
 
     def fit(self, problem: Problem) -> Aggregate:
-        """Views, third moment, decomposition, EM, states to Q."""
+        """Fit the mixture by views, third moment, decomposition and EM, and map its states to Q.
+
+        Raises
+        ------
+        FitError
+            The panel has no structure, too few different rows of scores, or judges that make no three views.
+        """
         states = self.states(problem)
         fitted, log_joint = states.fitted, states.fitted.log_joint
         graded = len(np.unique(states.quality)) > 2
@@ -126,7 +151,8 @@ class CareTensor:
             latent = mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
         latent = np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
         estimate, offset, _ = to_panel_scale(latent, problem.panel_mean)
-        said = "quality is the mean label of a state" if graded else "zero log-odds at the threshold"
+        placement = "quality is the mean label of a state" if graded else "zero log-odds at the threshold"
+        edges = {} if self._memo is not None else edges_within_states(problem, states.posterior)
         return Aggregate(
             self.name,
             estimate,
@@ -139,6 +165,7 @@ class CareTensor:
                 "view_tolerance": states.views.tolerance,
                 "largest_cross_edge": states.views.largest_cross_edge,
                 **states.details,
+                **edges,
                 "state_weights": fitted.weights.tolist(),
                 "state_means": (problem.moments.mean() + fitted.means * problem.scale).tolist(),
                 "state_quality": states.quality.tolist(),
@@ -148,24 +175,30 @@ class CareTensor:
                 "converged": fitted.converged,
                 "log_likelihood": fitted.log_likelihood,
                 "certificate": asdict(problem.require_structure().certificate),
-                "scale": f"location and spread of the panel mean; {said}",
+                "scale": f"location and spread of the panel mean; {placement}",
             },
         )
 
     def states(self, problem: Problem) -> States:
-        """The mixture and its meaning; raises ``FitError`` without structure, or where judges make no three views."""
+        """The mixture and the meaning of its states.
+
+        Raises
+        ------
+        FitError
+            The panel has no structure, too few different rows of scores, or judges that make no three views.
+        """
         structure = problem.require_structure()
-        known: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
-        values = problem.standardised[known]
+        scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
+        values = problem.standardised[scored]
         _distinct_enough(values, problem.config.tensor.states)
         views = self._views(problem, values)
-        if problem.config.tensor.judges == "gaussian":
+        if problem.config.tensor.observation_model == "gaussian":
             key = tuple(tuple(int(j) for j in group) for group in views.groups)
-            found, details = self._once(key, lambda: self.components(problem, views, values))
-            joint = found.log_joint(problem.standardised)
-            fitted = Fitted(found.weights, found.means, joint, found.log_likelihood, found.converged, found.start)
+            best, details = self._once(key, lambda: self.components(problem, views, values))
+            joint = best.log_joint(problem.standardised)
+            fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
         else:
-            fitted, details = self._observed(problem, known)
+            fitted, details = self._observed(problem, scored)
         score = fitted.means @ extract(structure.low_rank, problem.correlation).weights
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
@@ -175,12 +208,21 @@ class CareTensor:
             quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
         confounder = np.zeros(len(score), dtype=np.intp)
         for q in np.unique(quality):
-            of = np.flatnonzero(quality == q)
-            confounder[of[np.argsort(-fitted.weights[of], kind="stable")]] = np.arange(len(of))
+            same_quality = np.flatnonzero(quality == q)
+            heaviest_first = same_quality[np.argsort(-fitted.weights[same_quality], kind="stable")]
+            confounder[heaviest_first] = np.arange(len(same_quality))
         return States(fitted, quality, confounder, score, views, details)
 
-    def components(self, problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
-        """The mixture with the best likelihood over the starts, and what the tensor stage said."""
+    def components(self, problem: Problem, views: Views, values: Array) -> MixtureWithDetails:
+        """The Gaussian mixture with the best likelihood over the starts, and what is known about it.
+
+        Parameters
+        ----------
+        problem : Problem
+        views : Views
+        values : (m, p) array
+            Standardised scores of the items that have any.
+        """
         k, details = problem.config.tensor.states, dict[str, Any]()
         if k == 0:
             k, criterion = mixture.number_of_states(values, problem.rng)
@@ -195,22 +237,25 @@ class CareTensor:
         if starts:
             fits.append(mixture.best_of(values, starts, finalists=1))
         details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
-        return max((fit for fit, _ in fits), key=lambda fit: fit.log_likelihood), details
+        best = max((fit for fit, _ in fits), key=lambda fit: fit.log_likelihood)
+        rate = asdict(tensor_rate(best.means, best.weights, best.covariance, views.groups, len(values)))
+        details["rate"] = {name: value if np.isfinite(value) else None for name, value in rate.items()}
+        return best, details
 
-    def _observed(self, problem: Problem, known: NDArray[np.bool_]) -> tuple[Fitted, dict[str, Any]]:
-        """The mixture whose judges are what their scores look like (``observation``)."""
+    def _observed(self, problem: Problem, scored: NDArray[np.bool_]) -> tuple[Fitted, dict[str, Any]]:
+        """The mixture of judges with the observation models that their scores ask for (``models.observation``)."""
         k = problem.config.tensor.states or 4
-        values, families = _as_observed(problem)
-        model = observation.fit(values[known], families, k, problem.rng)
+        values, parts = _as_observed(problem)
+        model = observation.fit(values[scored], parts, k, problem.rng)
         joint = model.log_joint(values)
-        weight = softmax(joint[known])[0]
-        z = problem.standardised[known]
+        weight = softmax(joint[scored])[0]
+        z = problem.standardised[scored]
         present = ~np.isnan(z)
         means = (weight.T @ np.where(present, z, 0.0)) / np.maximum(weight.T @ present, 1e-12)
         fitted = Fitted(model.weights, means, joint, model.log_likelihood, model.converged, "k-means")
         judges = problem.scores.judges
-        said = {type(f).__name__: [judges[j] for j in f.columns] for f in model.families}
-        return fitted, {"judges": said, "tensor": {"used": False}}
+        by_model = {type(part).__name__: [judges[j] for j in part.columns] for part in model.models}
+        return fitted, {"judges": by_model, "tensor": {"used": False}}
 
     def _views(self, problem: Problem, values: Array) -> Views:
         if problem.config.tensor.views == "structure":
@@ -221,7 +266,7 @@ class CareTensor:
         within, _ = mixture.best_of(complete, starts, shape="full")
         return partition_within(within.covariance, len(complete))
 
-    def _once(self, key: Hashable, make: Callable[[], Found]) -> Found:
+    def _once(self, key: Hashable, make: Callable[[], MixtureWithDetails]) -> MixtureWithDetails:
         if self._memo is None:
             return make()
         if key not in self._memo:
@@ -242,12 +287,13 @@ def view_starts(
     Parameters
     ----------
     values : (n, p) array
-        Standardised; NaN is missing.
-    tensor : array
-        Their augmented third moment (``cp.augmented_moment``).
+        Standardised scores; NaN is missing.
+    tensor : (1 + p1, 1 + p2, 1 + p3) array
+        Augmented third moment of the scores (``cp.augmented_moment``).
     correlation : (p, p) array
     views : Views
     k : int
+        States.
     rng : numpy.random.Generator
 
     Returns
@@ -280,31 +326,85 @@ def view_starts(
     return starts, details
 
 
-def _as_observed(problem: Problem) -> tuple[Array, list[observation.Family]]:
-    """Scores as families want them, and the family of each judge: grades where there are at most ten, else real."""
-    kind = problem.config.tensor.judges
+def _as_observed(problem: Problem) -> tuple[Array, list[observation.ObservationModel]]:
+    """Scores as observation models take them, (n, p), and the observation models that the scores ask for.
+
+    Judges of at most ten different scores have grades 0, 1, ...; the others have standardised scores.
+    """
+    setting = problem.config.tensor.observation_model
     values = problem.standardised.copy()
     grade = grades(problem.scores.values)
     levels = grade.max(axis=0) + 1
-    few = np.array([len(np.unique(c[~np.isnan(c)])) <= MOST_LEVELS for c in problem.scores.values.T])
-    values[:, few] = np.where(grade[:, few] >= 0, grade[:, few], np.nan)
-    free = few & ((levels == 2) | (kind == "categorical"))
-    families: list[observation.Family] = []
+    graded = _is_graded(problem.scores.values)
+    values[:, graded] = np.where(grade[:, graded] >= 0, grade[:, graded], np.nan)
+    free = graded & ((levels == 2) | (setting == "categorical"))
+    models: list[observation.ObservationModel] = []
     for columns, make in (
         (np.flatnonzero(free), lambda c: observation.Graded(c, tuple(int(levels[j]) for j in c))),
-        (np.flatnonzero(few & ~free), lambda c: observation.Ordinal(c, tuple(int(levels[j]) for j in c))),
-        (np.flatnonzero(~few), _REAL.get(kind, observation.Gaussian)),
+        (np.flatnonzero(graded & ~free), lambda c: observation.Ordinal(c, tuple(int(levels[j]) for j in c))),
+        (np.flatnonzero(~graded), _REAL.get(setting, observation.Gaussian)),
     ):
         if len(columns):
-            families.append(make(tuple(int(j) for j in columns)))
-    return values, families
+            models.append(make(tuple(int(j) for j in columns)))
+    return values, models
+
+
+def _is_graded(values: Array) -> NDArray[np.bool_]:
+    """Whether each judge has at most ten different scores, shape (p,)."""
+    return np.array([len(np.unique(column[~np.isnan(column)])) <= MOST_LEVELS for column in values.T])
+
+
+def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:
+    """Pairs of graded judges that depend on one another within the states, where the judges' own models are fitted.
+
+    Each judge is regressed on the others with a level for each state (``dependence.pseudo_likelihood``), so that an
+    edge is an agreement that neither the states nor a third judge explain. The posterior takes the judges as
+    independent within states, and counts such a pair as two witnesses. A strong edge blurs the states, so that a false
+    edge may stand below it. With ``observation_model: gaussian`` votes and grades do not fit their states well enough
+    to tell an edge from that misfit, and no edges are given.
+
+    Parameters
+    ----------
+    problem : Problem
+    posterior : (n, k) array
+        P(state | J) of the fitted mixture.
+
+    Returns
+    -------
+    dict
+        Empty with Gaussian judges or without two graded ones. Else ``edges``, a list of pairs of judges with the Wald
+        statistic and the p-value of each, clearest first, and ``edge_items``, the number of items behind them; or
+        ``why_no_edges``.
+    """
+    graded = np.flatnonzero(_is_graded(problem.scores.values))
+    if problem.config.tensor.observation_model == "gaussian" or len(graded) < 2:
+        return {}
+    grade = grades(problem.scores.values)[:, graded]
+    rows = np.flatnonzero((grade >= 0).all(axis=1))
+    rows = np.sort(problem.rng.choice(rows, _EDGE_ITEMS, replace=False)) if len(rows) > _EDGE_ITEMS else rows
+    levels = grade.max(axis=0) + 1
+    needed = _EDGE_ITEMS_A_COEFFICIENT * (posterior.shape[1] + int((levels - 1).sum()))
+    if len(rows) < needed:
+        return {
+            "why_no_edges": f"edges between {len(graded)} graded judges need {needed} items that all of them scored, "
+            f"there are {len(rows)} (at most {_EDGE_ITEMS} are used)"
+        }
+    model = pseudo_likelihood(grade[rows].astype(np.float64), [int(level) for level in levels], posterior[rows])
+    first, second = np.nonzero(np.triu(model.edges, 1))
+    clearest_first = np.lexsort((-model.statistics[first, second], model.p_values[first, second]))
+    names = [problem.scores.judges[j] for j in graded]
+    edges = [
+        {"judges": [names[a], names[b]], "statistic": float(model.statistics[a, b]), "p": float(model.p_values[a, b])}
+        for a, b in zip(first[clearest_first], second[clearest_first], strict=True)
+    ]
+    return {"edges": edges, "edge_items": len(rows)}
 
 
 def quality_by_anchors(posterior: Array, labels: Array) -> Array:
     """Q of each state by labelled items (step F), shape (k,).
 
-    Two label values: the map of states to {0, 1} whose P(Q = 1 | J) lies nearest the labels. More: the mean label of
-    a state, by its posterior, with the weight of one item at the labels' mean.
+    With two label values it is the map of states to {0, 1} whose P(Q = 1 | J) lies nearest the labels. With more it is
+    the mean label of a state, by its posterior, shrunk to the mean of all labels with the weight of one item.
 
     Parameters
     ----------

@@ -66,12 +66,12 @@ class LatentClassAnalysis:
         """Fit from classes of equal size along one common factor."""
         normal, correlation = normal_correlation(problem)
         factor, _ = one_factor(problem, normal, factor_analysis.fit(correlation, 1))
-        known = ~np.isnan(factor)
-        score = np.where(known, factor, 0.0)
+        scored = ~np.isnan(factor)
+        score = np.where(scored, factor, 0.0)
         start = latent_classes.by_rank(score, _CLASSES)
         model = latent_classes.fit(Answers(grades(problem.scores.values)), start)
         place = model.posterior.T @ score / model.posterior.sum(axis=0)
-        latent = np.where(known, model.posterior @ place, np.nan)
+        latent = np.where(scored, model.posterior @ place, np.nan)
         details = {"classes": model.weights.tolist(), "converged": model.converged}
         return _placed(problem, self.name, latent, details=details)
 
@@ -79,14 +79,15 @@ class LatentClassAnalysis:
 def one_factor(problem: Problem, normal: Array, model: factor_analysis.FactorModel) -> tuple[Array, Array]:
     """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
 
-    ``normal`` are the normal scores, ``model`` the one-factor model of their correlation (``normal_correlation``).
+    ``normal`` has the normal scores, and ``model`` is the one-factor model of their correlation
+    (``normal_correlation``).
     """
     score = factor_analysis.factor_scores(model, normal)[:, 0]
     weights = model.loadings[:, 0] / model.uniqueness
     mean = row_mean(problem.standardised)
-    known = ~np.isnan(mean)
-    sign = 1.0 if float(score[known] @ mean[known]) >= 0 else -1.0
-    return np.where(known, sign * score, np.nan), sign * weights
+    scored = ~np.isnan(mean)
+    sign = 1.0 if float(score[scored] @ mean[scored]) >= 0 else -1.0
+    return np.where(scored, sign * score, np.nan), sign * weights
 
 
 def normal_correlation(problem: Problem) -> tuple[Array, Array]:
@@ -121,7 +122,8 @@ def family_mean(
     families : mapping judge -> family
         A judge without one is a family of its own.
     weight : callable columns -> float
-        Of the family of these judges; one of weight 0 is heard where there is no other.
+        Weight of the family of the judges in these columns. A family of weight 0 counts only where no other has a
+        score.
     """
     members: dict[str, list[int]] = {}
     for j, judge in enumerate(judges):

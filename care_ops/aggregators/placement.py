@@ -47,33 +47,33 @@ def placed(aggregate: Aggregate, problem: Problem, anchors: Anchors) -> Aggregat
         aggregate = _moved(aggregate, as_distributed(estimate, target), f"distributed as the scores of {judge}")
     elif declared.scale == "anchors":
         rows, labels = anchors.rows(problem.scores.item_ids)
-        known = ~np.isnan(estimate[rows])
-        found = to_labels(estimate[rows[known]], labels[known])
-        if found is None:
+        labelled = ~np.isnan(estimate[rows])
+        map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled])
+        if map_to_labels is None:
             raise FitError("calibration: the scale of the anchors is declared, but there are none; add labels")
-        offset, unit = found
-        what = "location" if unit == 1.0 else "location and slope"
+        offset, unit = map_to_labels
+        placement = "location" if unit == 1.0 else "location and slope"
         aggregate = replace(
-            _moved(aggregate, offset + unit * estimate, f"{what} of {int(known.sum())} anchors", unit),
-            labels_used=max(aggregate.labels_used, int(known.sum())),
+            _moved(aggregate, offset + unit * estimate, f"{placement} of {int(labelled.sum())} anchors", unit),
+            labels_used=max(aggregate.labels_used, int(labelled.sum())),
         )
     if declared.prevalence is not None:
         threshold = prevalence_threshold(aggregate.estimate, declared.prevalence)
-        said = {"threshold": f"where a share {declared.prevalence:g} lies above"}
-        aggregate = replace(aggregate, threshold=threshold, details={**aggregate.details, **said})
+        declared_threshold = {"threshold": f"where a share {declared.prevalence:g} lies above"}
+        aggregate = replace(aggregate, threshold=threshold, details={**aggregate.details, **declared_threshold})
     return aggregate
 
 
-def _moved(aggregate: Aggregate, estimate: Array, what: str, unit: float | None = None) -> Aggregate:
+def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | None = None) -> Aggregate:
     """The aggregate at another place: the threshold goes along, the sd by the local slope of the map."""
-    before, known = aggregate.estimate, ~np.isnan(aggregate.estimate)
+    before, scored = aggregate.estimate, ~np.isnan(aggregate.estimate)
     threshold, sd = aggregate.threshold, aggregate.sd
-    order = np.argsort(before[known], kind="stable")
-    x, y = before[known][order], estimate[known][order]
+    order = np.argsort(before[scored], kind="stable")
+    x, y = before[scored][order], estimate[scored][order]
     if threshold is not None:
         threshold = float(np.interp(threshold, x, y)) if len(x) else None
     if sd is not None:
         sd = sd * (float(np.std(y)) / max(float(np.std(x)), 1e-12) if unit is None else unit)
     return replace(
-        aggregate, estimate=estimate, threshold=threshold, sd=sd, details={**aggregate.details, "scale": what}
+        aggregate, estimate=estimate, threshold=threshold, sd=sd, details={**aggregate.details, "scale": placement}
     )

@@ -60,7 +60,7 @@ class PreferenceGraph:
 
 
 def standings(net: Array) -> tuple[Array, int]:
-    """How many vertices can be reached from each once no cycle is left, (k,), and how many edges were dropped.
+    """Number of vertices that can be reached from each vertex once no cycle is left, (k,), and of edges dropped.
 
     Parameters
     ----------
@@ -77,6 +77,6 @@ def standings(net: Array) -> tuple[Array, int]:
     position[order] = np.arange(k)
     kept = (wins > 0) & (position[:, None] < position[None, :])
     reached = kept.copy()
-    for vertex in reversed(order):  # what lies behind it in the order is settled
+    for vertex in reversed(order):  # vertices later in the order have their reach already
         reached[vertex] |= reached[kept[vertex]].any(axis=0)
     return reached.sum(axis=1).astype(np.float64), int((wins > 0).sum() - kept.sum())

@@ -1,6 +1,7 @@
-"""Votes, the plain mean and the best single judge: the baselines everybody knows.
+"""Votes, the plain mean, the median and the best single judge, as baselines.
 
-Belongs here: aggregators without a model of the judges.
+Belongs here: aggregators without a model of the judges. Does not: weights from a model (``weak_supervision``,
+``latent``).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Median:
 class BestJudge:
     """``best_judge``: the single judge whose scores go best with the anchors' labels (Kendall's tau).
 
-    What a panel is worth shows against it. A judge that turned over would go better with the labels is not turned.
+    A panel is worth what it gains over this judge. A judge that falls as the labels rise is not turned over.
     """
 
     name = "best_judge"
@@ -75,9 +76,9 @@ class BestJudge:
     def fit(self, problem: Problem) -> Aggregate:
         """Choose; raises ``FitError`` without labels that differ, or where no judge rises with them."""
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
-        found = [self._agreement(column[rows], labels) for column in problem.scores.values.T]
-        best = int(np.argmax(found)) if found else 0
-        if not found or found[best] <= 0:
+        agreements = [self._agreement(column[rows], labels) for column in problem.scores.values.T]
+        best = int(np.argmax(agreements)) if agreements else 0
+        if not agreements or agreements[best] <= 0:
             raise FitError(
                 f"best_judge: no judge rises with the {len(labels)} label(s); give more anchors, of both kinds"
             )
@@ -89,13 +90,13 @@ class BestJudge:
             weights=np.eye(problem.scores.shape[1])[best],
             latent=problem.standardised[:, best],
             labels_used=len(rows),
-            details={"judge": judge, "tau_on_anchors": found[best]},
+            details={"judge": judge, "tau_on_anchors": agreements[best]},
         )
 
     @staticmethod
     def _agreement(scores: Array, labels: Array) -> float:
-        known = ~np.isnan(scores)
-        return (tau(scores[known], labels[known]) or 0.0) if known.sum() >= 2 else 0.0
+        scored = ~np.isnan(scores)
+        return (tau(scores[scored], labels[scored]) or 0.0) if scored.sum() >= 2 else 0.0
 
 
 def modal_grade(values: Array) -> Array:

@@ -1,6 +1,7 @@
 """Weak supervision without confounders: weights from how far judges lie from one another.
 
-Belongs here: label models that take judges as independent given quality.
+Belongs here: label models that take judges as independent given quality. Does not: annotator models of grades
+(``annotators``).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from care_ops.errors import FitError
 class UniversalWeakSupervision:
     """``uws``: the mean weighted by inverse estimated error, for continuous scores.
 
-    With D_ab the mean squared distance of two judges, the error of judge i is the mean over pairs
-    {j, k} of (D_ij + D_ik - D_jk) / 2 (Shin et al., "Universalizing weak supervision", ICLR 2022).
+    The error of judge i is the mean over pairs {j, k} of (D_ij + D_ik - D_jk) / 2, where D_ab is the mean squared
+    distance of two judges (Shin et al., "Universalizing weak supervision", ICLR 2022).
     """
 
     name = "uws"

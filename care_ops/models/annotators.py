@@ -19,13 +19,13 @@ from care_ops.models.answers import Answers, softmax
 Array = NDArray[np.float64]
 
 _SMOOTHING = 0.01
-"""Answers that each class is credited with in Dawid-Skene, so that no answer is impossible."""
+"""Count that Dawid-Skene adds to each answer of each class, so that no answer is impossible."""
 
 _SPAM_PRIOR, _STRATEGY_PRIOR = 0.5, 10.0
-"""MACE: Beta(.5, .5) on whether a judge knows, Dirichlet(10) on what it says when it does not (Hovy et al.)."""
+"""Priors of MACE: Beta(.5, .5) on whether a judge knows the class, Dirichlet(10) on its answers when it does not."""
 
 _LABEL_SD = 0.1
-"""Label model: prior standard deviation of P(answer | class) around its start."""
+"""Prior standard deviation of the label model's P(answer | class) around its start."""
 
 _RESTARTS, _MACE_ITERATIONS = 10, 50
 
@@ -41,7 +41,7 @@ class Crowd:
     skill : (p,) array
         How much a judge is trusted, in the model's own unit: P(its answer is the class), or GLAD's ability.
     log_likelihood : float
-        Of an item.
+        Mean over the items.
     converged : bool
     """
 
@@ -102,8 +102,8 @@ def mace(answers: Answers, classes: int, rng: np.random.Generator) -> Crowd:
             counts = answers.counts(posterior)
             by_habit = (counts * spam / table).sum(axis=1)
             spammed = np.bincount(answers.owner, by_habit, p)
-            known = np.bincount(answers.owner, counts.sum(axis=1), p) - spammed
-            knows = _variational((np.column_stack([spammed, known]) + _SPAM_PRIOR).astype(np.float64))
+            informed = np.bincount(answers.owner, counts.sum(axis=1), p) - spammed
+            knows = _variational((np.column_stack([spammed, informed]) + _SPAM_PRIOR).astype(np.float64))
             totals = spammed + _STRATEGY_PRIOR * np.bincount(answers.owner, minlength=p)
             habit = np.exp(digamma(by_habit + _STRATEGY_PRIOR) - digamma(totals[answers.owner]))
         if best is None or likelihood > best.log_likelihood:
@@ -142,10 +142,10 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
         return float(wrong.sum() - likelihood.sum()) + prior, x - 1.0 - gradient
 
     start = np.concatenate([np.ones(p), np.zeros(n)])
-    found = minimize(climb, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": 1e-8})
-    ability, ease = found.x[:p], np.exp(found.x[p:])
+    optimum = minimize(climb, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": 1e-8})
+    ability, ease = optimum.x[:p], np.exp(optimum.x[p:])
     joint = ease[:, None] * (votes @ ability).T + offset
-    return Crowd(joint, ability, -float(found.fun) / n, bool(found.success))
+    return Crowd(joint, ability, -float(optimum.fun) / n, bool(optimum.success))
 
 
 def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) -> Crowd:
@@ -175,7 +175,7 @@ def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) ->
 
     hold = float(together[across].mean()) / (answers.items * _LABEL_SD**2)
     floor = min(0.01, 1.0 / answers.items)
-    found = minimize(
+    optimum = minimize(
         distance,
         start.ravel(),
         jac=True,
@@ -183,11 +183,11 @@ def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) ->
         bounds=[(floor, 1.0 - floor)] * start.size,
         options={"maxiter": max_iterations, "ftol": 1e-14, "gtol": 1e-9},
     )
-    mu = found.x.reshape(start.shape)
+    mu = optimum.x.reshape(start.shape)
     joint = answers.joint(np.log(mu))
     right = balance * np.bincount(answers.owner, (mu * own).sum(axis=1))
     skill = right / np.maximum(np.bincount(answers.owner, marginal), 1e-12)
-    return Crowd(joint, skill, -float(found.fun), bool(found.success))
+    return Crowd(joint, skill, -float(optimum.fun), bool(optimum.success))
 
 
 def _vote_shares(answers: Answers, classes: int) -> Array:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MOST_LEVELS = 10
+"""Number of different scores up to which a judge counts as graded."""
 
 _MOST_PATTERNS = 4096
-"""Answers of a group of judges; its table stays in the processor's cache."""
+"""Most patterns of the answers of a group of judges, so that its table stays in the processor's cache."""
 
 
 class Answers:
@@ -30,7 +31,7 @@ class Answers:
     grades : (n, p) array of int
         0, 1, ...; -1 is missing.
     levels : sequence of p int, optional
-        How many grades each judge may give; by default one more than the largest it gave.
+        Number of grades that each judge may give; by default one more than the largest that it gave.
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ class Answers:
     owner : (sum of levels,) array of int
         The judge of each column: judges in order, the grades of each in order.
     grade : (sum of levels,) array of int
-        Its grade.
+        The grade of each column.
     """
 
     def __init__(self, grades: NDArray[np.intp], levels: Sequence[int] | None = None) -> None:
@@ -77,7 +78,7 @@ class Answers:
         return counts / totals[self.owner]
 
     def shares(self) -> Array:
-        """How often each judge gave each answer, over the answers it gave; shape (columns,)."""
+        """Share of each answer among the answers of its judge, shape (columns,)."""
         used = self.counts(np.ones((self.items, 1)))[:, 0]
         totals = np.bincount(self.owner, used, len(self._levels))
         return used / np.maximum(totals[self.owner], 1.0)
@@ -129,12 +130,12 @@ def grades(values: Array, levels: int = MOST_LEVELS) -> NDArray[np.intp]:
     """
     out = np.full(values.shape, -1, dtype=np.intp)
     for j, column in enumerate(values.T):
-        known = ~np.isnan(column)
-        distinct = np.unique(column[known])
+        answered = ~np.isnan(column)
+        distinct = np.unique(column[answered])
         if len(distinct) > levels:
-            inner = np.quantile(column[known], np.arange(1, levels) / levels)
-            binned = np.searchsorted(np.unique(inner), column[known], side="right")
-            out[known, j] = np.unique(binned, return_inverse=True)[1]  # no grade without an answer
+            inner = np.quantile(column[answered], np.arange(1, levels) / levels)
+            binned = np.searchsorted(np.unique(inner), column[answered], side="right")
+            out[answered, j] = np.unique(binned, return_inverse=True)[1]  # no grade without an answer
         else:
-            out[known, j] = np.searchsorted(distinct, column[known])
+            out[answered, j] = np.searchsorted(distinct, column[answered])
     return out

@@ -1,4 +1,4 @@
-"""From the third moment across three views to mixture components.
+"""Mixture components from the third moment across three views.
 
 Belongs here: the tensor stage of paper, Algorithm 2 steps B to D and G. Does not: refining the components
 by likelihood (``mixture``), or telling which states mean quality (``aggregators.care_tensor``).
@@ -92,9 +92,10 @@ def scale_tensor(tensor: Array, scales: tuple[Array, Array, Array]) -> Array:
 
 
 def cross_view_subspace(covariance: Array, views: Views, dimensions: int) -> Array:
-    """Where the states' means differ: leading eigenvectors of the covariance across views, (p, dimensions).
+    """Subspace in which the states' means differ: leading eigenvectors of the covariance across views, (p, dimensions).
 
-    Within a view judges share noise; across views only the state, so those blocks alone are used.
+    Judges of one view share noise, and judges of different views share the state alone, so that only the blocks across
+    views are used.
     """
     across = covariance.copy()
     for group in views.groups:
@@ -112,7 +113,7 @@ def decompose(
     items: int | None = None,
     attempts: int = 10,
 ) -> Components:
-    """Components of the third moment; the other views follow by projection, so that columns stay aligned.
+    """Components of the third moment. One view is decomposed, and the others follow by projection in the same order.
 
     ``jennrich`` diagonalises random contractions of one view simultaneously; ``power`` is the whitened tensor power
     method with deflation, on the views made symmetric (Anandkumar et al., JMLR 2014, theorem 3.6 and algorithm 1);
@@ -121,15 +122,15 @@ def decompose(
     Parameters
     ----------
     tensor : (1 + p1, 1 + p2, 1 + p3) array
-        From ``augmented_moment``.
+        The moment of ``augmented_moment``.
     views : Views
     k : int
         Number of components.
     rng : numpy.random.Generator
     items : int, optional
-        Behind the moment: says how large sampling noise is, for standardised scores.
+        Number of items behind the moment of standardised scores, from which the size of sampling noise follows.
     attempts : int
-        Random contractions, or starts.
+        Number of random contractions, or of random starts.
 
     Returns
     -------
@@ -184,7 +185,7 @@ def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tu
     whiten = vectors / np.sqrt(values)
     core = np.einsum("abc,ai,bj,cl->ijl", tensor, from_first.T @ whiten, from_second.T @ whiten, whiten, optimize=True)
     core = sum(core.transpose(order) for order in itertools.permutations(range(3))) / 6
-    found: list[Array] = []
+    vectors_found: list[Array] = []
     for _ in range(k):
         starts = rng.standard_normal((k, attempts))
         starts = starts / np.linalg.norm(starts, axis=0)
@@ -193,9 +194,9 @@ def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tu
             starts = moved / np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
         strengths = np.einsum("ijl,ia,ja,la->a", core, starts, starts, starts, optimize=True)
         u, strength = starts[:, int(np.argmax(strengths))], float(strengths.max())
-        found.append(u)
+        vectors_found.append(u)
         core = core - strength * np.einsum("i,j,l->ijl", u, u, u)
-    return 2, (vectors * np.sqrt(values)) @ np.column_stack(found)
+    return 2, (vectors * np.sqrt(values)) @ np.column_stack(vectors_found)
 
 
 def _als(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
@@ -248,8 +249,8 @@ def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
         return left[:, :k] * root, right[:k].T * root
 
     first, second = halves(tensor[:, :, 0])
-    again, third = halves(tensor[:, 0, :])
-    u, _, vt = np.linalg.svd(again.T @ first)
+    first_copy, third = halves(tensor[:, 0, :])
+    u, _, vt = np.linalg.svd(first_copy.T @ first)
     third = third @ (u @ vt)  # rotated as the first copy of view 1
     means = np.empty((k, sum(len(g) for g in views.groups)))
     for group, factor in zip(views.groups, (first, second, third), strict=True):

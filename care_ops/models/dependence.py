@@ -1,10 +1,11 @@
-"""Which judges depend on one another within the states of a mixture: the support of S where judges are not Gaussian.
+"""Dependence of judges on one another within the states of a mixture: the support of S where judges are not Gaussian.
 
-The paper's appendix "General CARE Setup" recovers S from pseudo-likelihood or conditional mutual information there, and
-for heavy tails from a scatter "up to a scalar factor".
+For such judges the paper's appendix "General CARE Setup" recovers S from pseudo-likelihood or from conditional mutual
+information, and for heavy tails from a scatter "up to a scalar factor".
 
-Belongs here: those scores of a pair, and the mixture whose judges, real and graded together, have edges. Does not:
-partial correlations of Gaussian judges (``views.fisher_z``), the mixture of independent judges (``observation``).
+Belongs here: these statistics of a pair of judges, and the mixtures whose judges depend on one another. Does not:
+partial correlations of Gaussian judges (``views.fisher_z``), the mixture of independent judges (``observation``), what
+is told of the edges of a panel (``aggregators.care_tensor``).
 """
 
 from __future__ import annotations
@@ -27,42 +28,47 @@ from care_ops.models.observation import ScaleMixture, StudentT
 
 Array = NDArray[np.float64]
 
-_CLEAR = 5.7e-7
-"""p-value under which a pair is an edge: five standard errors."""
+EDGE_P_VALUE = 5.7e-7
+"""p-value below which a pair of judges is an edge, which is that of five standard errors."""
 
 _MOST_PATTERNS = 65_536
+"""Most patterns of grades that the exact normaliser of a connected group of judges enumerates."""
 
 _RIDGE = 1e-3
+"""Ridge penalty of the regressions, which keeps coefficients finite where a grade is never given in a state."""
 
 _SELECT_EVERY = 5
-"""Rounds between two looks at which pairs are edges."""
+"""Rounds of EM after which the edges are selected anew."""
 
 
 @dataclass(frozen=True)
 class Dependent:
-    """Judges given a state, in pairs: log p(x | r) = a_r'x + x'Jx / 2 - log Z_r.
+    """A mixture whose judges depend on one another in pairs: log p(x | r) = a_r'x + x'Jx / 2 - log Z_r.
 
     Lee and Hastie, "Learning the structure of mixed graphical models", 2015.
 
-    x holds a real judge's score, and of a graded one an indicator of each grade but the first. The paper's fully binary
-    setting with direct edges between judges is the case of two grades; J is the sparse part.
+    The vector x holds the score of each real judge, and for each graded judge an indicator of every grade but the
+    first. The paper's fully binary setting with direct edges between judges is the case of two grades, in which J is
+    the sparse part.
 
     Attributes
     ----------
     weights : (k,) array
     levels : tuple of p int
-        Grades of each judge, 0 where its scores are real.
+        Number of grades of each judge, 0 where its scores are real.
     owner : (c,) array of int
-        The judge of each entry of x.
+        The judge that each entry of x belongs to.
     fields : (k, c) array
-        a_r.
+        The vectors a_r.
     couplings : (c, c) array
-        J, symmetric, zero where there is no edge; minus a real judge's own precision on the diagonal.
-    statistics, p_values : (p, p) array
-        Wald statistic of each pair, the weaker of its two regressions, and what chance gives.
+        J, symmetric, zero where there is no edge. On the diagonal it has minus the precision of each real judge.
+    statistics : (p, p) array
+        Wald statistic of each pair, the weaker of its two regressions.
+    p_values : (p, p) array
+        Probability of such a statistic by chance.
     edges : (p, p) array of bool
     log_likelihood : float
-        Of an item.
+        Mean over the items.
     """
 
     weights: Array
@@ -76,7 +82,12 @@ class Dependent:
     log_likelihood: float = float("nan")
 
     def log_joint(self, values: Array) -> Array:
-        """log pi_r + log p(J_i | r), shape (n, k); exact, each connected group of judges summed and integrated.
+        """log pi_r + log p(J_i | r), shape (n, k), exact: each connected group of judges is summed and integrated.
+
+        Parameters
+        ----------
+        values : (n, p) array
+            Grades as 0, 1, ... and real scores, none missing.
 
         Raises
         ------
@@ -95,7 +106,7 @@ class Dependent:
         return softmax(self.log_joint(values))[0]
 
     def _log_normaliser(self, members: NDArray[np.intp]) -> Array:
-        """log Z_r of a group of judges, (k,)."""
+        """log Z_r of a connected group of judges, shape (k,)."""
         levels = np.array(self.levels)
         graded = [int(j) for j in members if levels[j] > 0]
         grades = np.array(list(itertools.product(*(range(levels[j]) for j in graded))), dtype=np.float64)
@@ -124,30 +135,35 @@ def dependent(
     levels: Sequence[int],
     posterior: Array,
     *,
-    p_value: float = _CLEAR,
+    p_value: float = EDGE_P_VALUE,
     tolerance: float = 1e-5,
     rounds: int = 200,
 ) -> Dependent:
-    """EM whose M-step is pseudo-likelihood and whose E-step is exact, from given posteriors.
+    """Fit states and edges in turn, by EM with an exact E-step and pseudo-likelihood as M-step.
 
-    Judges taken as independent blur states and edges into one another: a strong edge looks like a state. Letting each
-    round's posterior know the edges of the last one takes them apart. Where more judges hang together than can be
-    enumerated, the strongest edges that leave groups small enough are the posterior's, and the result's.
+    Where judges are taken as independent, states and edges blur into one another, because a strong edge looks like a
+    state. Here the posterior of each round knows the edges of the round before. Where a connected group of judges has
+    more patterns of grades than can be enumerated, its weakest edges are left out of the posterior and of the result.
 
     Parameters
     ----------
     values : (n, p) array
-        Grades as 0, 1, ...; real scores as they are; nothing missing.
+        Grades as 0, 1, ... and real scores as they are, none missing.
     levels : sequence of p int
-        Grades of each judge, 0 where its scores are real.
+        Number of grades of each judge, 0 where its scores are real.
     posterior : (n, k) array
+        P(state | J) to start from.
     p_value : float
-        Under which a pair is an edge.
+        A pair with a smaller p-value is an edge.
+    tolerance : float
+        Change of the mean log likelihood below which EM has converged.
+    rounds : int
+        Most rounds of EM.
 
     Raises
     ------
     FitError
-        As ``Dependent.log_joint``.
+        The precision of a group's real judges is not positive.
     """
     free = pseudo_likelihood(values, levels, posterior, p_value=p_value)
     model, previous = free, -np.inf
@@ -155,11 +171,11 @@ def dependent(
         model = pseudo_likelihood(values, levels, posterior, edges=_enumerable(free), start=model)
         posterior, by_item = softmax(model.log_joint(values))
         current = float(by_item.mean())
-        still = abs(current - previous) < tolerance
+        converged = abs(current - previous) < tolerance
         previous = current
-        if still or number % _SELECT_EVERY == 0:
+        if converged or number % _SELECT_EVERY == 0:
             before, free = free, pseudo_likelihood(values, levels, posterior, start=free, p_value=p_value)
-            if still and (free.edges == before.edges).all():
+            if converged and (free.edges == before.edges).all():
                 break
     return replace(model, log_likelihood=previous, statistics=free.statistics, p_values=free.p_values)
 
@@ -171,74 +187,99 @@ def pseudo_likelihood(
     *,
     edges: NDArray[np.bool_] | None = None,
     start: Dependent | None = None,
-    p_value: float = _CLEAR,
+    p_value: float = EDGE_P_VALUE,
 ) -> Dependent:
-    """Direct dependence between judges within states (Besag, 1975; mixed panels: Lee and Hastie, 2015).
+    """Direct dependence between judges within states (Besag, 1975; for mixed panels Lee and Hastie, 2015).
 
-    Each judge is regressed (multinomial logit where graded, least squares where real) on a level for each state and on
-    the other judges, items counted in each state by its posterior. Of a pair's two statistics the weaker stands for
-    both, of its two coefficients their mean.
+    Each judge is regressed on a level for each state and on the other judges, by a multinomial logit where it is graded
+    and by least squares where it is real. Each item counts in each state by its posterior. A pair has two statistics,
+    of which the weaker is kept, and two coefficients, of which the mean is kept.
 
     Parameters
     ----------
-    values, levels, posterior
-        As ``dependent``.
+    values : (n, p) array
+        Grades as 0, 1, ... and real scores as they are, none missing.
+    levels : sequence of p int
+        Number of grades of each judge, 0 where its scores are real.
+    posterior : (n, k) array
+        P(state | J).
     edges : (p, p) array of bool, optional
-        Only these pairs, and they are the result's edges; without, every pair, and the edges are those under
-        ``p_value``.
+        The only pairs that may depend on one another, which are then the edges of the result. Without it every pair
+        may, and the edges are the pairs with a p-value below ``p_value``.
     start : Dependent, optional
-        Where the logit regressions begin.
+        The model at which the logit regressions start.
+    p_value : float
     """
     p, k = len(levels), posterior.shape[1]
     shares = posterior.mean(axis=0)
-    if min(levels) > 0 and np.prod([float(m) for m in levels]) < len(values):  # few patterns: count each once
-        _, first, which = np.unique(values, axis=0, return_index=True, return_inverse=True)
-        patterns = values[first]
-        mass = [np.asarray(np.bincount(which.ravel(), w, len(patterns)), dtype=np.float64) for w in posterior.T]
-        values, posterior = patterns, np.column_stack(mass)
+    values, posterior = _counted_patterns(values, levels, posterior)
     x = _entries(values, levels)
-    owner = np.repeat(np.arange(p), [max(m - 1, 1) for m in levels])
+    widths = np.array([max(m - 1, 1) for m in levels])
+    owner = np.repeat(np.arange(p), widths)
     fields, couplings = np.zeros((k, len(owner))), np.zeros((len(owner), len(owner)))
     statistics = np.zeros((p, p))
     for j in range(p):
         own = np.flatnonzero(owner == j)
         other = np.flatnonzero(owner != j) if edges is None else np.flatnonzero(edges[j][owner])
         if levels[j] == 0:
-            coefficient, inverse = _least_squares(x[:, own[0]], x[:, other], posterior)
-            precision = 1.0 / float(coefficient[-1])
-            coefficient = coefficient[:-1] * precision
-            inverse = inverse * precision
+            coefficients, inverse, precision = _least_squares(x[:, own[0]], x[:, other], posterior)
             couplings[own[0], own[0]] = -precision
-            blocks = coefficient[:, None]
         else:
             begin = None
             if start is not None:
                 begin = np.concatenate([start.fields[:, own], start.couplings[np.ix_(other, own)]])
-            blocks, inverse = _logit(x[:, own], x[:, other], posterior, begin)
-        fields[:, own] = blocks[:k]
-        couplings[np.ix_(own, other)] = blocks[k:].T
-        for b in np.unique(owner[other]):
-            rows = k + np.flatnonzero(owner[other] == b)
-            part = (rows[:, None] * len(own) + np.arange(len(own))).ravel()
-            block = blocks[rows].ravel()
-            statistics[j, b] = float(block @ np.linalg.solve(inverse[np.ix_(part, part)], block))
-    freedom = np.array([max(m - 1, 1) for m in levels])
+            coefficients, inverse = _logit(x[:, own], x[:, other], posterior, begin)
+        fields[:, own] = coefficients[:k]
+        couplings[np.ix_(own, other)] = coefficients[k:].T
+        statistics[j] = _wald(coefficients, inverse, owner[other], k, p)
     weaker = np.minimum(statistics, statistics.T)
-    chance = chi2.sf(weaker, np.outer(freedom, freedom))
+    chance = chi2.sf(weaker, np.outer(widths, widths))
     np.fill_diagonal(chance, 1.0)
-    found = chance < p_value if edges is None else edges
-    couplings = 0.5 * (couplings + couplings.T)
-    return Dependent(shares, tuple(levels), owner, fields, couplings, weaker, chance, np.asarray(found, dtype=bool))
+    kept = np.asarray(chance < p_value if edges is None else edges, dtype=bool)
+    return Dependent(shares, tuple(levels), owner, fields, 0.5 * (couplings + couplings.T), weaker, chance, kept)
+
+
+def _counted_patterns(values: Array, levels: Sequence[int], posterior: Array) -> tuple[Array, Array]:
+    """Each pattern of grades once, with the sums of its items' posteriors, where patterns are fewer than items."""
+    if min(levels) == 0 or np.prod([float(m) for m in levels]) >= len(values):
+        return values, posterior
+    _, first, pattern = np.unique(values, axis=0, return_index=True, return_inverse=True)
+    mass = [np.asarray(np.bincount(pattern.ravel(), w, len(first)), dtype=np.float64) for w in posterior.T]
+    return values[first], np.column_stack(mass)
+
+
+def _wald(coefficients: Array, inverse: Array, owner: NDArray[np.intp], states: int, judges: int) -> Array:
+    """Wald statistic of each other judge in the regression of one judge, shape (p,); 0 for judges left out.
+
+    Parameters
+    ----------
+    coefficients : (k + c, m) array
+        Levels of the states, then one row for each entry of the other judges.
+    inverse : ((k + c) m, (k + c) m) array
+        Covariance of the coefficients, row by row.
+    owner : (c,) array of int
+        The judge that each entry belongs to.
+    """
+    statistics, width = np.zeros(judges), coefficients.shape[1]
+    for judge in np.unique(owner):
+        rows = states + np.flatnonzero(owner == judge)
+        positions = (rows[:, None] * width + np.arange(width)).ravel()
+        block = coefficients[rows].ravel()
+        statistics[judge] = float(block @ np.linalg.solve(inverse[np.ix_(positions, positions)], block))
+    return statistics
 
 
 def conditional_mutual_information(answers: Answers, posterior: Array) -> Array:
-    """I(J_a; J_b | state) in nats, (p, p), zero diagonal; 2 n I is about chi-squared without dependence.
+    """I(J_a; J_b | state) in nats, shape (p, p), with a zero diagonal.
+
+    Where two judges do not depend on one another, 2 n I is about chi-squared.
 
     Parameters
     ----------
     answers : Answers
-        Without missing ones, or with them left out of the pairs they are in.
+        An answer that is missing is left out of the pairs of its judge.
     posterior : (n, k) array
+        P(state | J).
     """
     indicators, owner = answers.indicators(), answers.owner
     p, n = int(owner.max()) + 1, len(posterior)
@@ -259,23 +300,25 @@ def conditional_mutual_information(answers: Answers, posterior: Array) -> Array:
 
 @dataclass(frozen=True)
 class TailedScatter:
-    """Judges with heavy tails that depend on one another within states.
+    """A mixture of judges with heavy tails that depend on one another within states.
 
-    Outliers of a judge of its own are drawn in by its distribution function (a Gaussian copula over ``StudentT``
-    margins); outliers that an item's judges share weigh the item down (``ScaleMixture``: a multivariate t).
+    With ``StudentT`` each judge has outliers of its own, and the judges are joined by a Gaussian copula, in which each
+    judge's distribution function draws its outliers in. With ``ScaleMixture`` the judges of an item share its outliers,
+    which lower the weight of the item; this is a multivariate t.
 
     Attributes
     ----------
     weights : (k,) array
-    family : StudentT or ScaleMixture
+    tails : StudentT or ScaleMixture
+        The fitted observation model of the judges.
     correlation : (b, b) array
-        Within states; for ``views.fisher_z``.
+        Correlation of the judges within states, from which ``views.fisher_z`` reads edges.
     log_likelihood : float
-        Of an item.
+        Mean over the items.
     """
 
     weights: Array
-    family: StudentT | ScaleMixture
+    tails: StudentT | ScaleMixture
     correlation: Array
     log_likelihood: float = float("nan")
 
@@ -283,14 +326,14 @@ class TailedScatter:
         """log pi_r + log p(J_i | r), shape (n, k)."""
         inverse: Array = np.asarray(np.linalg.inv(self.correlation), dtype=np.float64)
         half_log = 0.5 * float(np.linalg.slogdet(self.correlation)[1])
-        if isinstance(self.family, StudentT):
+        if isinstance(self.tails, StudentT):
             extra = [
                 -0.5 * np.einsum("ia,ab,ib->i", z, inverse - np.eye(len(inverse)), z)
-                for z in _normal_scores(values, self.family)
+                for z in _normal_scores(values, self.tails)
             ]
-            density = self.family.log_density(values) + np.column_stack(extra)
+            density = self.tails.log_density(values) + np.column_stack(extra)
         else:
-            density = self.family.log_density(values, inverse)
+            density = self.tails.log_density(values, inverse)
         return np.asarray(np.log(self.weights) + density - half_log, dtype=np.float64)
 
     def posterior(self, values: Array) -> Array:
@@ -300,36 +343,41 @@ class TailedScatter:
 
 def tailed_scatter(
     values: Array,
-    family: StudentT | ScaleMixture,
+    tails: StudentT | ScaleMixture,
     posterior: Array,
     *,
     tolerance: float = 1e-6,
     rounds: int = 200,
 ) -> TailedScatter:
-    """EM from a fit that took the judges as independent; a copula's margins are fitted by themselves (Joe, 1997).
+    """Fit by EM from a mixture that took the judges as independent; a copula's margins are fitted first (Joe, 1997).
 
     Parameters
     ----------
     values : (n, b) array
-        Scores of the family's judges, nothing missing.
-    family : StudentT or ScaleMixture
-        Fitted.
+        Scores, none missing.
+    tails : StudentT or ScaleMixture
+        The fitted observation model of the judges.
     posterior : (n, k) array
+        P(state | J) to start from.
+    tolerance : float
+        Change of the mean log likelihood below which EM has converged.
+    rounds : int
+        Most rounds of EM.
     """
-    previous, model = -np.inf, TailedScatter(posterior.mean(axis=0), family, np.eye(values.shape[1]))
+    previous, model = -np.inf, TailedScatter(posterior.mean(axis=0), tails, np.eye(values.shape[1]))
     for _ in range(rounds):
-        if isinstance(family, StudentT):
-            family = family.updated(values, posterior)
-            residuals, weights = _normal_scores(values, family), posterior
+        if isinstance(tails, StudentT):
+            tails = tails.updated(values, posterior)
+            residuals, weights = _normal_scores(values, tails), posterior
         else:
             inverse: Array = np.asarray(np.linalg.inv(model.correlation), dtype=np.float64)
-            family, weights = family.updated_within(values, posterior, inverse)
-            assert family.locations is not None
-            assert family.scale is not None
-            residuals = [(values - location) / family.scale for location in family.locations]
+            tails, weights = tails.updated_within(values, posterior, inverse)
+            assert tails.locations is not None
+            assert tails.scale is not None
+            residuals = [(values - location) / tails.scale for location in tails.locations]
         scatter = sum((z * w[:, None]).T @ z for z, w in zip(residuals, weights.T, strict=True)) / len(values)
         root = np.sqrt(np.diag(scatter))
-        model = TailedScatter(posterior.mean(axis=0), family, scatter / np.outer(root, root))
+        model = TailedScatter(posterior.mean(axis=0), tails, scatter / np.outer(root, root))
         posterior, by_item = softmax(model.log_joint(values))
         current = float(by_item.mean())
         model = replace(model, log_likelihood=current)
@@ -339,21 +387,21 @@ def tailed_scatter(
     return model
 
 
-def _normal_scores(values: Array, family: StudentT) -> list[Array]:
-    """By state, what each score would be if its judge's tails were a Gaussian's."""
-    assert family.locations is not None
-    assert family.scale is not None
-    assert family.degrees is not None
-    chance = [stdtr(family.degrees, (values - location) / family.scale) for location in family.locations]
+def _normal_scores(values: Array, tails: StudentT) -> list[Array]:
+    """For each state the (n, b) normal scores that have the same probabilities under the judges' t distributions."""
+    assert tails.locations is not None
+    assert tails.scale is not None
+    assert tails.degrees is not None
+    chance = [stdtr(tails.degrees, (values - location) / tails.scale) for location in tails.locations]
     return [ndtri(np.clip(c, 1e-12, 1 - 1e-12)) for c in chance]
 
 
-def _enumerable(found: Dependent) -> NDArray[np.bool_]:
-    """The edges, strongest first, less those that would join more patterns of grades than can be enumerated."""
-    first, second = np.nonzero(np.triu(found.edges, 1))
-    order = np.lexsort((-found.statistics[first, second], found.p_values[first, second]))
-    group, patterns = list(range(len(found.levels))), [float(max(m, 1)) for m in found.levels]
-    kept = np.zeros_like(found.edges)
+def _enumerable(model: Dependent) -> NDArray[np.bool_]:
+    """The edges, taken from the strongest on, without those that join too many patterns."""
+    first, second = np.nonzero(np.triu(model.edges, 1))
+    order = np.lexsort((-model.statistics[first, second], model.p_values[first, second]))
+    group, patterns = list(range(len(model.levels))), [float(max(m, 1)) for m in model.levels]
+    kept = np.zeros_like(model.edges)
     for a, b in zip(first[order], second[order], strict=True):
         into, other = group[a], group[b]
         if into != other:
@@ -366,7 +414,7 @@ def _enumerable(found: Dependent) -> NDArray[np.bool_]:
 
 
 def _entries(values: Array, levels: Sequence[int]) -> Array:
-    """Real scores as they are, graded ones as indicators of every grade but the first; (n, c)."""
+    """The vectors x, shape (n, c): real scores as they are, graded ones as indicators of every grade but the first."""
     parts = [
         values[:, [j]] if most == 0 else (values[:, [j]] == np.arange(1, most)).astype(np.float64)
         for j, most in enumerate(levels)
@@ -374,20 +422,26 @@ def _entries(values: Array, levels: Sequence[int]) -> Array:
     return np.concatenate(parts, axis=1) if parts else np.zeros((len(values), 0))
 
 
-def _least_squares(y: Array, x: Array, posterior: Array) -> tuple[Array, Array]:
-    """Levels by state and slopes, then the residual variance; and the inverse of the normal equations."""
+def _least_squares(y: Array, x: Array, posterior: Array) -> tuple[Array, Array, float]:
+    """Regression of a real judge: natural parameters (k + c, 1), their covariance, and the residual precision.
+
+    The natural parameters are the levels of the states, then the slopes, each times the residual precision.
+    """
     k = posterior.shape[1]
     cross = posterior.T @ x
     curvature = np.block([[np.diag(posterior.sum(axis=0)), cross], [cross.T, x.T @ x]])
     inverse: Array = np.asarray(np.linalg.inv(curvature + _RIDGE * np.eye(len(curvature))), dtype=np.float64)
     coefficient = inverse @ np.concatenate([posterior.T @ y, x.T @ y])
     residual = y[:, None] - (x @ coefficient[k:])[:, None] - coefficient[:k]
-    variance = max(float(np.sum(posterior * residual**2)) / len(y), 1e-9)
-    return np.append(coefficient, variance), inverse
+    precision = 1.0 / max(float(np.sum(posterior * residual**2)) / len(y), 1e-9)
+    return (coefficient * precision)[:, None], inverse * precision, precision
 
 
 def _logit(y: Array, x: Array, posterior: Array, start: Array | None) -> tuple[Array, Array]:
-    """Multinomial logit by Newton: levels by state, then slopes, (k + c, m); and the inverse Hessian, row by row."""
+    """Multinomial logit of a graded judge by Newton's method: coefficients (k + c, m), and the inverse of the Hessian.
+
+    The rows of the coefficients are the levels of the states, then the slopes. The Hessian is of the rows one by one.
+    """
     k, m, c = posterior.shape[1], y.shape[1], x.shape[1]
     beta = np.zeros((k + c, m)) if start is None else start.copy()
     inverse: Array = np.eye((k + c) * m)

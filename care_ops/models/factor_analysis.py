@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 Array = NDArray[np.float64]
 
 LEAST_UNIQUENESS = 0.02
-"""Of a judge's variance of one: keeps a judge from becoming the factor (a Heywood case)."""
+"""Least unique share of a judge's variance, which keeps a judge from becoming the factor (a Heywood case)."""
 
 _NOISE_PRIOR = 0.5
 """Weight of the panel's common noise against an item's own, as a share of the judges."""
@@ -54,8 +54,8 @@ def normal_scores(values: Array) -> Array:
     """
     out = np.full(values.shape, np.nan)
     for j, column in enumerate(values.T):
-        known = ~np.isnan(column)
-        out[known, j] = ndtri((rankdata(column[known]) - 0.5) / max(int(known.sum()), 1))
+        scored = ~np.isnan(column)
+        out[scored, j] = ndtri((rankdata(column[scored]) - 0.5) / max(int(scored.sum()), 1))
     sd = np.sqrt(np.nanmean((out - np.nanmean(out, axis=0)) ** 2, axis=0))
     return out / np.where(sd > 0, sd, 1.0)
 
@@ -84,7 +84,7 @@ def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> Fac
         return float(np.sum(rest - np.log(rest) - 1.0)), residual / uniqueness
 
     start = np.log(np.clip((1.0 - 0.5 * factors / len(correlation)) / np.diag(np.linalg.inv(correlation)), 0.05, 0.95))
-    found = minimize(
+    optimum = minimize(
         discrepancy,
         start,
         jac=True,
@@ -92,10 +92,10 @@ def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> Fac
         bounds=[(float(np.log(LEAST_UNIQUENESS)), 0.0)] * len(correlation),
         options={"maxiter": max_iterations, "ftol": 1e-14, "gtol": 1e-9},
     )
-    uniqueness = np.exp(found.x)
+    uniqueness = np.exp(optimum.x)
     loadings, _ = loadings_of(uniqueness)
     sign = np.where(loadings.sum(axis=0) >= 0, 1.0, -1.0)
-    return FactorModel(loadings * sign, uniqueness, np.eye(factors), bool(found.success))
+    return FactorModel(loadings * sign, uniqueness, np.eye(factors), bool(optimum.success))
 
 
 def common_share(model: FactorModel, judges: Sequence[int]) -> float:
@@ -131,16 +131,16 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array) -> Array:
     """Standard deviation of one common factor given the scores present, (n,); 1, the prior's, where none is.
 
-    Judges that disagree more than ``several`` factors explain make an item less certain: its noise has a scale of
-    its own with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange, Little and Taylor,
-    JASA 1989). It says how far the judges' noise moves the score, and nothing about what they all get wrong.
+    An item is less certain where its judges disagree more than ``several`` factors explain. Its noise has a scale of
+    its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange, Little and Taylor,
+    JASA 1989). The result covers the judges' noise, and no mistake that all of them share.
 
     Parameters
     ----------
     model : FactorModel
         One factor.
     several : FactorModel
-        As many factors as the judges follow.
+        A model with as many factors as the judges follow.
     standardised : (n, p) array
         NaN is missing.
     """
@@ -163,7 +163,7 @@ def number_of_factors(correlation: Array, n: int) -> int:
     ----------
     correlation : (p, p) array
     n : int
-        Items behind it.
+        Number of items behind the correlation.
     """
     p = len(correlation)
     above = int((np.linalg.eigvalsh(correlation) > (1.0 + np.sqrt(p / n)) ** 2).sum())

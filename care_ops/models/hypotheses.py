@@ -1,10 +1,11 @@
-"""A few labels among several defensible answers: a mixture of hypotheses, weighed by evidence.
+"""Bayesian model averaging of several defensible answers by a few labels.
 
-Each hypothesis says that quality follows one score. Given it, labels are a Gaussian process: a slope on that
-score, a departure along the judges' common factors, a small one along single judges, and noise. The answer is
-the posterior mean over hypotheses and over a grid of scales, so that nothing is chosen and little is risked.
+Each hypothesis says that quality follows one score. Given a hypothesis, labels are a Gaussian process: a slope on that
+score, a departure along the judges' common factors, a departure along single judges, and noise. The answer is the
+posterior mean over the hypotheses and over a grid of scales of the departures and the noise, so that no single
+hypothesis has to be chosen (Hoeting et al., "Bayesian model averaging: a tutorial", Statistical Science 1999).
 
-Belongs here: the mixture. Does not: which hypotheses there are (``aggregators.care``).
+Belongs here: the average. Does not: the hypotheses of a panel (``aggregators.care``).
 """
 
 from __future__ import annotations
@@ -18,26 +19,27 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 SLOPE, SLOPE_SD = 0.6, 0.2
-"""Prior of the correlation between a defensible answer and a label."""
+"""Prior mean and standard deviation of the correlation between a defensible answer and a label."""
 
 DEPARTURES = (0.0, 0.2, 0.4)
-"""Standard deviations, in those of the label, of the departure along factors and along judges."""
+"""Grid of the standard deviations of the departures along factors and along judges, in those of the label."""
 
 NOISES = (0.4, 0.6, 0.9)
+"""Grid of the standard deviation of the noise, in those of the label."""
 
 _FLAT = 10.0
-"""Variance of the intercept: no opinion about where the labels lie."""
+"""Prior variance of the intercept, so large that the labels alone decide where they lie."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """Quality follows ``score``.
+    """The hypothesis that quality follows ``score``.
 
     Attributes
     ----------
     name : str
     score : (n,) array
-        Mean 0 and variance 1 over the items.
+        Score of mean 0 and variance 1 over the items.
     prior : float
     """
 
@@ -47,22 +49,22 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Settled:
-    """What the labels say.
+class ModelAverage:
+    """The average over the hypotheses.
 
     Attributes
     ----------
     latent : (n,) array
-        Posterior mean of quality in standard deviations of the labels, around theirs.
+        Posterior mean of quality less the mean of the labels, in their standard deviations.
     weights : dict name -> float
-        Posterior probability of each hypothesis; they add to one.
+        Posterior probability of each hypothesis; the probabilities add to one.
     """
 
     latent: Array
     weights: dict[str, float]
 
 
-def settle(
+def average_hypotheses(
     hypotheses: list[Hypothesis],
     factors: Array,
     judges: Array,
@@ -71,8 +73,8 @@ def settle(
     *,
     slope: float = SLOPE,
     departures: tuple[float, ...] = DEPARTURES,
-) -> Settled | None:
-    """Posterior mean of quality given some labels; None where the labels do not differ.
+) -> ModelAverage | None:
+    """Bayesian model average of quality given some labels; None where the labels do not differ.
 
     Parameters
     ----------
@@ -112,13 +114,13 @@ def settle(
     weight, by_grid = weight.reshape(-1, len(hypotheses)), np.array(slopes).reshape(-1, len(hypotheses))
     for k, hypothesis in enumerate(hypotheses):
         latent = latent + float(weight[:, k] @ by_grid[:, k]) * hypothesis.score
-    return Settled(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)})
+    return ModelAverage(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)})
 
 
 def _condition(features: Array, noise: float, residual: Array) -> tuple[Array, float]:
     """C^{-1} residual and the log density of residual (less a constant) for C = features features' + noise^2 I.
 
-    Through whichever of (m, m) and (d, d) is smaller, so that many labels cost little.
+    The smaller of the (m, m) and (d, d) matrices is factorised, so that many labels cost little.
     """
     m, d = features.shape
     if m <= d:

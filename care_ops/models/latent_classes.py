@@ -16,7 +16,7 @@ from care_ops.models.answers import Answers, softmax
 Array = NDArray[np.float64]
 
 _PRIOR = 1.0
-"""Answers of every level that each class is credited with for each judge, in proportion to the judge's own use."""
+"""Number of answers of each judge that is added to each class, spread over levels as the judge uses them."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class LatentClasses:
         P(class | answers).
     weights : (k,) array
     log_likelihood : float
-        An item, penalised by the prior.
+        Mean over the items, with the log density of the prior.
     converged : bool
     """
 
@@ -45,9 +45,9 @@ def fit(answers: Answers, start: Array, *, tolerance: float = 1e-6, max_iteratio
     Parameters
     ----------
     answers : Answers
-        Of ``answers.grades``.
+        Graded answers (``answers.grades``).
     start : (n, k) array
-        Posteriors to start from; rows add to one.
+        Posteriors to start from, whose rows add to one.
     """
     n, k = start.shape
     prior = _PRIOR * answers.shares()

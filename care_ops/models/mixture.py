@@ -41,7 +41,7 @@ class Mixture:
     iterations : int
     converged : bool
     start : str
-        Which start won.
+        Name of the start from which EM reached this likelihood.
     """
 
     weights: Array
@@ -101,7 +101,7 @@ def expectation_maximisation(
     means : (k, p) array
     covariance : (p, p) array, or (p,) for a diagonal one
     shape : {"diagonal", "full"}
-        Of the within-state covariance; a full one wants complete rows.
+        Shape of the within-state covariance; a full one needs rows without missing scores.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _complete(x: Array, shape: Shape) -> _Step:
 
 
 def _with_holes(values: Array) -> _Step:
-    """The same where scores are missing, with a diagonal covariance: sums run over what is present.
+    """One step of EM where scores are missing, with a diagonal covariance: sums run over the scores present.
 
     The variance is common to the states, so an item's squares are the same in all of them, and enter as column sums.
     """
@@ -223,7 +223,7 @@ def fourth_order(values: Array, subspace: Array, k: int, rng: np.random.Generato
     Parameters
     ----------
     values : (n, p) array
-        Around zero; NaN counts as zero.
+        Scores of mean zero; NaN counts as zero.
     subspace : (p, d) array
         Orthonormal; where the states' means differ (``cp.cross_view_subspace``).
     """
@@ -290,17 +290,17 @@ def best_of(
 def number_of_states(
     values: Array, rng: np.random.Generator, *, most: int = 6, shape: Shape = "diagonal", starts: int = 5
 ) -> tuple[int, dict[int, float]]:
-    """States by the Bayesian information criterion, from k-means starts; and the criterion of each number.
+    """Number of states by the Bayesian information criterion, and the criterion of each number that was tried.
 
-    Right where judges are what the model says; with many items and judges that are not, it prefers more and more.
+    The number is right where judges fit the model. Where they do not, it grows with the number of items.
     """
-    found: dict[int, float] = {}
+    criterion: dict[int, float] = {}
     for k in range(1, most + 1):
         centres = [(f"k-means {s + 1}", k_means_plus_plus(values, k, rng)) for s in range(starts if k > 1 else 1)]
-        found[k] = best_of(values, centres, shape=shape)[0].bic(len(values), shape)
-        if k >= 2 and found[k] > found[k - 1] > found.get(k - 2, np.inf):
+        criterion[k] = best_of(values, centres, shape=shape)[0].bic(len(values), shape)
+        if k >= 2 and criterion[k] > criterion[k - 1] > criterion.get(k - 2, np.inf):
             break
-    return min(found, key=lambda k: found[k]), found
+    return min(criterion, key=lambda k: criterion[k]), criterion
 
 
 def log_sum(log_values: Array) -> Array:

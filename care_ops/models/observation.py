@@ -2,8 +2,8 @@
 
 The paper's appendix "General CARE Setup": only the judges' own likelihoods change, states and posterior stay.
 
-Belongs here: the families and EM over them. Does not: the Gaussian mixture with one covariance (``mixture``), which
-judges depend on one another within states (``dependence``).
+Belongs here: the observation models and EM over them. Does not: the Gaussian mixture with one covariance (``mixture``),
+which judges depend on one another within states (``dependence``).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from care_ops.models.answers import Answers, softmax
 Array = NDArray[np.float64]
 
 _PSEUDO_COUNT = 0.5
-"""Answers that each state is credited with at every level, in proportion to the judge's own use."""
+"""Number of answers of each judge that is added to each state, spread over levels as the judge uses them."""
 
 _LEAST_VARIANCE = 1e-6
 
 _DEGREES = (1.2, 200.0)
 
 
-class Family(Protocol):
-    """Judges of one kind.
+class ObservationModel(Protocol):
+    """How the scores of some judges are distributed given the state (an emission model).
 
     Attributes
     ----------
     columns : tuple of int
-        Which judges.
+        Columns of the judges.
     """
 
     @property
@@ -75,7 +75,7 @@ class Gaussian:
         return Gaussian(self.columns, means, np.maximum(scatter, _LEAST_VARIANCE))
 
     def log_density(self, values: Array) -> Array:
-        means, variance = _known(self.means), _known(self.variance)
+        means, variance = _fitted(self.means), _fitted(self.variance)
         present = ~np.isnan(values)
         filled = np.where(present, values, 0.0)
         scaled = means / variance
@@ -90,7 +90,7 @@ class Graded:
     Attributes
     ----------
     levels : tuple of int
-        How many grades each judge may give.
+        Number of grades that each judge may give.
     table : (sum of levels, k) array
         P(grade | state); judges in order, the grades of each in order.
     """
@@ -105,7 +105,7 @@ class Graded:
         return replace(self, table=answers.normalise(np.maximum(counts, 1e-12)))
 
     def log_density(self, values: Array) -> Array:
-        return self.answers(values).joint(np.log(_known(self.table)))
+        return self.answers(values).joint(np.log(_fitted(self.table)))
 
     def answers(self, values: Array) -> Answers:
         """The judges' grades, packed."""
@@ -142,12 +142,12 @@ class Ordinal:
             start = None
             if self.locations is not None:
                 start = np.concatenate([self.locations[1:, j], self.cuts[j][:1], np.log(np.diff(self.cuts[j]))])
-            locations[1:, j], found = _ordered_logit(table, levels, k, start)
-            cuts.append(found)
+            locations[1:, j], own_cuts = _ordered_logit(table, levels, k, start)
+            cuts.append(own_cuts)
         return replace(self, locations=locations, cuts=tuple(cuts))
 
     def log_density(self, values: Array) -> Array:
-        locations = _known(self.locations)
+        locations = _fitted(self.locations)
         tables = [_grade_probabilities(locations[:, j], cut) for j, cut in enumerate(self.cuts)]
         table = np.concatenate(tables)
         return Graded(self.columns, self.levels).answers(values).joint(np.log(np.maximum(table, 1e-300)))
@@ -172,8 +172,8 @@ class StudentT:
         b, k = len(self.columns), weights.shape[1]
         locations, scale, degrees = np.zeros((k, b)), np.ones(b), np.full(b, 4.0)
         for j, column in enumerate(values.T):
-            known = ~np.isnan(column)
-            x, w = column[known], weights[known]
+            scored = ~np.isnan(column)
+            x, w = column[scored], weights[scored]
             if self.locations is None or self.scale is None or self.degrees is None:
                 at, spread, nu = _weighted_medians(x, w), float(np.median(np.abs(x - np.median(x)))) + 1e-6, 4.0
             else:
@@ -189,7 +189,7 @@ class StudentT:
         return StudentT(self.columns, locations, scale, degrees)
 
     def log_density(self, values: Array) -> Array:
-        locations, scale, degrees = _known(self.locations), _known(self.scale), _known(self.degrees)
+        locations, scale, degrees = _fitted(self.locations), _fitted(self.scale), _fitted(self.degrees)
         out = np.zeros((len(values), len(locations)))
         for j, column in enumerate(values.T):
             distance = ((column[:, None] - locations[:, j]) / scale[j]) ** 2
@@ -222,13 +222,13 @@ class ScaleMixture:
     def updated_within(
         self, values: Array, weights: Array, precision: Array | None = None
     ) -> tuple[ScaleMixture, Array]:
-        """As ``updated`` where judges' standardised noise has this precision, (b, b); and items' weights, (n, k)."""
+        """``updated`` for standardised noise of this precision, (b, b), and the weights of the items, (n, k)."""
         present = ~np.isnan(values)
         filled = np.where(present, values, 0.0)
         count = present.sum(axis=1)
         if self.locations is None or self.scale is None:
             start = Gaussian(self.columns).updated(values, weights)
-            locations, scale = _known(start.means), np.sqrt(_known(start.variance))
+            locations, scale = _fitted(start.means), np.sqrt(_fitted(start.variance))
         else:
             locations, scale = self.locations, self.scale
         distance = self._distance(filled, present, locations, scale, precision)
@@ -242,7 +242,7 @@ class ScaleMixture:
         return ScaleMixture(self.columns, locations, scale, degrees), u
 
     def log_density(self, values: Array, precision: Array | None = None) -> Array:
-        locations, scale = _known(self.locations), _known(self.scale)
+        locations, scale = _fitted(self.locations), _fitted(self.scale)
         present = ~np.isnan(values)
         distance = self._distance(np.where(present, values, 0.0), present, locations, scale, precision)
         return _log_t(distance, self.degrees, present.sum(axis=1)[:, None]) - (present @ np.log(scale))[:, None]
@@ -260,27 +260,27 @@ class ScaleMixture:
 
 
 @dataclass(frozen=True)
-class Observed:
-    """A fitted mixture.
+class ObservationMixture:
+    """A fitted mixture of judges that are independent given the state.
 
     Attributes
     ----------
     weights : (k,) array
-    families : tuple of Family
-        With their parameters.
+    models : tuple of ObservationModel
+        The observation models with their parameters.
     log_likelihood : float
-        Of an item.
+        Mean over the items.
     converged : bool
     """
 
     weights: Array
-    families: tuple[Family, ...]
+    models: tuple[ObservationModel, ...]
     log_likelihood: float
     converged: bool
 
     def log_joint(self, values: Array) -> Array:
         """log pi_r + log p(J_i | r) over the scores present, shape (n, k)."""
-        return np.log(self.weights) + sum(f.log_density(values[:, list(f.columns)]) for f in self.families)
+        return np.log(self.weights) + sum(f.log_density(values[:, list(f.columns)]) for f in self.models)
 
     def posterior(self, values: Array) -> Array:
         """P(state | J), shape (n, k)."""
@@ -293,57 +293,57 @@ class Observed:
 
 def fit(
     values: Array,
-    families: Sequence[Family],
+    models: Sequence[ObservationModel],
     states: int,
     rng: np.random.Generator,
     *,
     starts: int = 5,
     tolerance: float = 1e-7,
     max_iterations: int = 1_000,
-) -> Observed:
+) -> ObservationMixture:
     """EM from the posteriors of Gaussian mixtures of the scores, the likeliest kept.
 
     Parameters
     ----------
     values : (n, p) array
         NaN is missing; grades as 0, 1, ...
-    families : sequence of Family
+    models : sequence of ObservationModel
         Every column in just one of them.
     states : int
     rng : numpy.random.Generator
     starts : int
-        k-means starts; the two likeliest go on.
+        Number of k-means starts, of which the two likeliest are continued.
 
     Raises
     ------
     InputError
-        A column is in no family, or in two.
+        A judge is in no observation model, or in two.
     FitError
         Fewer different rows than states, or a judge that does not vary.
     """
     n, p = values.shape
-    if sorted(c for f in families for c in f.columns) != list(range(p)):
-        raise InputError("observation: every judge must be in just one family")
+    if sorted(c for f in models for c in f.columns) != list(range(p)):
+        raise InputError("observation: every judge must be in just one observation model")
     if (np.nanmax(values, axis=0) == np.nanmin(values, axis=0)).any():
         raise FitError("observation: a judge gives every item the same score; leave it out")
     if len(np.unique(np.nan_to_num(values, nan=np.inf), axis=0)) < states:
         raise FitError(f"observation: {states} states need as many different rows of scores")
-    embedded = _embedded(values, families)
+    embedded = _embedded(values, models)
     centres = [(str(s), mixture.k_means_plus_plus(embedded, states, rng)) for s in range(starts)]
     short = [
         mixture.expectation_maximisation(embedded, *mixture.start_near(embedded, c), max_iterations=30)
         for _, c in centres
     ]
-    found: list[Observed] = []
+    fits: list[ObservationMixture] = []
     for lead in sorted(short, key=lambda m: -m.log_likelihood)[:2]:
-        found.append(_climb(values, families, lead.posterior(embedded), n, tolerance, max_iterations))
-    return max(found, key=lambda f: f.log_likelihood)
+        fits.append(_climb(values, models, lead.posterior(embedded), n, tolerance, max_iterations))
+    return max(fits, key=lambda f: f.log_likelihood)
 
 
 def _climb(
-    values: Array, families: Sequence[Family], posterior: Array, n: int, tolerance: float, max_iterations: int
-) -> Observed:
-    current, previous, converged = tuple(families), -np.inf, False
+    values: Array, models: Sequence[ObservationModel], posterior: Array, n: int, tolerance: float, max_iterations: int
+) -> ObservationMixture:
+    current, previous, converged = tuple(models), -np.inf, False
     weights, likelihood = posterior.mean(axis=0), -np.inf
     for _ in range(max_iterations):
         weights = np.maximum(posterior.mean(axis=0), 1.0 / (10 * n))
@@ -356,16 +356,16 @@ def _climb(
         if converged:
             break
         previous = likelihood
-    return Observed(weights, current, likelihood, converged)
+    return ObservationMixture(weights, current, likelihood, converged)
 
 
-def _embedded(values: Array, families: Sequence[Family]) -> Array:
+def _embedded(values: Array, models: Sequence[ObservationModel]) -> Array:
     """Scores as numbers for k-means: graded judges by indicators, all standardised, tails drawn in."""
     parts: list[Array] = []
-    for family in families:
-        block = values[:, list(family.columns)]
-        if isinstance(family, Graded) and max(family.levels) > 2:
-            parts.append(family.answers(block).indicators())
+    for model in models:
+        block = values[:, list(model.columns)]
+        if isinstance(model, Graded) and max(model.levels) > 2:
+            parts.append(model.answers(block).indicators())
         else:
             middle = np.nanmedian(block, axis=0)
             spread = np.nanmean(np.abs(block - middle), axis=0)
@@ -400,8 +400,8 @@ def _ordered_logit(table: Array, levels: int, k: int, start: Array | None) -> tu
         cuts = np.log(share / (1 - share))
         start = np.concatenate([np.zeros(k - 1), cuts[:1], np.log(np.maximum(np.diff(cuts), 1e-2))])
     bounds = [(-15.0, 15.0)] * k + [(-9.0, 3.0)] * (levels - 2)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50})
-    x = found.x
+    optimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 50})
+    x = optimum.x
     return x[: k - 1], np.concatenate([x[k - 1 : k], x[k - 1] + np.cumsum(np.exp(x[k:]))])
 
 
@@ -419,8 +419,8 @@ def _log_t(distance: Array, degrees: float, dimension: Array | int) -> Array:
 
 
 def _degrees(likelihood: object) -> float:
-    found = minimize_scalar(lambda log: -likelihood(float(np.exp(log))), bounds=np.log(_DEGREES), method="bounded")  # type: ignore[operator]
-    return float(np.exp(found.x))
+    optimum = minimize_scalar(lambda log: -likelihood(float(np.exp(log))), bounds=np.log(_DEGREES), method="bounded")  # type: ignore[operator]
+    return float(np.exp(optimum.x))
 
 
 def _weighted_medians(x: Array, weights: Array) -> Array:
@@ -430,7 +430,7 @@ def _weighted_medians(x: Array, weights: Array) -> Array:
     return np.array([x[order[min(q, len(x) - 1)]] for q in place])
 
 
-def _known(parameter: Array | None) -> Array:
+def _fitted(parameter: Array | None) -> Array:
     if parameter is None:
-        raise FitError("observation: the family has no parameters yet; fit it first")
+        raise FitError("observation: the observation model has no parameters yet; fit it first")
     return parameter

@@ -20,13 +20,16 @@ from care_ops.scores import ScoreMatrix
 Array = NDArray[np.float64]
 
 WORTH_FROM = 5e8
-"""n p^3 from which an update is worth the files it needs: below, a full pass takes a fraction of a second."""
+"""Least n p^3 for which an update is worth the files that it needs. A full pass over fewer takes less than a second."""
+
 MOST_WORK = 0.5
-"""Of a full pass: an update that needs more is not made."""
+"""Largest work of an update, as a share of a full pass. Where an update needs more, a full pass is made."""
+
 MOST_UPDATES = 30
-"""In a row: then a full pass, so that rounding cannot add up over months."""
+"""Most updates after one another. Then a full pass is made, so that rounding cannot add up over months."""
+
 _RESCORED = 0.2
-"""Share of items from which a judge whose scores changed counts as another judge."""
+"""A judge whose scores changed on more than this share of the items counts as a new judge."""
 
 
 def worth_keeping(scores: ScoreMatrix) -> bool:
@@ -37,7 +40,7 @@ def worth_keeping(scores: ScoreMatrix) -> bool:
 
 @dataclass(frozen=True)
 class Change:
-    """How a panel differs from the one before; positions in canonical order.
+    """The difference of a panel from the one before, as positions in canonical order.
 
     Attributes
     ----------
@@ -48,7 +51,7 @@ class Change:
     removed_rows, added_rows : arrays
         Rows of the earlier panel to take away, and of the present one to add.
     work : float
-        What the update costs, as a share of a full pass.
+        Cost of the update as a share of a full pass.
     """
 
     kept: NDArray[np.intp]
@@ -95,39 +98,39 @@ def change(then: ScoreMatrix, now: ScoreMatrix) -> Change:
 
 
 def updated(state: Moments, then: ScoreMatrix, now: ScoreMatrix, shift: Array) -> Moments | None:
-    """The moments of ``now`` from those of ``then``; None where a full pass is no dearer, or needed.
+    """The moments of ``now`` from those of ``then``; None where a full pass is needed or costs no more.
 
     Equal to a full pass up to rounding: the sums run over the same products.
 
     Parameters
     ----------
     state : Moments
-        Of ``then``, judges in sorted order.
+        Moments of ``then``, with the judges in sorted order.
     then, now : ScoreMatrix
     shift : (p,) array
-        What a full pass would subtract, judges in sorted order. Where scores are missing the third moments
-        depend on it a little, so that an update must have the same.
+        The shift that a full pass would subtract, with the judges in sorted order. Where scores are missing the third
+        moments depend on it a little, so that an update must have the same shift.
 
     Returns
     -------
     Moments of ``now``, judges in sorted order, or None.
     """
     then, now = then.canonical(), now.canonical()
-    found = change(then, now)
-    if found.work > MOST_WORK or not len(found.kept):
+    difference = change(then, now)
+    if difference.work > MOST_WORK or not len(difference.kept):
         return None
-    here = np.setdiff1d(np.arange(len(now.judges)), found.added)
-    moments = state.select(found.kept)
+    here = np.setdiff1d(np.arange(len(now.judges)), difference.added)
+    moments = state.select(difference.kept)
     missing = bool(np.isnan(then.values).any() or np.isnan(now.values).any())
     if missing and not np.array_equal(moments.shift, shift[here]):
         return None
-    if len(found.removed_rows):
-        gone = then.values[np.ix_(found.removed_rows, found.kept)]
+    if len(difference.removed_rows):
+        gone = then.values[np.ix_(difference.removed_rows, difference.kept)]
         moments = moments - accumulate(gone, moments.shift, like=moments.n)
-    if len(found.added_rows):
-        moments = moments.with_items(now.values[np.ix_(found.added_rows, here)])
+    if len(difference.added_rows):
+        moments = moments.with_items(now.values[np.ix_(difference.added_rows, here)])
     order = [int(j) for j in here]
-    for j in map(int, found.added):
+    for j in map(int, difference.added):
         moments = moments.with_judge(now.values[:, order], now.values[:, j], float(shift[j]))
         order.append(j)
     return moments.select(np.argsort(order))

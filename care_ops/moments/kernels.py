@@ -59,10 +59,10 @@ def _mask(y: Any, rows: int, present: Any, words: Any) -> None:
             bits = np.uint64(0)
             for r in range(w * 64, min(w * 64 + 64, rows)):
                 value = y[j, r]
-                there = value == value
-                bits |= np.uint64(there) << np.uint64(r % 64)
-                present[j, r] = np.float64(there)
-                y[j, r] = value if there else 0.0
+                is_present = value == value
+                bits |= np.uint64(is_present) << np.uint64(r % 64)
+                present[j, r] = np.float64(is_present)
+                y[j, r] = value if is_present else 0.0
             words[j, w] = bits
 
 
@@ -287,7 +287,7 @@ class Accumulator:
         )
 
     def sums(self) -> Sums:
-        """What has been added up so far."""
+        """The sums over the scores that were handed over until now."""
         p = len(self._shift)
         q = len(self._out) - 1
         return Sums(
@@ -353,7 +353,7 @@ def _shared_sums(y: Any, present: Any, p: int, rows: int, second: Any, partial: 
 
 @nb.njit(fastmath=_FASTMATH, cache=True)
 def _complete_sums(y: Any, p: int, rows: int, second: Any, partial: Any, square: Any) -> None:
-    """The same where every judge is present."""
+    """Products with judge p, and sums of p and of the others, where every judge is present."""
     own = own_square = 0.0
     for b in range(p + 1):
         first = squares = product = 0.0

@@ -3,8 +3,8 @@
 Pairwise-complete moments are unbiased only where scores are missing by chance. EM needs less: that what is
 missing depends on the scores that are present (missing at random).
 
-Belongs here: what is done about scores that are not there. Does not: the pairwise and triple counts
-(``moments``), judges that miss too much to sit on a panel (``quality``).
+Belongs here: the treatment of missing scores. Does not: the pairwise and triple counts (``state``), judges with too
+many missing scores for a panel (``admission``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from care_ops.moments.state import Moments, shrink
 Array = NDArray[np.float64]
 
 _SMALLEST_EIGENVALUE = 1e-9
-"""Of the correlation; below it a conditional mean is made of rounding."""
+"""Least eigenvalue of the correlation. With a smaller one conditional means consist of rounding errors."""
 
 _ROWS = 16_384
 
@@ -37,7 +37,7 @@ class ExpectedSums:
     first : (p,) array
     second : (p, p) array
     log_likelihood : float
-        Of the scores present.
+        Log likelihood of the scores present.
     """
 
     n: int
@@ -80,7 +80,7 @@ class GaussianFit:
 def expected_sums(values: Array, mean: Array, covariance: Array) -> ExpectedSums:
     """The expectation step over some items.
 
-    With K the precision and M the scores missing of an item, their conditional mean is
+    Let K be the precision, M the missing and O the present scores of an item. The conditional mean of M is
     ``mean_M - K_MM^{-1} K_MO (x_O - mean_O)`` and their covariance ``K_MM^{-1}`` (Little and Rubin, "Statistical
     Analysis with Missing Data", section 11.2), so that few missing scores cost little.
 
@@ -127,13 +127,13 @@ def gaussian_by_em(
     expect : callable (mean, covariance) -> ExpectedSums
         The expectation step over all items, wherever they lie.
     moments : Moments
-        Of the same items.
+        Moments of the same items.
     judges : sequence of str, optional
         The names that an error speaks of.
     tolerance : float
         On the change of means in standard deviations and of covariances in products of them.
     max_iterations : int
-        Where to give up; the result then says ``converged=False``.
+        Most iterations; a result that needs more says ``converged=False``.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def em_moments(
 
 
 def condition(standardised: Array, correlation: Array, direction: Array | None = None) -> tuple[Array, Array]:
-    """What is expected of missing standardised scores given the others, and how surely.
+    """Conditional means of missing standardised scores given the others, and the variance that this leaves.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
     -------
     filled : (n, p) array
     variance : (n,) array
-        Of ``filled @ direction`` given the scores present; 0 where nothing is missing.
+        Variance of ``filled @ direction`` given the scores present; 0 where nothing is missing.
     """
     precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
     absent = np.isnan(standardised)

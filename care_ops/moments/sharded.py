@@ -106,7 +106,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
     judges : tuple of str
         Columns to read, in this order.
     client : distributed.Client, optional
-        Where to run; by default a loop in this process.
+        The cluster to run on; by default a loop in this process.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
 
 
 def shift_of_shards(shards: list[Shard], judges: tuple[str, ...]) -> Array:
-    """What ``moments_of_shards`` subtracts from each judge, from the first rows; shape (p,).
+    """The shift that ``moments_of_shards`` subtracts from each judge's scores, by the first rows; shape (p,).
 
     Raises
     ------
@@ -143,7 +143,7 @@ def em_of_shards(
     ----------
     shards, judges, client : as in ``moments_of_shards``
     moments : Moments
-        Of the same rows.
+        Moments of the same rows.
     """
 
     def expect(mean: Array, covariance: Array) -> ExpectedSums:

@@ -24,7 +24,7 @@ Index = NDArray[np.intp]
 
 _BLOCK_ROWS = 2_048
 _COMPILED_FROM = 5e8
-"""n p^3 from which the compiled kernel is used: below, numpy is done before numba is imported."""
+"""Least n p^3 for which the compiled kernel is used. With less, numpy is done before numba is imported."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Moments:
     partial2, square2 : (p, p) arrays
         Entry (a, b): the sum of x_a - shift_a, and of its square, over the items where both a and b scored.
     count3, sum3 : (p, p, p) arrays
-        The same for triples.
+        Items where all three judges scored, and the sum of products.
     """
 
     shift: Array
@@ -117,7 +117,7 @@ class Moments:
         column : (n,) array
             The new judge on the same items.
         shift : float, optional
-            Of the new judge; by default ``default_shift``.
+            Shift of the new judge; by default ``default_shift``.
 
         Raises
         ------
@@ -292,7 +292,7 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int)
 
 
 def _compiled(batches: Iterable[Array], shift: Array) -> Moments:
-    """The same by the compiled kernel; importing numba pays only where there is enough to sum."""
+    """``accumulate_columns`` by the compiled kernel; importing numba pays only where there is enough to sum."""
     from care_ops.moments.kernels import Accumulator
 
     accumulator, n = Accumulator(shift), 0

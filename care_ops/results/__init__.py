@@ -1,4 +1,4 @@
-"""What is said about a fit once it is there: how sure, which system is better, what moved, what a factor looks like.
+"""Results that are read off a fit: its uncertainty, comparisons of systems, drift, agreement, and looks of its factors.
 
 Belongs here: functions of estimates, weights and labels. Does not: anything that a fit needs.
 """

@@ -1,64 +1,39 @@
-"""How far judges agree: Krippendorff's alpha over the panel, weighted kappa between two judges.
+"""How far judges agree: Krippendorff's alpha of a panel, Cohen's weighted kappa of every two judges.
 
-Belongs here: agreement statistics that need no model. Does not: the effective number of judges (``factors``).
+Belongs here: agreement statistics that need no model. Does not: the effective number of judges (``structure.factors``).
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-Level = Literal["nominal", "ordinal", "interval"]
-
-MOST_VALUES = 500
-"""Different scores up to which nominal and ordinal agreement are computed; the table has their square."""
+MOST_GRADES = 101
+"""Number of different scores up to which scores count as grades: a scale of whole points from 0 to 100 has so many."""
 
 
-def krippendorff_alpha(values: Array, level: Level = "interval") -> float | None:
-    """1 - observed over expected disagreement (Krippendorff, "Content Analysis", 2004); missing scores are left out.
+def krippendorff_alpha(values: Array) -> float | None:
+    """One minus observed over expected disagreement of interval scores (Krippendorff, "Content Analysis", 2004).
+
+    Disagreement is the squared difference of two scores of one item. Missing scores are left out.
 
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing.
-    level : {"nominal", "ordinal", "interval"}
+        Scores; NaN is missing.
 
     Returns
     -------
-    float, or None where no item has two scores, all scores are alike, or nominal or ordinal agreement is asked of
-    more than ``MOST_VALUES`` different scores.
+    float or None
+        1 is perfect agreement and 0 is that of chance. None where no item has two scores, or all scores are alike.
     """
     present = ~np.isnan(values)
     paired = present.sum(axis=1) >= 2
     values, present = values[paired], present[paired]
     if not len(values):
         return None
-    if level == "interval":
-        return _interval(values, present)
-    distinct, code = np.unique(values[present], return_inverse=True)
-    if not 1 < len(distinct) <= MOST_VALUES:
-        return None
-    row, count = np.nonzero(present)[0], present.sum(axis=1)
-    by_item = np.zeros((len(values), len(distinct)))
-    np.add.at(by_item, (row, code), 1.0)
-    weight = 1.0 / (count - 1)
-    together = by_item.T @ (by_item * weight[:, None]) - np.diag(weight @ by_item)
-    margin = together.sum(axis=0)
-    if level == "nominal":
-        distance = 1.0 - np.eye(len(distinct))
-    else:
-        below = np.cumsum(margin) - margin / 2
-        distance = (below[:, None] - below[None, :]) ** 2
-    expected = np.outer(margin, margin) - np.diag(margin)
-    return 1.0 - (margin.sum() - 1) * float(np.sum(together * distance)) / float(np.sum(expected * distance))
-
-
-def _interval(values: Array, present: NDArray[np.bool_]) -> float | None:
-    """The same without the table: squared distances are sums of squares."""
     filled = np.where(present, values - values[present].mean(), 0.0)
     count = present.sum(axis=1)
     total = int(count.sum())
@@ -67,25 +42,41 @@ def _interval(values: Array, present: NDArray[np.bool_]) -> float | None:
     return None if expected <= 0 else 1.0 - (total - 1) * observed / expected
 
 
-def weighted_kappa(
-    one: Array, other: Array, weights: Literal["nominal", "linear", "quadratic"] = "quadratic"
-) -> float | None:
-    """Cohen's kappa of two judges over the items that both scored (Cohen, 1960 and 1968).
+def weighted_kappas(values: Array) -> Array:
+    """Cohen's kappa with quadratic weights of every two judges, over the items that both scored (Cohen, 1968).
 
-    Disagreement counts by how many grades lie between two scores; grades are the scores that either gave.
+    Disagreement is the squared number of grades between two scores; the grades are all the scores that the panel uses.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Grades; NaN is missing.
 
     Returns
     -------
-    float, or None where both give one and the same score throughout, or share no item.
+    (p, p) array
+        NaN on the diagonal, where two judges share no item, and where both give one and the same grade throughout. NaN
+        everywhere where the panel uses more than ``MOST_GRADES`` different scores.
     """
-    both = ~np.isnan(one) & ~np.isnan(other)
-    distinct, code = np.unique(np.concatenate([one[both], other[both]]), return_inverse=True)
-    k, m = len(distinct), int(both.sum())
-    if k < 2 or k > MOST_VALUES:
-        return None
-    table = np.zeros((k, k))
-    np.add.at(table, (code[:m], code[m:]), 1.0)
-    apart = np.abs(np.subtract.outer(np.arange(k), np.arange(k))).astype(np.float64)
-    distance = {"nominal": (apart > 0).astype(np.float64), "linear": apart, "quadratic": apart**2}[weights]
-    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / m
-    return 1.0 - float(np.sum(table * distance)) / float(np.sum(expected * distance))
+    p = values.shape[1]
+    kappas = np.full((p, p), np.nan)
+    present = ~np.isnan(values)
+    distinct, code = np.unique(values[present], return_inverse=True)
+    if len(distinct) > MOST_GRADES:
+        return kappas
+    grade = np.zeros(values.shape)
+    grade[present] = code
+    for a in range(p):
+        for b in range(a + 1, p):
+            both = present[:, a] & present[:, b]
+            kappas[a, b] = kappas[b, a] = _weighted_kappa(grade[both, a], grade[both, b])
+    return kappas
+
+
+def _weighted_kappa(first: Array, second: Array) -> float:
+    """Quadratic weighted kappa of two judges' grades: both disagreements are moments of the grades."""
+    if not len(first):
+        return float("nan")
+    observed = float(np.mean((first - second) ** 2))
+    expected = float(np.var(first) + np.var(second) + (first.mean() - second.mean()) ** 2)
+    return 1.0 - observed / expected if expected > 0 else float("nan")

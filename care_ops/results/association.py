@@ -1,4 +1,4 @@
-"""How features of the items go with what a fit found, and whether that is more than chance.
+"""Association of features of the items with the latent scores of a fit, tested against chance.
 
 Belongs here: rank correlations with permutation p-values, a false discovery rate, means over split units. Does not: the
 features (``interpret``, or what a test set declares), a causal claim.
@@ -26,16 +26,16 @@ def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Gene
     resamples : int
         Permutations of a feature, the same for every factor.
     rng : numpy.random.Generator
-        Of the permutations.
+        Generator of the permutations.
     """
     h, f = latent.shape[1], features.shape[1]
     correlations, p_values = np.full((h, f), np.nan), np.full((h, f), np.nan)
     for c in range(f):
-        known = ~np.isnan(features[:, c]) & ~np.isnan(latent).any(axis=1)
-        if known.sum() < 10 or np.ptp(features[known, c]) == 0:
+        scored = ~np.isnan(features[:, c]) & ~np.isnan(latent).any(axis=1)
+        if scored.sum() < 10 or np.ptp(features[scored, c]) == 0:
             continue
-        b = _unit(rankdata(features[known, c])[:, None])[:, 0]
-        a = _unit(rankdata(latent[known], axis=0))
+        b = _unit(rankdata(features[scored, c])[:, None])[:, 0]
+        a = _unit(rankdata(latent[scored], axis=0))
         seen = a.T @ b
         beyond = np.zeros(h)
         for _ in range(resamples):
@@ -45,30 +45,30 @@ def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Gene
 
 
 def benjamini_hochberg(p_values: Array, rate: float) -> NDArray[np.bool_]:
-    """Which are discoveries at a false discovery rate (Benjamini and Hochberg 1995); NaN never is."""
-    known, found = ~np.isnan(p_values), np.zeros(p_values.shape, dtype=bool)
-    found[known] = false_discovery_control(p_values[known]) <= rate
-    return found
+    """Whether each p-value is a discovery at a false discovery rate (Benjamini and Hochberg 1995); NaN never is one."""
+    defined, discovered = ~np.isnan(p_values), np.zeros(p_values.shape, dtype=bool)
+    discovered[defined] = false_discovery_control(p_values[defined]) <= rate
+    return discovered
 
 
 def residual_ranks(feature: Array, other: Array) -> Array:
-    """What is left of a feature's ranks once another's are taken out by least squares; (n,), NaN where unknown."""
-    known = ~np.isnan(feature) & ~np.isnan(other)
+    """Residuals of a feature's ranks in a regression on the ranks of another one, shape (n,); NaN where unknown."""
+    both_known = ~np.isnan(feature) & ~np.isnan(other)
     out = np.full(len(feature), np.nan)
-    if known.sum() < 10 or np.ptp(feature[known]) == 0:
+    if both_known.sum() < 10 or np.ptp(feature[both_known]) == 0:
         return out
-    a, b = rankdata(feature[known]), rankdata(other[known])
+    a, b = rankdata(feature[both_known]), rankdata(other[both_known])
     slope = np.cov(a, b)[0, 1] / max(float(np.var(b, ddof=1)), 1e-12)
-    out[known] = a - slope * b
+    out[both_known] = a - slope * b
     return out
 
 
 def mean_by_unit(values: Array, units: Sequence[str]) -> Array:
     """Means over split units, whose items are not independent; (n, c) to (units, c), NaN is left out."""
     _, code = np.unique(np.array(units), return_inverse=True)
-    known = ~np.isnan(values)
-    count = np.column_stack([np.bincount(code, weights=column) for column in known.T.astype(float)])
-    total = np.column_stack([np.bincount(code, weights=column) for column in np.where(known, values, 0.0).T])
+    present = ~np.isnan(values)
+    count = np.column_stack([np.bincount(code, weights=column) for column in present.T.astype(float)])
+    total = np.column_stack([np.bincount(code, weights=column) for column in np.where(present, values, 0.0).T])
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 

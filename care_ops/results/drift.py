@@ -1,4 +1,4 @@
-"""What has changed between two fits of one test set: distribution, order, and what is called quality.
+"""Drift between two fits of one test set: of the distribution, of the order, and of the factor taken for quality.
 
 Belongs here: comparisons of arrays. Does not: whether a change is too large (the review's settings).
 """
@@ -116,7 +116,7 @@ def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[
         Those that correlate with gold by .999 or more in absolute value, over at least thirty items (a
         hundred where gold has two values, since a good judge may well be right on thirty).
     """
-    found: list[str] = []
+    copies: list[str] = []
     for j, judge in enumerate(judges):
         both = ~np.isnan(values[:, j]) & ~np.isnan(gold)
         x, y = values[both, j], gold[both]
@@ -124,8 +124,8 @@ def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[
         if kinds < 2 or len(x) < (100 if kinds == 2 else 30) or x.std() == 0:
             continue
         if abs(np.corrcoef(x, y)[0, 1]) >= 0.999:
-            found.append(judge)
-    return found
+            copies.append(judge)
+    return copies
 
 
 def _known(values: Mapping[str, float | None]) -> dict[str, float]:

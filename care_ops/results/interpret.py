@@ -1,4 +1,4 @@
-"""What a factor looks like: its score against features of the text.
+"""Interpretation of a factor by the correlation of its score with features of the text.
 
 Belongs here: features of a text and their rank correlation with factor scores (paper, "Interpreting
 Latent Confounding Factors"). Does not: a causal claim, or removing a feature from the scores.
@@ -58,8 +58,8 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     out = np.full((scores.shape[1], features.shape[1]), np.nan)
     for r in range(scores.shape[1]):
         for c in range(features.shape[1]):
-            known = ~np.isnan(scores[:, r]) & ~np.isnan(features[:, c])
-            a, b = scores[known, r], features[known, c]
+            both_known = ~np.isnan(scores[:, r]) & ~np.isnan(features[:, c])
+            a, b = scores[both_known, r], features[both_known, c]
             if len(a) >= 10 and np.ptp(a) > 0 and np.ptp(b) > 0:
                 out[r, c] = float(np.asarray(spearmanr(a, b))[0])
     return out

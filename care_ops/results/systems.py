@@ -1,14 +1,15 @@
-"""Which of two systems is better, and how sure that is: paired differences, prediction-powered with anchors.
+"""Comparison of systems: paired differences with intervals, prediction-powered where there are anchors.
 
 Items belong to systems (models, versions, prompts of a product). Items of one split unit (a prompt that every system
 answered) are compared with one another, so that hard prompts count for nobody. Variances are cluster-robust by split
-unit, intervals Student's t.
+unit, and intervals are Student's t.
 
 Belongs here: means, differences and Bradley-Terry strengths of systems. Does not: the estimates of single items.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,17 +32,18 @@ _RIDGE = 1e-6
 
 @dataclass(frozen=True)
 class Comparison:
-    """System ``first`` less system ``second``.
+    """The difference of system ``first`` less system ``second``.
 
     Attributes
     ----------
     first, second : str
     difference, lo, hi : float
-        In points of the estimate; of the labels where ``labels_used`` > 0; in log odds of winning for pairwise items.
+        The difference and the ends of its interval: in points of the estimate, in points of the labels where
+        ``labels_used`` > 0, and in log odds of winning for pairwise items.
     units : int
-        Split units behind it.
+        Split units behind the difference.
     labels_used : int
-        Labels that corrected it; 0 means that it is what the judges see, with whatever they all get wrong.
+        Labels that corrected the difference. 0 means that it is what the judges see, with what they all get wrong.
     trust : float
         Weight of the estimates beside the labels (the lambda of PPI++), between 0 and 1; 1 without labels.
     """
@@ -64,35 +66,37 @@ def mean_differences(
     *,
     level: float = 0.9,
 ) -> list[Comparison]:
-    """Every pair of systems by the mean of their items, the better one first.
+    """The difference of every two systems by the means of their items, with the better system first.
 
     With labels the difference is that of the labels, by prediction-powered inference (Angelopoulos et al., Science
-    2023; tuned as in "PPI++", 2023): estimates bring precision, and the labelled items correct what the judges get
+    2023; tuned as in "PPI++", 2023). The estimates bring precision, and the labelled items correct what the judges get
     wrong about a system. The labelled items must be drawn at random.
 
     Parameters
     ----------
     estimate : (n,) array
-        NaN items are left out.
+        Estimates of the items; an item with NaN is left out.
     systems : sequence of n str or None
-        None belongs to no system.
+        System of each item, or None for an item that belongs to no system.
     units : sequence of n str
+        Split unit of each item.
     labels : (n,) array, optional
-        NaN where there is none.
+        Label of each item; NaN where there is none.
     level : float
+        Coverage of the intervals, between 0 and 1.
 
     Raises
     ------
     InputError
         Lengths differ.
     FitError
-        Fewer than two systems with items of at least two split units.
+        There are fewer than two systems with items of at least two split units.
     """
     unit, _ = _codes(units)
-    known = ~np.isnan(estimate)
+    scored = ~np.isnan(estimate)
     _same_length(estimate, systems, units)
     rows = {
-        name: np.array([i for i, s in enumerate(systems) if s == name and known[i]], dtype=np.intp)
+        name: np.array([i for i, s in enumerate(systems) if s == name and scored[i]], dtype=np.intp)
         for name in sorted({s for s in systems if s is not None})
     }
     rows = {name: r for name, r in rows.items() if len(np.unique(unit[r])) >= 2}
@@ -115,7 +119,7 @@ def bradley_terry(
     *,
     level: float = 0.9,
 ) -> tuple[dict[str, float], list[Comparison]]:
-    """Strengths of systems compared in pairs, and every difference: P(left wins) = expit(s_left - s_right).
+    """Strengths of systems that are compared in pairs, and every difference: P(left wins) = expit(s_left - s_right).
 
     An estimate between 0 and 1 counts as a fractional win, as a tie does with .5 (quasi-likelihood; Bradley and Terry,
     1952; Papke and Wooldridge, 1996). With labels the estimating equation is prediction-powered.
@@ -123,16 +127,16 @@ def bradley_terry(
     Parameters
     ----------
     estimate : (n,) array
-        P(left wins) or the share of votes for it, in [0, 1]; NaN items are left out.
+        P(left wins), or the share of votes for the left system, in [0, 1]; an item with NaN is left out.
     pairs : sequence of n (left, right) or None
-    units : sequence of n str
     labels : (n,) array, optional
-        In [0, 1]; NaN where there is none.
+        Labels in [0, 1]; NaN where there is none.
+    units, level : as in ``mean_differences``
 
     Returns
     -------
     strengths : dict system -> float
-        Adding to zero.
+        Log odds, which add to zero over the systems, strongest first.
     comparisons : list of Comparison
 
     Raises
@@ -142,55 +146,85 @@ def bradley_terry(
     FitError
         The comparisons do not link all systems, or there are fewer than two split units.
     """
+    games, names = _games(estimate, pairs, units, labels)
+    trust, used = 1.0, 0
+    strength, inverse = _solve(games, 1.0, corrected=False)
+    labelled_units = len(np.unique(games.unit[games.labelled]))
+    if labelled_units >= max(LEAST_LABELS, len(names)):
+        used, freedom = int(games.labelled.sum()), labelled_units - 1
+        strength, inverse = _solve(games, 1.0, corrected=True)
+        label_part, estimate_part = _scores(games, strength)
+        trust = _trust(label_part @ inverse, estimate_part @ inverse)
+        strength, inverse = _solve(games, trust, corrected=True)
+        label_part, estimate_part = _scores(games, strength)
+        influence = (label_part + trust * estimate_part) @ inverse
+    else:
+        freedom = games.units - 1
+        residual = (games.estimate - expit(games.design @ strength))[:, None] * games.design / len(games.estimate)
+        influence = _by_unit(residual, games.unit, games.units) @ inverse
+    strongest_first = sorted(range(len(names)), key=lambda k: -strength[k])
+    comparisons: list[Comparison] = []
+    for a, b in itertools.combinations(strongest_first, 2):
+        difference = float(strength[a] - strength[b])
+        lo, hi = _interval(difference, influence[:, a] - influence[:, b], freedom, level)
+        comparisons.append(Comparison(names[a], names[b], difference, lo, hi, games.units, used, trust))
+    return {names[k]: float(strength[k]) for k in strongest_first}, comparisons
+
+
+@dataclass(frozen=True)
+class _Games:
+    """Comparisons of pairs of systems as the regression of Bradley and Terry takes them.
+
+    Attributes
+    ----------
+    design : (m, k) array
+        1 for the left system of a comparison and -1 for the right one.
+    estimate, label : (m,) arrays
+        P(left wins) by the judges, and by the label, NaN where there is none.
+    labelled : (m,) array of bool
+    unit : (m,) array of int
+        Split unit of each comparison, as a number from 0.
+    units : int
+        Number of split units.
+    """
+
+    design: Array
+    estimate: Array
+    label: Array
+    labelled: NDArray[np.bool_]
+    unit: NDArray[np.intp]
+    units: int
+
+
+def _games(
+    estimate: Array, pairs: Sequence[tuple[str, str] | None], units: Sequence[str], labels: Array | None
+) -> tuple[_Games, list[str]]:
+    """The comparisons that have an estimate, checked, and the names of the systems; errors as in ``bradley_terry``."""
     _same_length(estimate, pairs, units)
     usable = [i for i, pair in enumerate(pairs) if pair is not None and not np.isnan(estimate[i])]
-    games = [pair for i in usable if (pair := pairs[i]) is not None]
-    e = estimate[usable]
-    y = np.full(len(usable), np.nan) if labels is None else labels[usable]
-    for what, values in (("estimates", e), ("labels", y[~np.isnan(y)])):
+    played = [pair for i in usable if (pair := pairs[i]) is not None]
+    shares = estimate[usable]
+    label = np.full(len(usable), np.nan) if labels is None else labels[usable]
+    for kind, values in (("estimates", shares), ("labels", label[~np.isnan(label)])):
         if len(values) and (values.min() < 0 or values.max() > 1):
             raise InputError(
-                f"systems: {what} of pairwise items must lie in [0, 1], found {values.min():g} to "
+                f"systems: {kind} of pairwise items must lie in [0, 1], found {values.min():g} to "
                 f"{values.max():g}; declare the test set's scale"
             )
-    names = sorted({name for pair in games for name in pair})
+    names = sorted({name for pair in played for name in pair})
     unit, count = _codes([units[i] for i in usable])
-    if count < 2 or not _linked(games, names):
+    if count < 2 or not _linked(played, names):
         raise FitError("systems: the comparisons must link all systems, over at least two split units")
-    place = {name: k for k, name in enumerate(names)}
-    x = np.zeros((len(games), len(names)))
-    for row, (left, right) in enumerate(games):
-        x[row, place[left]] += 1.0
-        x[row, place[right]] -= 1.0
-    seen = ~np.isnan(y)
-    trust, used = 1.0, 0
-    strength, inverse = _solve(x, e, y, seen, 1.0, corrected=False)
-    if len(np.unique(unit[seen])) >= max(LEAST_LABELS, len(names)):
-        used = int(seen.sum())
-        strength, inverse = _solve(x, e, y, seen, 1.0, corrected=True)
-        label_part, estimate_part = _scores(x, e, y, seen, unit, count, strength)
-        trust = _trust(label_part @ inverse, estimate_part @ inverse)
-        strength, inverse = _solve(x, e, y, seen, trust, corrected=True)
-        label_part, estimate_part = _scores(x, e, y, seen, unit, count, strength)
-        influence = (label_part + trust * estimate_part) @ inverse
-        freedom = len(np.unique(unit[seen])) - 1
-    else:
-        residual = (e - expit(x @ strength))[:, None] * x / len(e)
-        influence = _by_unit(residual, unit, count) @ inverse
-        freedom = count - 1
-    comparisons: list[Comparison] = []
-    order = sorted(range(len(names)), key=lambda k: -strength[k])
-    for k, a in enumerate(order):
-        for b in order[k + 1 :]:
-            lo, hi = _interval(strength[a] - strength[b], influence[:, a] - influence[:, b], freedom, level)
-            comparisons.append(
-                Comparison(names[a], names[b], float(strength[a] - strength[b]), lo, hi, count, used, trust)
-            )
-    return {names[k]: float(strength[k]) for k in order}, comparisons
+    column = {name: k for k, name in enumerate(names)}
+    design = np.zeros((len(played), len(names)))
+    for row, (left, right) in enumerate(played):
+        design[row, column[left]] += 1.0
+        design[row, column[right]] -= 1.0
+    return _Games(design, shares, label, ~np.isnan(label), unit, count), names
 
 
 def anchors_as_labels(item_ids: Sequence[str], anchors: Anchors = NO_ANCHORS) -> Array:
-    """Labels in the order of the items, NaN where there is none."""
+    """Labels in the order of the items, shape (n,); NaN where there is none."""
     return np.array([anchors.labels.get(item_id, np.nan) for item_id in item_ids], dtype=np.float64)
 
 
@@ -203,22 +237,23 @@ def _difference(
     rows: dict[str, NDArray[np.intp]],
     level: float,
 ) -> Comparison:
+    """The comparison of two systems by their means, corrected where each has ``LEAST_LABELS`` labelled units."""
     count = int(unit.max()) + 1
     from_estimates, from_labels = np.zeros(count), np.zeros(count)
     mean, correction_label, correction_estimate = 0.0, 0.0, 0.0
     seen = {name: rows[name][~np.isnan(labels[rows[name]])] for name in (first, second)}
     labelled = min(len(np.unique(unit[r])) for r in seen.values()) >= LEAST_LABELS
     for name, sign in ((first, 1.0), (second, -1.0)):
-        all_of, some = rows[name], seen[name]
-        level_all = float(estimate[all_of].mean())
-        mean += sign * level_all
-        np.add.at(from_estimates, unit[all_of], sign * (estimate[all_of] - level_all) / len(all_of))
+        every, some = rows[name], seen[name]
+        mean_estimate = float(estimate[every].mean())
+        mean += sign * mean_estimate
+        np.add.at(from_estimates, unit[every], sign * (estimate[every] - mean_estimate) / len(every))
         if labelled:
-            of_labels, of_estimates = float(labels[some].mean()), float(estimate[some].mean())
-            correction_label += sign * of_labels
-            correction_estimate += sign * of_estimates
-            np.add.at(from_labels, unit[some], sign * (labels[some] - of_labels) / len(some))
-            np.add.at(from_estimates, unit[some], -sign * (estimate[some] - of_estimates) / len(some))
+            mean_label, mean_labelled = float(labels[some].mean()), float(estimate[some].mean())
+            correction_label += sign * mean_label
+            correction_estimate += sign * mean_labelled
+            np.add.at(from_labels, unit[some], sign * (labels[some] - mean_label) / len(some))
+            np.add.at(from_estimates, unit[some], -sign * (estimate[some] - mean_labelled) / len(some))
     touched = np.unique(unit[np.concatenate([rows[first], rows[second]])])
     trust, used, freedom, difference = 1.0, 0, len(touched) - 1, mean
     if labelled:
@@ -233,6 +268,7 @@ def _difference(
 
 
 def _interval(difference: float, influence: Array, freedom: int, level: float) -> tuple[float, float]:
+    """Student's t interval of a difference from the influence of each split unit on it."""
     active = influence[influence != 0.0]
     scale = len(active) / max(len(active) - 1, 1)
     half = float(student.ppf((1 + level) / 2, max(freedom, 1)) * np.sqrt(scale * np.sum(active**2)))
@@ -245,10 +281,9 @@ def _trust(label_part: Array, estimate_part: Array) -> float:
     return 1.0 if size == 0.0 else float(np.clip(-np.sum(label_part * estimate_part) / size, 0.0, 1.0))
 
 
-def _solve(
-    x: Array, e: Array, y: Array, seen: NDArray[np.bool_], trust: float, *, corrected: bool
-) -> tuple[Array, Array]:
-    """Strengths, adding to zero, and the inverse of the equation's slope on that space, by Newton's method."""
+def _solve(games: _Games, trust: float, *, corrected: bool) -> tuple[Array, Array]:
+    """Strengths that add to zero, and the inverse of the equation's slope on that space, by Newton's method."""
+    x, e, y, seen = games.design, games.estimate, games.label, games.labelled
     n, k = x.shape
     strength = np.zeros(k)
     some, m = x[seen], max(int(seen.sum()), 1)
@@ -274,33 +309,35 @@ def _solve(
     return strength, inverse
 
 
-def _scores(
-    x: Array, e: Array, y: Array, seen: NDArray[np.bool_], unit: NDArray[np.intp], count: int, strength: Array
-) -> tuple[Array, Array]:
-    """By split unit: the labels' part of the estimating equation, and the estimates', around their means."""
+def _scores(games: _Games, strength: Array) -> tuple[Array, Array]:
+    """The parts of labels and of estimates in the estimating equation, each (units, k) and around its mean."""
+    x, e, y, seen = games.design, games.estimate, games.label, games.labelled
     n, m = len(e), max(int(seen.sum()), 1)
     p = expit(x @ strength)
-    of_labels = np.where(seen, np.nan_to_num(y) - p, 0.0)[:, None] * x / m
-    of_estimates = (e - p)[:, None] * x / n - np.where(seen, e - p, 0.0)[:, None] * x / m
+    label_part = np.where(seen, np.nan_to_num(y) - p, 0.0)[:, None] * x / m
+    estimate_part = (e - p)[:, None] * x / n - np.where(seen, e - p, 0.0)[:, None] * x / m
     share = (seen / m)[:, None]
     all_mean, seen_mean = ((e - p)[:, None] * x).mean(axis=0), ((e - p)[:, None] * x)[seen].sum(axis=0) / m
-    label_mean = of_labels.sum(axis=0)
-    of_estimates = of_estimates - all_mean / n + share * seen_mean
-    return _by_unit(of_labels - share * label_mean, unit, count), _by_unit(of_estimates, unit, count)
+    label_part = label_part - share * label_part.sum(axis=0)
+    estimate_part = estimate_part - all_mean / n + share * seen_mean
+    return _by_unit(label_part, games.unit, games.units), _by_unit(estimate_part, games.unit, games.units)
 
 
 def _by_unit(rows: Array, unit: NDArray[np.intp], count: int) -> Array:
+    """Sums of the rows of each split unit, shape (count, k)."""
     out = np.zeros((count, rows.shape[1]))
     np.add.at(out, unit, rows)
     return out
 
 
 def _codes(units: Sequence[str]) -> tuple[NDArray[np.intp], int]:
+    """Split units as numbers from 0, shape (n,), and how many there are."""
     distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
     return code.astype(np.intp), len(distinct)
 
 
 def _linked(games: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
+    """Whether at least two systems are there and a chain of comparisons leads from each to every other one."""
     reached, grown = {names[0]} if names else set[str](), True
     while grown:
         more = {b for a, b in games if a in reached} | {a for a, b in games if b in reached}

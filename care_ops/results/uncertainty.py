@@ -1,4 +1,4 @@
-"""How far weights and loadings would move with other items: the bootstrap by split unit.
+"""Intervals of weights and loadings, by a bootstrap that draws split units.
 
 Belongs here: resampling and intervals. Does not: the uncertainty of one item's estimate (an aggregator's ``sd`` and
 ``p_quality``) or of a difference between systems (``systems``).
@@ -21,8 +21,11 @@ from care_ops.scores import ScoreMatrix, content_seed
 
 Array = NDArray[np.float64]
 
+_Refit = tuple[Array, Array | None]
+"""Weights and loadings of one aggregator on one resample."""
+
 MOST_ITEMS = 10_000
-"""Items of a resample; beyond, deviations are scaled to the whole (m out of n bootstrap)."""
+"""Most items of a resample. Where there are more, deviations are scaled to all items (m out of n bootstrap)."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,11 @@ class Interval:
     Attributes
     ----------
     lo, hi : (p,) arrays
-        In the order of the scores handed in.
+        Ends of the intervals of the weights, in the order of the scores handed in.
     loadings_lo, loadings_hi : (p, h) arrays, optional
-        Of the columns of its loadings; each resample's factors are matched to them by direction.
+        Ends of the intervals of the loadings. The factors of each resample are matched to the columns by direction.
     resamples : int
-        Those in which the aggregator could answer.
+        Number of resamples in which the aggregator could answer.
     """
 
     lo: Array
@@ -57,27 +60,24 @@ def weight_intervals(
     level: float = 0.9,
     most_items: int = MOST_ITEMS,
 ) -> dict[str, Interval]:
-    """Intervals by aggregator that has weights: the whole fit again on resampled split units.
+    """Intervals for each aggregator that has weights, by the whole fit on resampled split units.
 
-    What they cover is the weight that the same method would find on endless items of the same kind, not a weight
-    free of the method's own bias.
+    They cover the weight that the same method would find on endless items of the same kind, which has the method's own
+    bias.
 
     Parameters
     ----------
     scores : ScoreMatrix
-        Admitted judges.
     config : FitConfig
     anchors : Anchors
-        Resampled with their items.
     units : sequence of n str or None, optional
-        Split units; an item without one is its own.
+        Split unit of each item. An item without one is a unit of its own.
     whole : mapping name -> Aggregate, optional
-        The aggregates on all items, where they are there already; else they are made here.
-    resamples : int
-        At least 20.
+        The aggregates on all items, where they have been computed; otherwise they are computed here.
+    resamples, most_items : int
+        Number of resamples, at least 20, and the most items of each.
     level : float
-        Between 0 and 1.
-    most_items : int
+        Coverage of the intervals, between 0 and 1.
 
     Raises
     ------
@@ -87,48 +87,51 @@ def weight_intervals(
         No aggregator could answer on all items.
     """
     if resamples < LEAST_RESAMPLES or not 0 < level < 1:
-        raise InputError(f"intervals: at least 20 resamples and a level in (0, 1), got {resamples} and {level}")
-    n = scores.shape[0]
+        raise InputError(
+            f"intervals: at least {LEAST_RESAMPLES} resamples and a level in (0, 1), got {resamples} and {level}"
+        )
     names = scores.item_ids if units is None else [u if u else i for u, i in zip(units, scores.item_ids, strict=True)]
     members = rows_by_unit(scores.item_ids, names)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
     whole = fit_panel(scores, config, anchors).aggregates if whole is None else whole
-    weighed = tuple(name for name, a in whole.items() if a.weights is not None)
-    if not weighed:
+    weighted = {name: aggregate for name, aggregate in whole.items() if aggregate.weights is not None}
+    if not weighted:
         return {}
-    config, solve = replace(config, aggregators=weighed), "roughly" if "care_svd" in weighed else "not"
-    draws = max(2, round(len(members) * min(1.0, most_items / n)))
+    drawn_units = max(2, round(len(members) * min(1.0, most_items / len(scores.item_ids))))
     rng = np.random.default_rng([content_seed(scores), config.seed])
-    weights: dict[str, list[Array]] = {name: [] for name in weighed}
-    loadings: dict[str, list[Array]] = {name: [] for name in weighed}
+    config = replace(config, aggregators=tuple(weighted))
+    refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
     for _ in range(resamples):
-        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), draws)])
-        again, seen = _resampled(scores, anchors, rows)
-        if (np.nanstd(again.values, axis=0) == 0).any() or np.isnan(again.values).all(axis=0).any():
-            continue
-        try:
-            answers = fit_panel(again, config, seen, solve=solve).aggregates
-        except FitError:  # nobody can answer on this resample; ``resamples`` says how many did
-            continue
-        for name, found in answers.items():
-            known, reference = found.weights, whole[name].loadings
-            if known is None:
-                continue
-            weights[name].append(known)
-            if reference is not None and found.loadings is not None:
-                loadings[name].append(_matched(found.loadings, reference))
-    tails, shrink = ((1 - level) / 2, (1 + level) / 2), float(np.sqrt(draws / len(members)))
-    intervals: dict[str, Interval] = {}
-    for name in weighed:
-        centre = whole[name].weights
-        if centre is None or len(weights[name]) < 20:
-            continue
-        lo, hi = _quantiles(weights[name], tails, centre, shrink)
-        factors = whole[name].loadings
-        bounds = None if factors is None else _quantiles(loadings[name], tails, factors, shrink)
-        intervals[name] = Interval(lo, hi, *(bounds or (None, None)), len(weights[name]))
-    return intervals
+        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
+        for name, refit in _refitted(scores, config, anchors, rows).items():
+            refits[name].append(refit)
+    tails, shrink = ((1 - level) / 2, (1 + level) / 2), float(np.sqrt(drawn_units / len(members)))
+    answered = {name: aggregate for name, aggregate in weighted.items() if len(refits[name]) >= LEAST_RESAMPLES}
+    return {name: _interval(aggregate, refits[name], tails, shrink) for name, aggregate in answered.items()}
+
+
+def _refitted(scores: ScoreMatrix, config: FitConfig, anchors: Anchors, rows: NDArray[np.intp]) -> dict[str, _Refit]:
+    """Weights and loadings on the resampled rows, of aggregators that can answer; none where a judge is constant."""
+    resample, labels = _resampled(scores, anchors, rows)
+    if (np.nanstd(resample.values, axis=0) == 0).any() or np.isnan(resample.values).all(axis=0).any():
+        return {}
+    try:
+        solve = "roughly" if "care_svd" in config.aggregators else "not"
+        aggregates = fit_panel(resample, config, labels, solve=solve).aggregates
+    except FitError:  # no aggregator can answer on this resample; ``Interval.resamples`` counts those that did
+        return {}
+    return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}
+
+
+def _interval(whole: Aggregate, refits: Sequence[_Refit], tails: tuple[float, float], shrink: float) -> Interval:
+    """Intervals of an aggregate's weights and loadings from those on resamples."""
+    assert whole.weights is not None  # ``weight_intervals`` keeps no others
+    lo, hi = _quantiles([weights for weights, _ in refits], tails, whole.weights, shrink)
+    if whole.loadings is None:
+        return Interval(lo, hi, None, None, len(refits))
+    matched = [_matched(loadings, whole.loadings) for _, loadings in refits if loadings is not None]
+    return Interval(lo, hi, *_quantiles(matched, tails, whole.loadings, shrink), len(refits))
 
 
 def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]]:
@@ -140,6 +143,7 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 
 
 def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, Anchors]:
+    """The scores and labels of these rows, which may repeat, under item ids of their own."""
     ids = tuple(f"{k:09d}" for k in range(len(rows)))
     labels = {
         new: anchors.labels[scores.item_ids[int(row)]]
@@ -149,18 +153,22 @@ def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) ->
     return ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families), Anchors(labels)
 
 
-def _matched(found: Array, reference: Array) -> Array:
-    """Columns of ``found`` nearest in direction to those of ``reference``, with its signs; NaN where none is left."""
-    cosines = (reference / np.linalg.norm(reference, axis=0)).T @ (found / np.linalg.norm(found, axis=0))
+def _matched(loadings: Array, reference: Array) -> Array:
+    """``loadings`` with columns ordered and signed as the columns of ``reference`` to which they are nearest.
+
+    A column of the reference for which no column of ``loadings`` is left has NaN.
+    """
+    cosines = (reference / np.linalg.norm(reference, axis=0)).T @ (loadings / np.linalg.norm(loadings, axis=0))
     out = np.full(reference.shape, np.nan)
     for _ in range(min(cosines.shape)):
         a, b = (int(k) for k in np.unravel_index(int(np.argmax(np.abs(cosines))), cosines.shape))
-        out[:, a] = np.sign(cosines[a, b]) * found[:, b]
+        out[:, a] = np.sign(cosines[a, b]) * loadings[:, b]
         cosines[a, :] = 0.0
         cosines[:, b] = 0.0
     return out
 
 
 def _quantiles(draws: list[Array], tails: tuple[float, float], centre: Array, shrink: float) -> tuple[Array, Array]:
-    lo, hi = np.nanquantile(np.array(draws), tails, axis=0, method="weibull")  # tails of the size asked for
+    """Ends of the interval around ``centre``, with deviations scaled by ``shrink`` of quantiles that keep the tails."""
+    lo, hi = np.nanquantile(np.array(draws), tails, axis=0, method="weibull")
     return centre + shrink * (lo - centre), centre + shrink * (hi - centre)

@@ -1,7 +1,7 @@
 """The structure programs in cvxpy: the tests' oracle, and the way to add constraints.
 
-Belongs here: the same programs as ``structure.solve`` written for a general conic solver. Slower by one
-or two orders of magnitude; nothing on the nightly road calls it.
+Belongs here: the programs of ``program.solve`` written for a general conic solver, which is slower by one or two orders
+of magnitude. Does not: the solver of the nightly fit (``program``).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def solve_conic(
     support: NDArray[np.bool_] | None = None,
     solver: str = "CLARABEL",
 ) -> tuple[Array, Array, float]:
-    """Solve the program of ``structure.solve`` (diagonal penalised) with cvxpy.
+    """Solve the program of ``program.solve`` (diagonal penalised) with cvxpy.
 
     Parameters
     ----------
     sigma : (p, p) array
-    lambda_s, lambda_l, program, positive : as in ``structure.solve``
+    lambda_s, lambda_l, program, positive : as in ``program.solve``
     support : (p, p) array of bool, optional
-        Where S may differ from zero; see ``within_families``.
+        Entries of S that may differ from zero; see ``within_families``.
     solver : str
         Any semi-definite solver that cvxpy knows.
 

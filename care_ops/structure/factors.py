@@ -4,7 +4,7 @@ A rule looks at the factors and points to one of them; the result says which rul
 every panel, so the pipeline shows where the others would point.
 
 Belongs here: the eigendecomposition of L made deterministic, the symmetry-breaking rules, the Gaussian
-posterior of a factor. Does not: solving for L (``structure``), naming confounders (``interpret``).
+posterior of a factor. Does not: solving for L (``program``), naming confounders (``results.interpret``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from care_ops.config import QualityRule
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError
 from care_ops.moments.missing import condition
 
 Array = NDArray[np.float64]
@@ -44,7 +44,7 @@ class Factors:
         Correlation of each factor's score with the mean of the standardised judges. Near zero means that its
         sign rests on almost nothing.
     quality : int
-        Which column is taken as the quality factor Q.
+        Column that is taken as the quality factor Q.
     rule : str
         The rule that chose it.
     """
@@ -82,7 +82,7 @@ class Factors:
 
     @property
     def breadth(self) -> Array:
-        """How many judges each factor rests on, shape (h,): exp of the evenness of its loadings, 1 to p."""
+        """Number of judges that each factor rests on, shape (h,): exp of the evenness of its loadings, 1 to p."""
         return np.exp(_evenness(self.directions))
 
     def candidates(self) -> NDArray[np.intp]:
@@ -127,31 +127,6 @@ def choose_by_balance(factors: Factors) -> Factors:
     return _chosen(factors, _evenness(factors.directions), "balance")
 
 
-def choose_by_order(factors: Factors, original: Array, swapped: Array) -> Factors:
-    """The factor whose score changes least when the two responses change places.
-
-    Of judges that were shown each pair in both orders. It catches position bias and nothing else: a bias that
-    is as steady as quality, such as length, passes for it.
-
-    Parameters
-    ----------
-    original, swapped : (n, p) arrays
-        Standardised scores by order of presentation, swapped back to one direction, missing ones filled.
-
-    Raises
-    ------
-    InputError
-        The two are not of one shape.
-    """
-    if original.shape != swapped.shape:
-        raise InputError(
-            f"factors: scores by order must come in one shape, got {original.shape} and {swapped.shape}; "
-            "keep the items and judges that were asked in both orders"
-        )
-    steadiness = [_correlation(original @ u, swapped @ u) for u in factors.directions.T]
-    return _chosen(factors, np.array(steadiness), "order")
-
-
 def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Factors:
     """The factor whose score follows the style of the text least.
 
@@ -167,11 +142,11 @@ def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Facto
     """
     style = np.zeros(len(factors.strengths))
     for column in covariates.T:
-        known = ~np.isnan(column)
-        if known.sum() < 3 or np.ptp(column[known]) == 0:
+        described = ~np.isnan(column)
+        if described.sum() < 3 or np.ptp(column[described]) == 0:
             continue
-        ranks = rankdata(column[known])
-        followed = [abs(_correlation(rankdata(scores[known] @ u), ranks)) for u in factors.directions.T]
+        ranks = rankdata(column[described])
+        followed = [abs(_correlation(rankdata(scores[described] @ u), ranks)) for u in factors.directions.T]
         style = np.maximum(style, followed)
     return _chosen(factors, -style, "style")
 
@@ -179,7 +154,7 @@ def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Facto
 def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors:
     """The factor, and the sign, whose score follows the labels best (paper, human-anchor criterion).
 
-    With fewer than two labels, or equal ones, nothing changes. With few labels chance may choose.
+    The factors stay as they are with fewer than two labels, or with equal ones. With few labels chance may choose.
 
     Parameters
     ----------
@@ -227,7 +202,7 @@ def subtract_confounders(factors: Factors) -> Array:
 
 
 def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[QualityRule, int]:
-    """Which factor each label-free rule would call quality.
+    """The factor that each label-free rule would call quality, as a column.
 
     ``leading`` alone where only one factor is strong enough to be a candidate; ``style`` where there are covariates.
 
@@ -235,17 +210,17 @@ def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[Quality
     ----------
     scores, covariates : as in ``choose_by_style``
     """
-    found: dict[QualityRule, int] = {"leading": 0}
+    choices: dict[QualityRule, int] = {"leading": 0}
     if len(factors.candidates()) == 1:
-        return found
-    found["balance"] = choose_by_balance(factors).quality
+        return choices
+    choices["balance"] = choose_by_balance(factors).quality
     if not np.isnan(covariates).all():
-        found["style"] = choose_by_style(factors, scores, covariates).quality
-    return found
+        choices["style"] = choose_by_style(factors, scores, covariates).quality
+    return choices
 
 
 def effective_judges(factors: Factors, correlation: Array) -> float:
-    """How many judges of independent errors the panel's mean is worth.
+    """Number of judges of independent errors that the panel's mean is worth.
 
     Kish's design effect on what is left of the standardised scores once the quality factor is taken out: p
     for independent errors, 1 for copies of one judge, more than p where errors cancel. It rests on the factor
@@ -283,9 +258,9 @@ def posterior(standardised: Array, direction: Array, strength: float, correlatio
     unit = np.sqrt(1.0 + strength * direction @ correlation @ direction)
     loading = np.sqrt(strength) * direction
     filled, extra = condition(standardised, correlation, loading)
-    known = ~np.isnan(standardised).all(axis=1)
+    scored = ~np.isnan(standardised).all(axis=1)
     mean, sd = filled @ loading / unit, np.sqrt(1.0 + extra) / unit
-    return np.where(known, mean, np.nan), np.where(known, sd, np.nan)
+    return np.where(scored, mean, np.nan), np.where(scored, sd, np.nan)
 
 
 def _oriented(direction: Array, correlation: Array) -> Array:

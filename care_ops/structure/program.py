@@ -37,8 +37,8 @@ _CHECK_EVERY = 10
 _PATIENCE = 1.3
 _OUTSIDE = 3
 _SETTLED = 3e-3
-"""Of the tolerance: how little the objective may still move between checks. The gap alone is met while the
-objective still falls where the dual is ahead of it."""
+"""Largest change of the objective between two checks at which it has settled, as a share of the tolerance. The gap
+alone can be met while the objective still falls, where the dual is ahead of it."""
 
 _TINY = 1e-300
 _TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
@@ -179,7 +179,7 @@ def solve(
     tolerance : float
         Relative duality gap to stop at.
     max_iterations : int
-        Where to give up; the certificate then says ``converged=False``.
+        Most iterations; the certificate of a solution that needs more says ``converged=False``.
 
     Returns
     -------
@@ -238,15 +238,15 @@ def solve_path(
             raise InputError(f"structure: penalties must be positive and finite, got {lambda_s=} and {lambda_l=}")
     with threadpool_limits(limits=1, user_api="blas"):
         admm = _Consensus(_LOSSES[program](sigma), positive)
-        found: list[Structure] = []
+        solutions: list[Structure] = []
         for lambda_s, lambda_l in penalties:
             penalty = np.full(sigma.shape, float(lambda_s))
             if not penalize_diagonal:
                 np.fill_diagonal(penalty, 0.0)
             admm.aim(penalty, float(lambda_l))
             sparse, low_rank, certificate = admm.run(tolerance, max_iterations)
-            found.append(Structure(sparse, low_rank, program, float(lambda_s), float(lambda_l), certificate))
-    return found
+            solutions.append(Structure(sparse, low_rank, program, float(lambda_s), float(lambda_l), certificate))
+    return solutions
 
 
 class _Consensus:

@@ -17,8 +17,8 @@ from care_ops.errors import FitError
 
 Array = NDArray[np.float64]
 
-_CLEAR = 5.0
-"""Standard errors from which a partial correlation is an edge."""
+CLEAR_EDGE = 5.0
+"""A partial correlation of more standard errors than this is an edge."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def partition(sparse: Array, tolerance: float | None = None, *, balanced: bool =
     sparse : (p, p) array
         S of a ``Structure``.
     tolerance : float, optional
-        By default the smallest one at which no component outgrows a third of the judges, rounded up, so
-        that the groups come out even.
+        The default is the smallest tolerance at which no component has more than a third of the judges, rounded up,
+        so that the groups are of like size.
     balanced : bool
         Otherwise the default is the smallest tolerance with three components, however large one of them is: fewer
         edges are cut, and a view may be left with too few judges for the third moment.
@@ -83,18 +83,18 @@ def partition(sparse: Array, tolerance: float | None = None, *, balanced: bool =
     return Views((first, second, third), float(tolerance), largest_cross_edge(sparse, (first, second, third)))
 
 
-def partition_within(covariance: Array, items: int, limit: float = _CLEAR) -> Views:
-    """The same from the precision of the within-state covariance: an edge is a partial correlation that is clear.
+def partition_within(covariance: Array, items: int, limit: float = CLEAR_EDGE) -> Views:
+    """``partition`` by the precision of the within-state covariance, in which an edge is a clear partial correlation.
 
-    Where judges of a mixture are told apart by states, the states' own covariance is in S as well; the covariance
-    within states is not, and shows the edges alone.
+    In a mixture the covariance of the states' means is in S as well. The covariance within states does not contain it,
+    and shows the edges alone.
 
     Parameters
     ----------
     covariance : (p, p) array
-        Of ``mixture.Mixture`` with a full shape.
+        Covariance of a ``mixture.Mixture`` with a full shape.
     items : int
-        Behind it.
+        Number of items behind the covariance.
     limit : float
         |Fisher's z| times sqrt(n - p - 1) above which there is an edge.
 

@@ -11,7 +11,7 @@ from care_ops.config import AGGREGATORS, FitConfig
 from care_ops.fit import fit_panel
 from care_ops.metrics import auc
 from care_ops.models import factor_analysis
-from care_ops.models.hypotheses import DEPARTURES, NOISES, SLOPE, SLOPE_SD, Hypothesis, settle
+from care_ops.models.hypotheses import DEPARTURES, NOISES, SLOPE, SLOPE_SD, Hypothesis, average_hypotheses
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -179,7 +179,7 @@ def test_settling_is_the_posterior_of_the_joint_gaussian(rng, m):
         evidence.append(-0.5 * residual @ inverse @ residual - 0.5 * np.linalg.slogdet(here)[1])
     weight = np.exp(np.array(evidence) - max(evidence))
     total = (weight / weight.sum()) @ np.array(answers)
-    found = settle([Hypothesis("only", score, 1.0)], factors, judges, rows, labels)
+    found = average_hypotheses([Hypothesis("only", score, 1.0)], factors, judges, rows, labels)
     assert found is not None
     np.testing.assert_allclose(found.latent, total, atol=1e-8)
     assert found.weights == {"only": pytest.approx(1.0)}

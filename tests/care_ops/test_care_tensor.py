@@ -100,8 +100,8 @@ def test_views_within_states_have_no_planted_edge_across(rng):
         assert not edges[np.ix_(one, other)].any()
 
 
-@pytest.mark.parametrize("judges", ["graded", "categorical", "student", "scale_mixture"])
-def test_judges_may_be_what_their_scores_look_like(rng, judges):
+@pytest.mark.parametrize("model", ["graded", "categorical", "student", "scale_mixture"])
+def test_judges_may_be_what_their_scores_look_like(rng, model):
     """Four votes, four grades, four real scores with outliers."""
     q, _, values = two_binary_latents(rng, p=12)
     values[:, :4] = (values[:, :4] > 5).astype(float)
@@ -109,14 +109,76 @@ def test_judges_may_be_what_their_scores_look_like(rng, judges):
     loud = rng.random((4_000, 4)) < 0.03
     values[:, 8:] = np.where(loud, values[:, 8:] + rng.normal(scale=20, size=loud.shape), values[:, 8:])
     values[5] = np.nan
-    plain, found = tensor(matrix(values)), tensor(matrix(values), judges=judges)
+    plain, found = tensor(matrix(values)), tensor(matrix(values), observation_model=model)
     right = [np.mean((a.estimate > a.threshold)[6:] == q[6:]) for a in (plain, found)]
-    print(f"\n{judges}: {right[1]:.3f}, Gaussian {right[0]:.3f}")
+    print(f"\n{model}: {right[1]:.3f}, Gaussian {right[0]:.3f}")
     assert right[1] > 0.9
     assert np.isnan(found.estimate[5])
     kinds = found.details["judges"]
     assert kinds["Graded"][:4] == ["j000", "j001", "j002", "j003"]
-    assert len(kinds["Graded"]) == (8 if judges == "categorical" else 4)
+    assert len(kinds["Graded"]) == (8 if model == "categorical" else 4)
+
+
+def graded_panel(rng, copy: bool) -> np.ndarray:
+    """Six votes and six grades; with ``copy`` the eighth judge gives the seventh's grade on four items of five."""
+    _, _, values = two_binary_latents(rng, n=2_500)
+    values[:, :6] = (values[:, :6] > 5).astype(float)
+    values[:, 6:] = np.clip(np.round(values[:, 6:]), 3, 7)
+    if copy:
+        values[:, 7] = np.where(rng.random(len(values)) < 0.8, values[:, 6], values[:, 7])
+    return values
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_edges_within_states_are_planted_ones(seed):
+    """The copy blurs the states, so that a false edge may stand below it, far less clear; without one there is none."""
+    alone, copied = (
+        tensor(matrix(graded_panel(np.random.default_rng(seed), copy)), observation_model="graded").details
+        for copy in (False, True)
+    )
+    assert alone["edges"] == []
+    first, *others = copied["edges"]
+    assert first["judges"] == ["j006", "j007"]
+    assert len(others) <= 1
+    assert all(edge["statistic"] < first["statistic"] / 5 for edge in others)
+    assert copied["edge_items"] == 2_000
+
+
+def test_edges_are_given_only_where_they_can_be_told(rng):
+    """Not for Gaussian judges, whose states of votes are others; not from too few items that all judges scored."""
+    values = graded_panel(rng, copy=True)
+    assert "edges" not in tensor(matrix(values)).details
+    values[300:, 0] = np.nan
+    details = tensor(matrix(values), observation_model="graded").details
+    assert "edges" not in details
+    assert "there are 300" in details["why_no_edges"]
+
+
+def test_edges_change_no_estimate(rng):
+    """The same mixture with and without a look at its edges: a grid of penalties asks for estimates alone."""
+    values = graded_panel(rng, copy=True)
+    moments = accumulate(values)
+    structure, _ = fit_structure(moments, StructureConfig())
+    config = FitConfig(tensor=TensorConfig(observation_model="graded"))
+
+    def fit(memo):
+        return CareTensor(memo).fit(Problem(matrix(values), moments, structure, np.random.default_rng(0), config))
+
+    looked, grid = fit(None), fit({})
+    np.testing.assert_array_equal(looked.estimate, grid.estimate)
+    assert "edges" in looked.details
+    assert "edges" not in grid.details
+
+
+def test_details_have_the_theorems_rate_of_the_fitted_mixture(rng):
+    """Its gap is that of the mixture's pair moment, which at 8,000 items is near the sample's."""
+    draw = four_state_mixture(rng, n=8_000, p=12, noise=0.6)
+    details = tensor(matrix(draw.scores)).details
+    rate = details["rate"]
+    assert rate["weights"] == pytest.approx(np.sqrt(12 * np.log(12 / 0.05) / 8_000))
+    assert rate["means"] == pytest.approx(rate["noise"] ** 3 / rate["gap"] * rate["weights"])
+    assert rate["gap"] == pytest.approx(details["tensor"]["smallest_singular_value"], rel=0.3)
+    assert rate["least_weight"] == pytest.approx(min(draw.weights), abs=0.03)
 
 
 def test_two_different_rows_are_told(rng):
@@ -150,7 +212,7 @@ def test_settings_that_cannot_be_are_told():
     with pytest.raises(InputError, match="use structure, within"):
         TensorConfig(views="both")
     with pytest.raises(InputError, match="scale_mixture"):
-        TensorConfig(judges="poisson")
+        TensorConfig(observation_model="poisson")
 
 
 def test_the_rate_of_the_theorem_bounds_the_error_by_a_constant():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError
 from care_ops.structure import factors as f
 from care_ops.structure.factors import Factors
 
@@ -56,21 +56,6 @@ def test_balance_is_right_where_the_confounder_is_narrow_and_wrong_where_quality
         assert chosen.rule == "balance"
         assert planted.names_quality(chosen) == is_right
     assert not right.names_quality(right.factors)  # the leading factor is the narrow one
-
-
-def test_order_is_right_against_position_bias_and_wrong_against_a_steady_one(rng):
-    planted = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
-    quality, confounder = np.outer(planted.quality, SIGNED), np.outer(planted.confounder, BROAD)
-    noise = [rng.normal(size=(N, P)) for _ in range(2)]
-    # a bias towards what stands first turns over when the scores are swapped back, any other bias stays
-    for steady, is_right in ((False, True), (True, False)):
-        original = 0.3 * quality + confounder + noise[0]
-        swapped = 0.3 * quality + (confounder if steady else -confounder) + noise[1]
-        chosen = f.choose_by_order(planted.factors, original, swapped)
-        assert chosen.rule == "order"
-        assert planted.names_quality(chosen) == is_right
-    with pytest.raises(InputError, match="one shape"):
-        f.choose_by_order(planted.factors, original, swapped[1:])
 
 
 def test_style_is_right_against_length_and_wrong_where_good_answers_are_long(rng):

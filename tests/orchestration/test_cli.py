@@ -32,6 +32,17 @@ def scores(tmp_path, rng):
     return path
 
 
+def test_a_page_has_each_judges_kappa_where_scores_are_grades(tmp_path, rng):
+    text = scores_csv(rng)
+    graded = "".join(f"{line[: line.rindex('.')]}\n" if "." in line else f"{line}\n" for line in text.splitlines())
+    for name, content, shown in (("real", text, False), ("graded", graded, True)):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(content)
+        result = care("fit", path, "--out", tmp_path / name, "--intervals", 0)
+        assert result.exit_code == 0, result.output
+        assert ("mean κ" in (tmp_path / name / "report.html").read_text()) == shown
+
+
 def test_fit_writes_what_it_promises(tmp_path, scores):
     families, anchors, items = tmp_path / "judges.csv", tmp_path / "labels.csv", tmp_path / "items.csv"
     families.write_text("judge,family\njudge 0,a\njudge 1,a\n")

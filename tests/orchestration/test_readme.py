@@ -72,6 +72,7 @@ def bring_a_testset(folder: Path) -> None:
             "  orthogonality: {seeds: 1, items: 400}\n"
             "  tensor_against_svd: {seeds: 1}\n"
             "  observation_models: {seeds: 1, items: [400, 800]}\n"
+            "  edges_within_states: {seeds: 1, items: 800}\n"
             "  theory_rates: {seeds: 2, items: [400, 800, 1600], models: 10}\n"
         )
 

@@ -83,6 +83,7 @@ def test_the_schemas_are_printed():
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
         ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
+        ("fit: {judges: graded}", "judges is now called observation_model; rename it"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
         ("fit: 3", "fit: "),
         ("canary: {tolerance: 0}", "canary.tolerance"),

@@ -16,21 +16,9 @@ scale_free  # declared by every aggregator, tested as a property of each (law 3)
 mae_filled  # read by name through the fields of Evaluation
 balanced_accuracy  # likewise
 risk_coverage  # likewise
-dependent  # public: judges that depend on one another (docs/care-tensor.md)
-conditional_mutual_information  # public, likewise
-tailed_scatter  # public, likewise
-dependent_judges  # public: draws for the above
-weighted_kappa  # public: agreement of two judges (docs/uncertainty.md)
-identifiability_of_model  # public: a theorem of the paper as a number (docs/care-svd.md)
-stability  # public, likewise
-directions_error  # public, likewise
-items_needed  # public, likewise
-misspecified_mean_error  # public, likewise
-least_weight  # of a theorem's constants, read by whoever evaluates it
-tensor_rate  # public, likewise
+least_weight  # asdict of a theorem's rate, in the details of care_tensor
 solve_conic  # public: constraints that the nightly solver does not have (docs/care-svd.md)
 within_families  # public: such a constraint
-choose_by_order  # public: the rule of position bias, for pairs asked in both orders
 exc  # the signature of a context manager
 cls  # the signature of a pydantic validator
 yield_for_execution  # called by Dagster at the start of a run (orchestration/resources.py)
