@@ -166,13 +166,8 @@ class Pool:
         score_batches = self._on_ray if self._uses_ray(spec) else _inline
         done = tokens = 0
         started = time.perf_counter()
-        _log.info(
-            "Judge %r: %d pending items, %d different questions, in %d batches.",
-            spec.name,
-            len(items),
-            len(groups),
-            len(batches),
-        )
+        sizes = len(items), len(groups), len(batches)
+        _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
         for number, scores, version in score_batches(spec, questions, context or Context()):
             members = {group[0].key: group for group in batches[number]}
             item_scores = [score.of(item) for score in scores for item in members[score.item_key]]

@@ -378,20 +378,7 @@ def replace_slice(
         The judge's specification, for people who read the database.
     """
     judge_ix = _judge_ordinal(connection, judge, family, spec_json)
-    connection.register("parts", parts)
-    try:
-        rows = connection.execute(
-            """
-            SELECT i.item_ix, i.item_id, p.score, p.status, coalesce(p.text_mismatch, false)
-            FROM items i JOIN parts p ON p.item_id = i.item_id AND p.item_key = i.item_key
-            WHERE i.testset = ? AND p.judge_key = ?
-            QUALIFY row_number() OVER (PARTITION BY i.item_ix ORDER BY p.status = 'ok' DESC, p.created_at DESC) = 1
-            ORDER BY i.item_ix
-            """,
-            [testset, judge_key],
-        ).fetchall()
-    finally:
-        connection.unregister("parts")
+    rows = _current_rows(connection, testset, judge_key, parts)
     row = connection.execute("SELECT count(*) FROM items WHERE testset = ?", [testset]).fetchone()
     n_items = int(row[0]) if row else 0
     connection.execute(
@@ -419,6 +406,26 @@ def replace_slice(
     )
     values = [float(r[2]) for r in rows if r[2] is not None]
     return Slice(digest, n_items, statuses.get("ok", 0), n_items - len(rows), statuses, values)
+
+
+def _current_rows(
+    connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table
+) -> list[tuple[Any, ...]]:
+    """The row that counts for each item: (item_ix, item_id, score, status, text_mismatch), in item order."""
+    connection.register("parts", parts)
+    try:
+        return connection.execute(
+            """
+            SELECT i.item_ix, i.item_id, p.score, p.status, coalesce(p.text_mismatch, false)
+            FROM items i JOIN parts p ON p.item_id = i.item_id AND p.item_key = i.item_key
+            WHERE i.testset = ? AND p.judge_key = ?
+            QUALIFY row_number() OVER (PARTITION BY i.item_ix ORDER BY p.status = 'ok' DESC, p.created_at DESC) = 1
+            ORDER BY i.item_ix
+            """,
+            [testset, judge_key],
+        ).fetchall()
+    finally:
+        connection.unregister("parts")
 
 
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
