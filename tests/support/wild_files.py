@@ -491,7 +491,7 @@ def _documents() -> list[WildFile]:
             "broken.jsonl",
             "a line that is cut off",
             _jsonl(_rows()) + b'{"item_id": "i4", "a"',
-            refused="not line 4 (Expecting",
+            refused="not so in line 4 (Expecting",
         ),
         WildFile(
             "key_twice.jsonl",

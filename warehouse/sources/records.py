@@ -177,8 +177,8 @@ def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
             raise _no_text(path, options, error) from error
     if refused:
         raise InputError(
-            f"{path}: each line must be one JSON object, but there are others: {listed(refused, 5)}; correct or "
-            "remove them"
+            f"{path}: each line must be one JSON object, which is not so in {listed(refused, 5)}; correct or remove "
+            "these lines"
         )
 
 
