@@ -35,13 +35,13 @@ def run() -> list[dict[str, object]]:
                 draw = four_state_mixture(rng, n=n, p=p, noise=noise)
                 views = thirds(p)
                 started = time.process_time()
-                found = portfolio(draw.scores, views, rng)
+                fitted = portfolio(draw.scores, views, rng)
                 seconds.append(time.process_time() - started)
                 oracle = mixture.expectation_maximisation(
                     draw.scores, draw.weights, draw.means, np.full(p, noise**2), tolerance=1e-9, max_iterations=3_000
                 )
                 floor = matched(oracle.means, draw.means)
-                errors.append(matched(found.means, draw.means))
+                errors.append(matched(fitted.means, draw.means))
                 ratios.append(errors[-1] / floor)
                 centred = draw.means - draw.scores.mean(axis=0)
                 tensor = cp.augmented_moment(accumulate(draw.scores), views)

@@ -28,7 +28,7 @@ from care_ops.metrics import calibration_error, evaluate
 from care_ops.models.hypotheses import DEPARTURES, SLOPE, settle
 from care_ops.moments.state import accumulate
 from care_ops.scores import ScoreMatrix, content_seed
-from tests.support.panels import Panel, Summary, View, prepare, summarise, supervised, views
+from tests.support.panels import PreparedView, Summary, View, prepare, summarise, supervised, views
 
 Array = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ GATES = (0.85, 0.9, 0.925, 0.95, 0.975)
 SETTINGS = tuple((slope, wide) for slope in (0.4, 0.6) for wide in ((0.0, 0.2, 0.4), (0.0, 0.3, 0.6), (0.0, 0.1, 0.2)))
 
 
-def without_labels(panel: Panel) -> dict[str, Aggregate]:
+def without_labels(panel: PreparedView) -> dict[str, Aggregate]:
     """Every aggregator's answer; the panel's mean for an aggregator that cannot answer."""
     answers: dict[str, Aggregate] = {}
     for name in LABEL_FREE:
@@ -56,14 +56,14 @@ def without_labels(panel: Panel) -> dict[str, Aggregate]:
     return answers
 
 
-def draw(panel: Panel, m: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def draw(panel: PreparedView, m: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Draw m items to label; returns the labelled rows, and a mask of the rows to measure."""
     n = len(panel.view.gold)
     rows = np.sort(np.random.default_rng([seed, m]).choice(n, min(m, n // 2), replace=False))
     return rows, ~np.isin(panel.view.units, panel.view.units[rows])
 
 
-def beside_noise(panel: Panel, name: str, draws: int) -> list[float]:
+def beside_noise(panel: PreparedView, name: str, draws: int) -> list[float]:
     """m of an aggregator when a judge of noise joins in a family of its own: another judge's scores, shuffled."""
     p = panel.problem
     measured: list[float] = []
@@ -78,7 +78,7 @@ def beside_noise(panel: Panel, name: str, draws: int) -> list[float]:
 
 
 def with_anchors(
-    panel: Panel, m: int, draws: int, slope: float = SLOPE, departures: tuple[float, ...] = DEPARTURES
+    panel: PreparedView, m: int, draws: int, slope: float = SLOPE, departures: tuple[float, ...] = DEPARTURES
 ) -> tuple[float, float]:
     """Mean over draws of care's m less the mean's on the same items, and its standard deviation."""
     answers = defensible(panel.problem)
@@ -94,7 +94,7 @@ def with_anchors(
     return float(np.mean(gains)), float(np.std(gains, ddof=1))
 
 
-def calibration(panel: Panel, m: int, draws: int) -> tuple[float, float]:
+def calibration(panel: PreparedView, m: int, draws: int) -> tuple[float, float]:
     """Expected calibration error (ten bins of equal width) and accuracy of care's probabilities, means over draws."""
     errors: list[float] = []
     right: list[float] = []
@@ -112,7 +112,7 @@ def calibration(panel: Panel, m: int, draws: int) -> tuple[float, float]:
     return float(np.mean(errors)), float(np.mean(right))
 
 
-def placed_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
+def placed_by_anchors(panel: PreparedView, name: str, m: int, draws: int) -> float:
     """Mean absolute error of an aggregate that m anchors place on the scale, on the other items, over draws."""
     errors: list[float] = []
     p = panel.problem
@@ -126,7 +126,7 @@ def placed_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
     return float(np.mean(errors))
 
 
-def chosen_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
+def chosen_by_anchors(panel: PreparedView, name: str, m: int, draws: int) -> float:
     """Gain over the mean of an aggregator in which anchors make a choice: care_svd's factor, or best_judge's judge."""
     gains: list[float] = []
     for seed in range(draws):
@@ -142,7 +142,7 @@ def chosen_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
     return float(np.mean(gains))
 
 
-def interval(panel: Panel, estimate: Array, resamples: int = 500) -> tuple[float, float]:
+def interval(panel: PreparedView, estimate: Array, resamples: int = 500) -> tuple[float, float]:
     """90 % bootstrap interval, over split units, of m of an estimate minus m of the mean."""
     view, rng = panel.view, np.random.default_rng(0)
     units, group = np.unique(view.units, return_inverse=True)
@@ -173,7 +173,7 @@ def redeclared(view: View, how: str) -> View:
 
 
 def left_out(
-    panels: Sequence[Panel], results: Mapping[object, Mapping[str, float]], score: Mapping[str, object]
+    panels: Sequence[PreparedView], results: Mapping[object, Mapping[str, float]], score: Mapping[str, object]
 ) -> dict[str, float]:
     """m by view, where the views of each family use the setting that gains most on the other families."""
     m_by_view: dict[str, float] = {}
@@ -190,14 +190,14 @@ class Study:
 
     Attributes
     ----------
-    panels : list of Panel
+    panels : list of PreparedView
     estimates : dict view -> aggregator -> Aggregate
         Every aggregator's answer without labels.
     mean, vote, ceiling : dict view -> float
         m of the panel's mean, of its most frequent grade, and of a ridge regression on gold.
     """
 
-    panels: list[Panel]
+    panels: list[PreparedView]
     estimates: dict[str, dict[str, Aggregate]]
     mean: dict[str, float]
     vote: dict[str, float]
@@ -360,7 +360,7 @@ def _print_anchors_by_view(study: Study, cells: Mapping[str, Sequence[str]]) -> 
         print(f"| {p.name} | {study.mean[p.name]:.3f} | {' | '.join(cells[p.name])} |")
 
 
-def _print_scale(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
+def _print_scale(panels: Sequence[PreparedView], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
     """Mean absolute error and accuracy under each declaration about the scale."""
     print("\n## Graded gold: MAE under each declared scale (anchors: 20 draws)\n")
     print("| view | aggregate | own | uniform | 10 anchors | 20 | 50 |\n|---|---|---|---|---|---|---|")
@@ -388,7 +388,7 @@ def _print_scale(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, A
         print(f"| {p.name} | {prevalence:.2f} | {' | '.join(cells)} |", flush=True)
 
 
-def _print_doubt(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
+def _print_doubt(panels: Sequence[PreparedView], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
     """Share of the avoidable errors that abstaining by doubt avoids, at the natural cut and without labels."""
     print("\n## Doubt finds errors: share of the oracle's risk-coverage gain, binary gold, no labels\n")
     print("| view | `care` | `care`, distance to the cut alone | `avg` | `mv` |\n|---|---|---|---|---|")

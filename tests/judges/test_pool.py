@@ -65,7 +65,7 @@ def test_a_repository_without_a_commit_is_refused():
 
 
 def test_a_dead_engine_ends_its_process():
-    """Else Ray would send it one batch after another, all in vain."""
+    """Otherwise Ray would send it one batch after another, which would all fail."""
     code = (
         "from judges.pool import _Worker\n"
         "class EngineDeadError(Exception): pass\n"

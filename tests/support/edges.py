@@ -22,23 +22,23 @@ from care_ops.structure.views import fisher_z
 SEEDS = 10
 
 
-def f1(found: NDArray[np.bool_], wanted: NDArray[np.bool_]) -> float:
-    """Of edges, the upper triangle."""
-    upper = np.triu_indices(len(wanted), 1)
-    hit = float((found & wanted)[upper].sum())
-    return 2 * hit / max(float(found[upper].sum() + wanted[upper].sum()), 1.0)
+def f1(estimated: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+    """F1 score of the estimated edges, which are symmetric matrices, over the upper triangle."""
+    upper = np.triu_indices(len(true), 1)
+    hit = float((estimated & true)[upper].sum())
+    return 2 * hit / max(float(estimated[upper].sum() + true[upper].sum()), 1.0)
 
 
 def edges(kind: Kind, n: int, seeds: Iterable[int] = range(SEEDS)) -> dict[str, float]:
-    """F1 of the edges within states, and who is told apart, before and after the posterior knows the edges."""
+    """F1 of the edges within states, and share of items in their true state, with and without edges."""
     before, after, least, apart, known, mutual = [], [], 1.0, [], [], []
     for seed in seeds:
         rng = np.random.default_rng([seed, 3])
         draw = dependent_judges(rng, kind, n=n)
-        every = tuple(range(len(draw.levels)))
-        real = tuple(j for j in every if draw.levels[j] == 0)
-        graded = tuple(j for j in every if draw.levels[j] > 0)
-        tailed = {"student": StudentT(every), "scale mixture": ScaleMixture(every)}.get(kind)
+        judges = tuple(range(len(draw.levels)))
+        real = tuple(j for j in judges if draw.levels[j] == 0)
+        graded = tuple(j for j in judges if draw.levels[j] > 0)
+        tailed = {"student": StudentT(judges), "scale mixture": ScaleMixture(judges)}.get(kind)
         parts: list[Family] = [tailed] if tailed else [Gaussian(real)] * bool(real)
         parts += [Graded(graded, tuple(draw.levels[j] for j in graded))] * bool(graded)
         model = observation.fit(draw.scores, parts, 4, rng)
@@ -58,8 +58,8 @@ def edges(kind: Kind, n: int, seeds: Iterable[int] = range(SEEDS)) -> dict[str, 
         if not real:
             answers = Answers(draw.scores.astype(int), draw.levels)
             freedom = np.outer(np.array(draw.levels) - 1, np.array(draw.levels) - 1) * 4
-            found = chi2.sf(2 * n * conditional_mutual_information(answers, posterior), freedom) < 5.7e-7
-            mutual.append(f1(found & ~np.eye(len(every), dtype=bool), draw.edges))
+            estimated = chi2.sf(2 * n * conditional_mutual_information(answers, posterior), freedom) < 5.7e-7
+            mutual.append(f1(estimated & ~np.eye(len(judges), dtype=bool), draw.edges))
         known.append(told_apart(posterior, draw.states))
         least = min(least, after[-1])
     return {

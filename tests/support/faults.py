@@ -298,10 +298,10 @@ def _dagster(history: Path) -> list[str]:
 
 
 def _rows(connection: Any, table: str, names: Mapping[str, Mapping[int, str]]) -> list[str]:
-    found = connection.execute(f"SELECT * FROM {table}")
-    columns = [column[0] for column in found.description]
-    told: list[str] = []
-    for row in found.fetchall():
+    cursor = connection.execute(f"SELECT * FROM {table}")
+    columns = [column[0] for column in cursor.description]
+    rows: list[str] = []
+    for row in cursor.fetchall():
         cells = {c: names[c].get(v, v) if c in names else v for c, v in zip(columns, row, strict=True)}
-        told.append(f"{table}: {_text(cells.items())}")
-    return told
+        rows.append(f"{table}: {_text(cells.items())}")
+    return rows

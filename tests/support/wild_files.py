@@ -1,7 +1,7 @@
-"""Files of scores as people have them: each is read right, or refused in one sentence.
+"""Files of scores as people have them; each must be read correctly or refused in one sentence.
 
-Belongs here: the files, made in memory, and what is expected of each. Does not: reading them
-(``tests/warehouse/test_wild_files.py``), printing the table (``benchmarks/wild_files.py``).
+Belongs here: the files, which are made in memory, and what is expected of each. Does not belong here: the test
+(``tests/warehouse/test_wild_files.py``) and printing the table (``benchmarks/wild_files.py``).
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from warehouse.sources.files import read_scores
 from warehouse.sources.reading import Reading
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
-Panel = Mapping[str, Mapping[str, float | None]]
+ScoreTable = Mapping[str, Mapping[str, float | None]]
 """Item -> judge -> score."""
 
-PANEL: Panel = {"i1": {"a": 4, "b": 5}, "i2": {"a": 2.5, "b": None}, "i3": {"a": 1, "b": 3}}
+PANEL: ScoreTable = {"i1": {"a": 4, "b": 5}, "i2": {"a": 2.5, "b": None}, "i3": {"a": 1, "b": 3}}
 WIDE = "item_id,a,b\ni1,4,5\ni2,2.5,\ni3,1,3\n"
 LONG = "item_id,judge,score\ni1,a,4\ni1,b,5\ni2,a,2.5\ni2,b,\ni3,a,1\ni3,b,3\n"
 
 
 @dataclass(frozen=True)
 class WildFile:
-    """One file, and what becomes of it.
+    """One file, and how it must be read or refused.
 
     Attributes
     ----------
     name : str
-        Of the file.
+        Name of the file.
     what : str
-        What is particular about it.
+        What is special about the file.
     content : bytes
     panel : mapping item -> judge -> score
-        What it holds, if it is read.
+        Scores that the file holds, if it is read.
     told : tuple of str
-        Parts of the sentences that are told of the reading.
+        Parts of the sentences that say how the file was read.
     refused : str, optional
-        A part of the sentence that refuses it.
+        Part of the sentence that refuses the file.
     columns, options : optional
-        What the user names.
+        Columns and reading options that the user names.
     """
 
     name: str
     what: str
     content: bytes
-    panel: Panel = field(default_factory=lambda: PANEL)
+    panel: ScoreTable = field(default_factory=lambda: PANEL)
     told: tuple[str, ...] = ()
     refused: str | None = None
     columns: ScoreColumns | None = None
@@ -69,15 +69,15 @@ class WildFile:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a reader made of a file: a panel and what it told, or its refusal."""
+class ReadOutcome:
+    """The result of reading a file: its scores and how it was read, or the message that refuses it."""
 
-    panel: Panel | None
+    panel: ScoreTable | None
     told: tuple[str, ...]
     refusal: str | None
 
 
-def read(file: WildFile, folder: Path) -> Outcome:
+def read(file: WildFile, folder: Path) -> ReadOutcome:
     """Write the file and read it."""
     path = folder / file.name
     path.write_bytes(file.content)
@@ -85,7 +85,7 @@ def read(file: WildFile, folder: Path) -> Outcome:
     try:
         scores = read_scores(path, file.columns, options=file.options, tell=readings.append).scores
     except InputError as error:
-        return Outcome(None, (), str(error).replace(f"{folder}/", ""))
+        return ReadOutcome(None, (), str(error).replace(f"{folder}/", ""))
     panel = {
         item: {
             judge: None if np.isnan(value) else float(value) for judge, value in zip(scores.judges, row, strict=True)
@@ -93,7 +93,7 @@ def read(file: WildFile, folder: Path) -> Outcome:
         for item, row in zip(scores.item_ids, scores.values, strict=True)
     }
     told = [sentence.replace(f"{folder}/", "") for reading in readings for sentence in reading.sentences()]
-    return Outcome(panel, tuple(told), None)
+    return ReadOutcome(panel, tuple(told), None)
 
 
 def workbook(sheets: Mapping[str, Sequence[Sequence[object]]]) -> bytes:
@@ -160,7 +160,7 @@ def _jsonl(rows: Sequence[Mapping[str, object]]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def _rows(panel: Panel = PANEL) -> list[dict[str, object]]:
+def _rows(panel: ScoreTable = PANEL) -> list[dict[str, object]]:
     return [{"item_id": item, **scores} for item, scores in panel.items()]
 
 
@@ -176,7 +176,7 @@ def _before(header: str, *values: str) -> bytes:
     return "".join(f"{more},{line}\n" for line, more in zip(lines, (header, *values), strict=True)).encode()
 
 
-def _quoted_newlines() -> tuple[bytes, Panel]:
+def _quoted_newlines() -> tuple[bytes, ScoreTable]:
     """Two megabytes as pandas writes answers of several lines, with quotes and separators inside."""
     answer = 'first, "so to speak"\nsecond\r\n\nlast ' + "x" * 900
     rows = ["item_id,a,response,b"]
