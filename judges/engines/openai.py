@@ -137,7 +137,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         try:
             return retry(self._request, text, worst)
         except _TemporaryError as error:
-            _log.warning("Judge %r: no answer after all retries (%s).", self._name, self._without_key(error.raw))
+            _log.info("Judge %r: no answer after all retries (%s).", self._name, self._without_key(error.raw))
             return PromptAnswer(None, error.status, self._without_key(error.raw))
         except _SpendLimitReachedError:
             return PromptAnswer(None, Status.ENGINE_ERROR, _NOT_ASKED)

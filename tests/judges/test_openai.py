@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from care_ops.errors import InputError, JudgeError
@@ -162,8 +164,16 @@ def test_a_refused_key_ends_the_judge_and_is_not_repeated(serve):
     with pytest.raises(JudgeError, match="HTTP 401") as error:
         scores(server)
     assert KEY not in str(error.value)
-    found = scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=0)[0]
-    assert KEY not in (found.raw or "")
+    score = scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=0)[0]
+    assert KEY not in (score.raw or "")
+
+
+def test_retries_are_logged_without_the_key(serve, caplog):
+    caplog.set_level(logging.INFO, logger="judges.engines.openai")
+    scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=1)
+    assert "attempt 1 of 2 failed (HTTP 500: crash with ***)" in caplog.text
+    assert "no answer after all retries" in caplog.text
+    assert KEY not in caplog.text
 
 
 def test_a_missing_key_is_told(serve, monkeypatch):

@@ -188,9 +188,8 @@ def _quoted_newlines() -> tuple[bytes, ScoreTable]:
     return ("\n".join(rows) + "\n").encode(), panel
 
 
-def _separated() -> list[WildFile]:
-    big, big_panel = _quoted_newlines()
-    comma = WIDE.replace(",", ";").replace("2.5", "2,5")
+def _encodings() -> list[WildFile]:
+    """Usual tables, and texts in several encodings."""
     return [
         WildFile("long.csv", "the usual long table", LONG.encode(), told=("long: item is 'item_id'", "a comma")),
         WildFile(
@@ -222,6 +221,14 @@ def _separated() -> list[WildFile]:
         WildFile(
             "utf16_no_mark.csv", "UTF-16 without a mark", WIDE.encode("utf-16-le"), refused="holds NUL characters"
         ),
+    ]
+
+
+def _separators() -> list[WildFile]:
+    """Separators, decimal characters, line ends and compression."""
+    big, big_panel = _quoted_newlines()
+    comma = WIDE.replace(",", ";").replace("2.5", "2,5")
+    return [
         WildFile(
             "semicolons.csv", "semicolons and decimal commas", comma.encode(), told=("a semicolon", "decimal comma")
         ),
@@ -266,6 +273,12 @@ def _separated() -> list[WildFile]:
             "cut.csv.gz", "gzip, cut off", gzip.compress((WIDE * 999).encode())[:-20], refused="cannot be read as csv"
         ),
         WildFile("pandas.csv", "two megabytes of quoted newlines", big, big_panel, ("'response' (holds text)",)),
+    ]
+
+
+def _malformed_texts() -> list[WildFile]:
+    """Quotes and records that are broken or unusual, and files of another kind."""
+    return [
         WildFile(
             "unclosed.csv",
             "a quote that is never closed",
@@ -307,7 +320,8 @@ def _separated() -> list[WildFile]:
     ]
 
 
-def _columns() -> list[WildFile]:
+def _columns_beside_judges() -> list[WildFile]:
+    """Columns of wide tables that are not judges."""
     counted = "item_id,a,b,number of row\n" + "".join(f"i{k},{k % 5},{k % 3},{k + 7}\n" for k in range(30))
     return [
         WildFile("index.csv", "pandas' index", _before("", "0", "1", "2"), told=("'unnamed column 1' (has no name",)),
@@ -361,6 +375,12 @@ def _columns() -> list[WildFile]:
             _with("question_id", "1", "2", "2"),
             told=("'question_id' (an id by its name)",),
         ),
+    ]
+
+
+def _names_of_columns() -> list[WildFile]:
+    """Names of columns that say, or do not say, what the columns hold."""
+    return [
         WildFile("text.csv", "texts", _with("model", "gpt", "claude", "gpt"), told=("'model' (holds text)",)),
         WildFile(
             "length_judge.csv",
@@ -410,6 +430,12 @@ def _columns() -> list[WildFile]:
             LONG.replace("judge", "model").encode(),
             refused="with its column 'score' it looks like a long table without a judge's column",
         ),
+    ]
+
+
+def _ids() -> list[WildFile]:
+    """Ids that are repeated, empty or unusual."""
+    return [
         WildFile(
             "repeated.csv",
             "an item twice",
@@ -466,14 +492,9 @@ def _values() -> list[WildFile]:
     ]
 
 
-def _documents() -> list[WildFile]:
+def _json_files() -> list[WildFile]:
+    """JSON documents and JSON lines."""
     nan = _jsonl(_rows()).replace(b"null", b"NaN")
-    sheet = [["item_id", "a", "b"], *([item, *scores.values()] for item, scores in PANEL.items())]
-    numbered = [["item_id", "judge", "score"], [7, "a", 4], [7, "b", 5], [8, "a", 2.5], [8, "b", 1]]
-    nested = {"item_id": list(PANEL), "scores": [dict(scores) for scores in PANEL.values()]}
-    flat = {"item_id": list(PANEL), **{j: [s[j] for s in PANEL.values()] for j in "ab"}}
-    categories = pa.array(["a", "b", "a", "b", "a", "b"]).dictionary_encode()
-    long = {"item_id": ["i1", "i1", "i2", "i2", "i3", "i3"], "judge": categories, "score": [4, 5, 2.5, None, 1, 3]}
     return [
         WildFile("lines.jsonl", "JSON lines with NaN", nan, told=("one object a line",)),
         WildFile("lines.json", "JSON lines called JSON", _jsonl(_rows()), told=("one object a line",)),
@@ -506,6 +527,24 @@ def _documents() -> list[WildFile]:
             {i: {"a": 1, "b": 2} for i in ("2026-05-01", "7", str(2**70))},
         ),
         WildFile("lines.jsonl.gz", "JSON lines, compressed", gzip.compress(_jsonl(_rows()))),
+        WildFile(
+            "true_among_numbers.jsonl",
+            "true among numbers",
+            _jsonl([{"item_id": "i1", "a": 4, "b": 5}, {"item_id": "i2", "a": True, "b": 1}]),
+            refused="column 'a' holds 'true' (line 2)",
+        ),
+    ]
+
+
+def _typed_tables() -> list[WildFile]:
+    """Parquet files, workbooks and queries."""
+    sheet = [["item_id", "a", "b"], *([item, *scores.values()] for item, scores in PANEL.items())]
+    numbered = [["item_id", "judge", "score"], [7, "a", 4], [7, "b", 5], [8, "a", 2.5], [8, "b", 1]]
+    nested = {"item_id": list(PANEL), "scores": [dict(scores) for scores in PANEL.values()]}
+    flat = {"item_id": list(PANEL), **{j: [s[j] for s in PANEL.values()] for j in "ab"}}
+    categories = pa.array(["a", "b", "a", "b", "a", "b"]).dictionary_encode()
+    long = {"item_id": ["i1", "i1", "i2", "i2", "i3", "i3"], "judge": categories, "score": [4, 5, 2.5, None, 1, 3]}
+    return [
         WildFile("categories.parquet", "a category for the judge", _parquet(long), told=("as Parquet",)),
         WildFile(
             "nested.parquet",
@@ -548,12 +587,6 @@ def _documents() -> list[WildFile]:
             refused="no column is called item_id",
         ),
         WildFile(
-            "true_among_numbers.jsonl",
-            "true among numbers",
-            _jsonl([{"item_id": "i1", "a": 4, "b": 5}, {"item_id": "i2", "a": True, "b": 1}]),
-            refused="column 'a' holds 'true' (line 2)",
-        ),
-        WildFile(
             "query.sql",
             "a query for DuckDB",
             b"SELECT * FROM (VALUES ('i1', 4, 5), ('i2', 2.5, NULL), ('i3', 1, 3)) AS scores(item_id, a, b)",
@@ -565,4 +598,14 @@ def _documents() -> list[WildFile]:
     ]
 
 
-WILD_FILES = (*_separated(), *_columns(), *_values(), *_documents())
+WILD_FILES = (
+    *_encodings(),
+    *_separators(),
+    *_malformed_texts(),
+    *_columns_beside_judges(),
+    *_names_of_columns(),
+    *_ids(),
+    *_values(),
+    *_json_files(),
+    *_typed_tables(),
+)
