@@ -65,7 +65,7 @@ def run() -> list[dict[str, object]]:
 
 
 def portfolio(values: Array, views: Views, rng: np.random.Generator) -> Mixture:
-    """As ``care_tensor`` does it, means back on the scores' scale."""
+    """Fit the mixture as ``care_tensor`` does, and return the means on the scale of the scores."""
     centre, scale = values.mean(axis=0), values.std(axis=0)
     z = (values - centre) / scale
     moments = accumulate(z)

@@ -55,9 +55,9 @@ class FaultSoak:
     Parameters
     ----------
     folder : Path
-        For workspaces; removed at the end.
+        Folder for workspaces, which is removed at the end.
     kept : Path
-        For snapshots, surveys and undisturbed ends, which the next start finds again.
+        Folder for snapshots, surveys and undisturbed ends, which the next start uses again.
     """
 
     def __init__(self, folder: Path, kept: Path, given: argparse.Namespace) -> None:

@@ -103,10 +103,10 @@ class Case:
     ----------
     path, damage : str
     healed : str
-        By itself, after a run that failed, by ``care doctor --repair``, put back by a person, or not; and whether a
-        part of the history was set aside for good.
+        How the damage was repaired: by itself, after a run that failed, by ``care doctor --repair``, by a person who
+        put the file back, or not at all; and whether a part of the history was lost for good.
     told : str
-        What the first run that failed said.
+        Message of the first run that failed.
     wrong : list of str
         Uncaught exceptions, failures that name no repair, and what differs from an undisturbed workspace at the end.
     """
@@ -119,7 +119,7 @@ class Case:
 
 
 def undisturbed(small: Path, folder: Path) -> State:
-    """What a workspace must hold after what ``try_damage`` does apart from the damage."""
+    """The state that a workspace must have after all steps of ``try_damage`` except the damage itself."""
     workspace = shutil.copytree(small, folder, symlinks=True)
     for _ in range(2):
         write_items(workspace, ITEMS, edited=EDITED)
