@@ -47,7 +47,7 @@ def checks(spec: JudgeSpec) -> list[tuple[str, str]]:
 def _sandbox(engine: ProgramEngine) -> tuple[str, str]:
     kind = available()
     if not engine.needs.sandbox:
-        return "warns", "it runs without a sandbox, with all your rights"
+        return "warns", "runs without a sandbox, with all your rights"
     if kind == "none":
         return "fails", "there is no sandbox on this machine; install bubblewrap"
     return "ok", f"sandbox {kind}"
@@ -97,12 +97,12 @@ def _memory(engine: LocalModel) -> tuple[str, str]:
         available_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
         kind = "memory of this machine"
     elif os.environ.get("RAY_ADDRESS"):
-        return "ok", "it runs on the cluster in RAY_ADDRESS"
+        return "ok", "runs on the cluster in RAY_ADDRESS"
     else:
         available_memory, kind = _gpu_memory() * engine.gpu_memory, "GPU memory given to it"
         if available_memory == 0:
             return "fails", (
-                f"it asks for {engine.num_gpus:g} GPU(s), but there is none; set num_gpus: 0 to run it on the CPU"
+                f"asks for {engine.num_gpus:g} GPU(s), but there is none; set num_gpus: 0 to run it on the CPU"
             )
     state = "ok" if needed <= available_memory else "fails"
     return state, f"weights {weights:.1f} GB, {kind} {available_memory:.1f} GB"
