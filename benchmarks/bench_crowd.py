@@ -47,7 +47,7 @@ def run() -> list[dict[str, object]]:
         truth, grades, _ = votes(5, n, 24, 2, 0.1)
         cpu = cpu_seconds(lambda fit=fit, grades=grades: fit(grades), 5)
         tracemalloc.start()
-        found = fit(grades)
+        fitted = fit(grades)
         memory = tracemalloc.get_traced_memory()[1] / 2**20
         tracemalloc.stop()
         rival, accuracy = _rival(n, theirs) if theirs and RIVALS.exists() else (None, None)
@@ -57,7 +57,7 @@ def run() -> list[dict[str, object]]:
                 "n": n,
                 "cpu_s": cpu,
                 "MiB": memory,
-                "accuracy": float(np.mean(found.log_odds.argmax(axis=1) == truth)),
+                "accuracy": float(np.mean(fitted.log_odds.argmax(axis=1) == truth)),
                 "crowd-kit_cpu_s": rival,
                 "ratio": None if rival is None else rival / cpu,
                 "crowd-kit_accuracy": accuracy,

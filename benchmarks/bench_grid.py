@@ -15,7 +15,7 @@ from tests.support.panels import views
 
 
 def run() -> list[dict[str, object]]:
-    """One row a panel and aggregator."""
+    """One row per panel and aggregator."""
     if "CARE_DATA_DIR" not in os.environ:
         return [{"panel": "CARE_DATA_DIR is not set", "aggregator": "", "points": 0, "cpu_s": 0.0, "chosen": ""}]
     rows: list[dict[str, object]] = []
@@ -29,11 +29,12 @@ def run() -> list[dict[str, object]]:
         for name in ("care_svd", "care_tensor"):
             with threadpool_limits(limits=1, user_api="blas"):
                 started = time.process_time()
-                found = select_with_labels(
+                selection = select_with_labels(
                     scores, FitConfig(), labels, aggregator="care_svd" if name == "care_svd" else "care_tensor"
                 )
                 cpu = time.process_time() - started
-            best = f"gamma {found.best.gamma:g}, tau {found.best.tau if found.best.tau is not None else 'default'}"
+            tau = "default" if selection.best.tau is None else selection.best.tau
+            best = f"gamma {selection.best.gamma:g}, tau {tau}"
             rows.append(
                 {"panel": view.name, "aggregator": name, "points": len(GRIDS[name]), "cpu_s": cpu, "chosen": best}
             )

@@ -17,13 +17,13 @@ ROUNDS = 5
 
 def items(n: int = 2_000) -> list[Item]:
     """Answers of some hundred words, all different."""
-    said = "The capital lies on a river, because trade came by water. However, it was moved twice since 1850. "
-    return [Item(f"i{k}", f"What is the capital of land {k}?", f"{k}. " + said * (k % 9 + 1)) for k in range(n)]
+    answer = "The capital lies on a river, because trade came by water. However, it was moved twice since 1850. "
+    return [Item(f"i{k}", f"What is the capital of land {k}?", f"{k}. " + answer * (k % 9 + 1)) for k in range(n)]
 
 
 def run() -> list[dict[str, object]]:
     """A row a program, then all of them, then ASSET's questions where its scores are."""
-    given = items()
+    judged_items = items()
     rows: list[dict[str, object]] = []
     direct_all = pooled_all = 0.0
     for name in programs.names():
@@ -31,18 +31,18 @@ def run() -> list[dict[str, object]]:
         engine = build_engine(spec)
 
         def direct(engine=engine) -> list[Score]:
-            return engine.score([Item(i.item_id, i.prompt, i.response) for i in given])
+            return engine.score([Item(i.item_id, i.prompt, i.response) for i in judged_items])
 
         def pooled(spec=spec) -> None:
             kept: list[Score] = []
-            fresh = [Item(i.item_id, i.prompt, i.response) for i in given]
+            fresh = [Item(i.item_id, i.prompt, i.response) for i in judged_items]
             with Pool(PoolConfig(mode="inline")) as pool:
                 pool.run(spec, fresh, lambda batch, _: kept.extend(batch))
 
         a, b = cpu_seconds(direct, ROUNDS), cpu_seconds(pooled, ROUNDS)
         direct_all, pooled_all = direct_all + a, pooled_all + b
-        rows.append({"what": name, "items/s": len(given) / a, "pool over engine": b / a})
-    count = len(given) * len(rows)
+        rows.append({"what": name, "items/s": len(judged_items) / a, "pool over engine": b / a})
+    count = len(judged_items) * len(rows)
     rows.append({"what": "all programs", "items/s": count / direct_all, "pool over engine": pooled_all / direct_all})
     return rows + questions()
 

@@ -112,14 +112,14 @@ def single_solves() -> list[dict[str, object]]:
         for p in (11, 24, 200):
             sigma = factor_correlation(p)
             options = {"lambda_s": 0.05, "lambda_l": 0.05 * p**0.5 / 2, "program": program}
-            found = solve(sigma, **options)  # type: ignore[arg-type]
+            solution = solve(sigma, **options)  # type: ignore[arg-type]
             seconds = cpu_seconds(lambda s=sigma, k=options: solve(s, **k), 3 if p == 200 else 9)  # type: ignore[arg-type]
             row: dict[str, object] = {
                 "what": f"one solve, {program}, p = {p}",
                 "ours_s": seconds,
                 "rival": "",
                 "ratio": "",
-                "worst_gap": found.certificate.gap,
+                "worst_gap": solution.certificate.gap,
                 "worst_excess": "",
                 "median_excess": "",
             }
@@ -129,7 +129,7 @@ def single_solves() -> list[dict[str, object]]:
                 row |= {
                     "rival": "cvxpy + Clarabel, lean",
                     "ratio": rival / seconds,
-                    "worst_excess": (found.certificate.primal - best) / abs(best),
+                    "worst_excess": (solution.certificate.primal - best) / abs(best),
                 }
             rows.append(row)
     return rows

@@ -35,13 +35,13 @@ def run() -> list[dict[str, object]]:
                 draw = four_state_mixture(rng, n=n, p=p, noise=noise)
                 views = thirds(p)
                 started = time.process_time()
-                found = portfolio(draw.scores, views, rng)
+                fitted = portfolio(draw.scores, views, rng)
                 seconds.append(time.process_time() - started)
                 oracle = mixture.expectation_maximisation(
                     draw.scores, draw.weights, draw.means, np.full(p, noise**2), tolerance=1e-9, max_iterations=3_000
                 )
                 floor = matched(oracle.means, draw.means)
-                errors.append(matched(found.means, draw.means))
+                errors.append(matched(fitted.means, draw.means))
                 ratios.append(errors[-1] / floor)
                 centred = draw.means - draw.scores.mean(axis=0)
                 tensor = cp.augmented_moment(accumulate(draw.scores), views)
@@ -65,7 +65,7 @@ def run() -> list[dict[str, object]]:
 
 
 def portfolio(values: Array, views: Views, rng: np.random.Generator) -> Mixture:
-    """As ``care_tensor`` does it, means back on the scores' scale."""
+    """Fit the mixture as ``care_tensor`` does, and return the means on the scale of the scores."""
     centre, scale = values.mean(axis=0), values.std(axis=0)
     z = (values - centre) / scale
     moments = accumulate(z)

@@ -40,49 +40,51 @@ _EMPTY = {
                              WHERE c.judge_ix = j.judge_ix AND i.testset = s.testset)
         AND s.items_hash = (SELECT t.items_hash FROM testsets t WHERE t.testset = s.testset)""",
 }
-"""What has gone wrong where a query finds rows."""
+"""Queries that must find no row, by what has gone wrong if one does."""
 
 
 def violations(connection: duckdb.DuckDBPyConnection, forgotten: set[str]) -> list[str]:
-    """What is wrong in one state of the database; ``forgotten`` are items that must not be in it."""
-    said = [f"{what}: {rows[:3]}" for what, query in _EMPTY.items() if (rows := connection.execute(query).fetchall())]
-    known = connection.execute("SELECT item_id FROM items UNION SELECT item_id FROM latest_aggregates").fetchall()
-    back = forgotten & {item for (item,) in known}
-    return [*said, f"forgotten and still there: {sorted(back)}"] if back else said
+    """What is wrong with the database at this moment; ``forgotten`` holds items that must not be in it."""
+    findings = [
+        f"{what}: {rows[:3]}" for what, query in _EMPTY.items() if (rows := connection.execute(query).fetchall())
+    ]
+    present = connection.execute("SELECT item_id FROM items UNION SELECT item_id FROM latest_aggregates").fetchall()
+    back = forgotten & {item for (item,) in present}
+    return [*findings, f"forgotten and still there: {sorted(back)}"] if back else findings
 
 
 def broken_pages(report: Path) -> list[str]:
-    """Pages that are cut off; one that has been deleted meanwhile is not there."""
-    said: list[str] = []
+    """Pages that are cut off; a page that is deleted in the meantime does not count."""
+    findings: list[str] = []
     for path in report.glob("*.html"):
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             continue
         if not re.search(r"</html>\s*$", text):
-            said.append(f"{path.name} is cut off after {len(text)} characters")
-    return said
+            findings.append(f"{path.name} is cut off after {len(text)} characters")
+    return findings
 
 
 def main() -> None:
-    """Read until a file called ``stop`` lies in the folder for notes; exit 1 where anything was wrong."""
+    """Read until the folder for notes holds a file ``stop``; exit with 1 if anything was wrong."""
     data, notes = map(Path, sys.argv[1:])
     warehouse, reads, longest, wrong = Warehouse(data / "care.duckdb"), 0, 0.0, dict[str, int]()
     while not (notes / "stop").exists():
         forgotten = set((notes / "forgotten").read_text().split())
-        said = broken_pages(data / "report")
+        findings = broken_pages(data / "report")
         if warehouse.usable():
             started = time.monotonic()
             with warehouse.reader() as connection:
                 longest = max(longest, time.monotonic() - started)
-                said += violations(connection, forgotten)
+                findings += violations(connection, forgotten)
             reads += 1
-        for what in said:
-            wrong[what] = wrong.get(what, 0) + 1
+        for finding in findings:
+            wrong[finding] = wrong.get(finding, 0) + 1
         time.sleep(0.05)
     print(f"{reads} reads, the longest wait {longest:.1f} s")
-    for what, times in wrong.items():
-        print(f"WRONG, {times} times: {what}")
+    for finding, times in wrong.items():
+        print(f"WRONG, {times} times: {finding}")
     sys.exit(bool(wrong) or not reads)
 
 

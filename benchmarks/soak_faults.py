@@ -46,18 +46,18 @@ PACKAGES = ("orchestration", "assets", "warehouse", "judges", "care_ops", "tests
 _MEMORY = Path("/dev/shm")
 _CODE = "SOAK_FAULTS_CODE"
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=judge=)\w+|\d+")
-"""What of a path does not matter for its kind: run ids, hashes, numbers, which judge."""
+"""Parts of a path that do not distinguish kinds of files: run ids, hashes, numbers and names of judges."""
 
 
-class Soak:
+class FaultSoak:
     """The scenarios' surveys and undisturbed ends, and trials of them.
 
     Parameters
     ----------
     folder : Path
-        For workspaces; removed at the end.
+        Folder for workspaces, which is removed at the end.
     kept : Path
-        For snapshots, surveys and undisturbed ends, which the next start finds again.
+        Folder for snapshots, surveys and undisturbed ends, which the next start uses again.
     """
 
     def __init__(self, folder: Path, kept: Path, given: argparse.Namespace) -> None:
@@ -71,7 +71,7 @@ class Soak:
         import_what_a_run_imports(folder, self._night)
 
     def trials(self, name: str) -> list[Trial]:
-        """All that is to be tried of a scenario, which is surveyed unless that was done."""
+        """All trials of a scenario; the scenario is surveyed first if it has not been yet."""
         folder = self._folder / f"of-{name}"
         folder.mkdir()
         calm_file = self._kept / f"{name}.calm"
@@ -80,7 +80,7 @@ class Soak:
             calm = undisturbed(SCENARIOS[name], self._ready(name, folder), folder)
             write_calm(calm_file, calm)
         self._calm[name] = calm
-        found: list[Trial] = []
+        trials: list[Trial] = []
         if self._given.only != "failures":
             survey = read_survey(self._kept, name)
             if survey is None:
@@ -88,11 +88,11 @@ class Soak:
                 command = SCENARIOS[name].command
                 survey = make_survey(name, command, folder / "survey", self._kept, drawn)
             self.surveys[name] = survey
-            found += kills(name, survey.kept)
+            trials += kills(name, survey.kept)
         if self._given.only != "kills":
-            found += failures(name, calm, self._given.failures, self._given.seed)
+            trials += failures(name, calm, self._given.failures, self._given.seed)
         shutil.rmtree(folder)
-        return found
+        return trials
 
     def _ready(self, name: str, folder: Path) -> Path:
         ready = folder / "ready"
@@ -104,7 +104,7 @@ class Soak:
         return ready
 
     def results(self, trials: Sequence[Trial], until: float) -> Iterator[Result]:
-        """Try one after the other, several at once, until it is late."""
+        """Run the trials, several at a time, until the moment ``until``."""
         waiting, running = list(trials)[::-1], dict[int, tuple[Trial, Path]]()
         while running or (waiting and time.monotonic() < until):
             while waiting and len(running) < self._given.jobs and time.monotonic() < until:
@@ -129,15 +129,16 @@ class Soak:
 
 
 def in_turn(trials: dict[str, list[Trial]], seed: int) -> list[Trial]:
-    """Trials of all scenarios, first one of each kind, then a second: one that is stopped early has tried all kinds.
+    """Order the trials of all scenarios so that a soak that is stopped early has tried every kind.
 
-    A kind is a scenario, a fault, a call and a path without ids and hashes; within it the order is drawn.
+    The first trial of each kind comes first, then the second of each, and so on. A kind is a scenario, a fault, a call
+    and a path without ids and hashes; the order within a kind is random.
     """
-    every = [trial for mine in trials.values() for trial in mine]
-    random.Random(seed).shuffle(every)
+    all_trials = [trial for of_scenario in trials.values() for trial in of_scenario]
+    random.Random(seed).shuffle(all_trials)
     so_far: Counter[tuple[str, ...]] = Counter()
     turns: list[tuple[int, Trial]] = []
-    for trial in every:
+    for trial in all_trials:
         kind = (trial.scenario, trial.kind, trial.call, _DRAWN.sub("#", trial.path))
         turns.append((so_far[kind], trial))
         so_far[kind] += 1
@@ -145,23 +146,23 @@ def in_turn(trials: dict[str, list[Trial]], seed: int) -> list[Trial]:
 
 
 def kill_table(surveys: dict[str, Survey], results: Iterable[Result]) -> str:
-    """Points, states and what became of those that were tried; empty where nothing was surveyed."""
+    """Table of points, states and results of the kills; empty if nothing was surveyed."""
     if not surveys:
         return ""
     columns = ("scenario", "points", "states", "tried", "equal, tried", "failed", *FINDINGS)
     rows: list[tuple[Any, ...]] = []
-    mine = [result for result in results if result.kind == "kill"]
+    kill_results = [result for result in results if result.kind == "kill"]
     for name, survey in surveys.items():
-        of_it = [result for result in mine if result.scenario == name]
-        first = [result for result in of_it if result.first]
-        counts = (survey.points, survey.states, len(first), len(of_it) - len(first), *_wrong(of_it))
+        of_scenario = [result for result in kill_results if result.scenario == name]
+        first = [result for result in of_scenario if result.first]
+        counts = (survey.points, survey.states, len(first), len(of_scenario) - len(first), *_wrong(of_scenario))
         rows.append((name, *counts))
     rows.append(("all", *(sum(column) for column in zip(*(counts for _, *counts in rows), strict=True))))
     return _table(columns, rows)
 
 
 def failure_table(results: Iterable[Result]) -> str:
-    """What became of commands that met another fault than a kill; empty where none was tried."""
+    """Table of the results of faults other than kills; empty if none was tried."""
     columns = ("fault", "tried", "failed then", "tracebacks", "unsaid", "failed after", *FINDINGS)
     by_kind: dict[str, list[Result]] = {}
     for result in results:
@@ -182,8 +183,8 @@ def failure_table(results: Iterable[Result]) -> str:
 
 
 def _wrong(results: Sequence[Result]) -> list[int]:
-    found = [sum(kind in result.findings for result in results) for kind in FINDINGS]
-    return [sum(result.code != 0 for result in results), *found]
+    by_kind = [sum(kind in result.findings for result in results) for kind in FINDINGS]
+    return [sum(result.code != 0 for result in results), *by_kind]
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -195,7 +196,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def read_state(file: Path) -> dict[tuple[str, str, int], Result]:
-    """What was tried before with this code."""
+    """Results of earlier trials of the same code, by key."""
     lines = file.read_text().splitlines() if file.exists() else []
     results = [Result(**json.loads(line)) for line in lines]
     return {result.key: result for result in results if result.version == os.environ[_CODE]}
@@ -208,7 +209,7 @@ def append(file: Path, line: dict[str, Any]) -> None:
 
 
 def again_under_the_library(folder: Path) -> None:
-    """Turn this process into one with the library loaded, on a copy of the code."""
+    """Replace this process by one that has the fault library loaded and runs a copy of the code."""
     source, copy = Path(__file__).parent.parent, folder / "code"
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
@@ -226,7 +227,7 @@ def again_under_the_library(folder: Path) -> None:
         "OPENBLAS_NUM_THREADS": "1",
         _CODE: digest.hexdigest()[:16],
     }
-    # As a file, not as a module: the folder that this was started in would come before the copy.
+    # Run the file and not the module, because ``-m`` would put the current folder before the copy.
     this = copy / "benchmarks" / "soak_faults.py"
     arguments = [sys.executable, str(this), *sys.argv[1:], "--folder", str(folder)]
     os.execve(sys.executable, arguments, environment)
@@ -252,11 +253,11 @@ def arguments() -> argparse.Namespace:
 
 
 def soak(given: argparse.Namespace) -> tuple[dict[str, Survey], list[Result]]:
-    """Survey the chosen scenarios and try what has not been tried."""
+    """Survey the chosen scenarios and run the trials that have no result yet."""
     until = time.monotonic() + given.minutes * 60
     kept = given.state.with_suffix(".states") / os.environ[_CODE]
     done = read_state(given.state)
-    this = Soak(given.folder.resolve(), kept, given)
+    this = FaultSoak(given.folder.resolve(), kept, given)
     trials: dict[str, list[Trial]] = {}
     for name in given.scenario:
         started = time.monotonic()
@@ -272,7 +273,7 @@ def soak(given: argparse.Namespace) -> tuple[dict[str, Survey], list[Result]]:
 
 
 def main() -> int:
-    """Print the tables; 1 where something did not end as undisturbed."""
+    """Print the tables; returns 1 if a trial did not end like an undisturbed run."""
     given = arguments()
     if _CODE not in os.environ:
         memory = _MEMORY if _MEMORY.is_dir() else None
@@ -283,10 +284,10 @@ def main() -> int:
         shutil.rmtree(given.folder, ignore_errors=True)
     results = [result for result in results if result.scenario in given.scenario]
     bad = [result for result in results if result.bad]
-    said = "\n".join(result.text() for result in bad[:12])
+    worst = "\n".join(result.text() for result in bad[:12])
     tables = [kill_table(surveys, results), failure_table(results)]
-    gc.unfreeze()  # else the interpreter says at its end that nobody has collected what was frozen
-    print("", *(part for part in (said, *tables) if part), sep="\n\n")
+    gc.unfreeze()  # otherwise the interpreter warns at exit that frozen objects were not collected
+    print("", *(part for part in (worst, *tables) if part), sep="\n\n")
     return 1 if bad else 0
 
 

@@ -28,7 +28,7 @@ PROGRAMS = ("length", "conciseness", "redundancy")
 
 
 def workspace(folder: Path, models: dict[str, Path]) -> Path:
-    """Items, three models, three programs."""
+    """Make a workspace with items, three models and three programs."""
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True)
     rows = ["item_id,question,answer"]
@@ -53,7 +53,7 @@ def workspace(folder: Path, models: dict[str, Path]) -> Path:
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
-    """``care run`` in a session of its own."""
+    """Start ``care run`` in a process session of its own."""
     environment = {
         **os.environ,
         "HF_HUB_OFFLINE": "1",
@@ -67,43 +67,43 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def rows(folder: Path) -> list[tuple[str, str, float | None]]:
-    """(judge, item, score) of every row of every part."""
-    out: list[tuple[str, str, float | None]] = []
+    """All rows of all score parts, as (judge, item, score)."""
+    rows: list[tuple[str, str, float | None]] = []
     for path in sorted((folder / "data" / "parts" / "scores").rglob("*.parquet")):
         judge = path.parent.parent.name.removeprefix("judge=")
         table = pq.ParquetFile(path).read(columns=["item_id", "score"]).to_pylist()
-        out += [(judge, row["item_id"], row["score"]) for row in table]
-    return out
+        rows += [(judge, row["item_id"], row["score"]) for row in table]
+    return rows
 
 
 def children(pid: int) -> list[int]:
-    """All descendants of a process, and what its Ray started elsewhere."""
+    """Ids of all descendants of a process, including those that its Ray has started."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             with contextlib.suppress(OSError):
                 parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
                 parents.setdefault(parent, []).append(int(path.name))
-    found, waiting = [], [pid]
+    descendants, waiting = [], [pid]
     while waiting:
         below = parents.get(waiting.pop(), [])
-        found += below
+        descendants += below
         waiting += below
-    return found
+    return descendants
 
 
 def actors(pid: int) -> list[int]:
-    """Processes that hold an engine."""
-    found = []
+    """Ids of the processes that hold an engine."""
+    pids = []
     for child in children(pid):
         with contextlib.suppress(OSError):
             if b"_Worker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.append(child)
-    return found
+                pids.append(child)
+    return pids
 
 
 def kill(run: subprocess.Popen[bytes], kind: str) -> bool:
-    """Kill what is asked for; False where it is not there."""
+    """Kill an actor, the driver or the whole tree of processes; returns whether there was one to kill."""
     if run.poll() is not None:
         return False
     victims = {"actor": actors(run.pid)[:1], "driver": [run.pid], "tree": [*children(run.pid), run.pid]}[kind]
@@ -116,47 +116,47 @@ def kill(run: subprocess.Popen[bytes], kind: str) -> bool:
 
 
 def soak(seed: int = 0) -> dict[str, object]:
-    """Ten kills; what came out."""
+    """Judge once undisturbed and once with kills, and compare the scores."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as root:
         models = {f"tiny{k}": build(Path(root) / f"tiny{k}", seed=k, chat=k == 1) for k in range(3)}
-        calm, rough = (workspace(Path(root) / name, models) for name in ("calm", "rough"))
+        undisturbed_folder, killed_folder = (workspace(Path(root) / name, models) for name in ("calm", "rough"))
         started = time.perf_counter()
-        assert start(calm).wait() == 0, (calm / "log.txt").read_text()[-3000:]
+        assert start(undisturbed_folder).wait() == 0, (undisturbed_folder / "log.txt").read_text()[-3000:]
         undisturbed = time.perf_counter() - started
-        done: Counter[str] = Counter()
+        kills: Counter[str] = Counter()
         started = time.perf_counter()
-        run = start(rough)
-        while sum(done.values()) < KILLS:
-            before = len(rows(rough))
+        run = start(killed_folder)
+        while sum(kills.values()) < KILLS:
+            before = len(rows(killed_folder))
             wanted = ITEMS * 6
-            kind = ("actor", "driver", "tree")[sum(done.values()) % 3]
+            kind = ("actor", "driver", "tree")[sum(kills.values()) % 3]
             pause = time.monotonic() + chance.uniform(2.0, 15.0)
-            # A kill before anything new is kept would let nothing ever end.
-            while (len(rows(rough)) <= before or time.monotonic() < pause) and run.poll() is None:
+            # Each kill waits for new rows: without progress between kills the run would never end.
+            while (len(rows(killed_folder)) <= before or time.monotonic() < pause) and run.poll() is None:
                 time.sleep(0.2)
-            if run.poll() is not None and len(rows(rough)) >= wanted:
+            if run.poll() is not None and len(rows(killed_folder)) >= wanted:
                 break
             if kill(run, kind):
-                done[kind] += 1
-                print(f"killed: {kind}, {len(rows(rough))} of {wanted} rows are there", flush=True)
+                kills[kind] += 1
+                print(f"killed: {kind}, {len(rows(killed_folder))} of {wanted} rows are there", flush=True)
             if run.poll() is not None:
-                run = start(rough)
+                run = start(killed_folder)
         code = run.wait()
-        if code != 0:  # a killed actor beyond its restarts ends a run; the next goes on
-            code = start(rough).wait()
+        if code != 0:  # an actor that is killed too often ends the run; the next run continues
+            code = start(killed_folder).wait()
         seconds = time.perf_counter() - started
-        kept = rows(rough)
-        once = {(judge, item): score for judge, item, score in kept}
-        calmly = {(judge, item): score for judge, item, score in rows(calm)}
-        differences = [abs((once[key] or 0.0) - (score or 0.0)) for key, score in calmly.items() if key in once]
+        kept = rows(killed_folder)
+        by_key = {(judge, item): score for judge, item, score in kept}
+        expected = {(judge, item): score for judge, item, score in rows(undisturbed_folder)}
+        differences = [abs((by_key[key] or 0.0) - (score or 0.0)) for key, score in expected.items() if key in by_key]
         return {
-            "kills": dict(done),
+            "kills": dict(kills),
             "last run's exit code": code,
             "rows": len(kept),
-            "different (item, judge)": len(once),
+            "different (item, judge)": len(by_key),
             "wanted": ITEMS * 6,
-            "same keys as undisturbed": once.keys() == calmly.keys(),
+            "same keys as undisturbed": by_key.keys() == expected.keys(),
             "largest difference of a score": max(differences),
             "undisturbed, s": round(undisturbed),
             "with kills, s": round(seconds),
@@ -164,12 +164,15 @@ def soak(seed: int = 0) -> dict[str, object]:
 
 
 def main() -> int:
-    """Print the outcome; 1 where anything was lost, done twice or changed."""
-    found = soak()
-    for name, value in found.items():
+    """Print the outcome; returns 1 if a score was lost, written twice or changed."""
+    outcome = soak()
+    for name, value in outcome.items():
         print(f"{name}: {value}")
-    exact = found["rows"] == found["different (item, judge)"] == found["wanted"] and found["same keys as undisturbed"]
-    return 0 if exact and float(str(found["largest difference of a score"])) < 1e-5 else 1
+    exact = (
+        outcome["rows"] == outcome["different (item, judge)"] == outcome["wanted"]
+        and outcome["same keys as undisturbed"]
+    )
+    return 0 if exact and float(str(outcome["largest difference of a score"])) < 1e-5 else 1
 
 
 if __name__ == "__main__":

@@ -32,15 +32,15 @@ from tests.support.faults import State, compare, state_of
 from tests.support.workspaces import QUICK, make, write_items, write_judge
 
 _CARE = QUICK + "panel: {max_missing: 0.9}\n"
-"""A run of Dagster may ask for a panel before judges have been asked about items that are new."""
+"""A run of Dagster may make a panel before the judges have scored new items, so many scores may be missing."""
 _CHAIN = "panel,moments,structure,aggregates,review,evaluation,intervals,systems,factors,report"
 _COMING = ("readability", "grade_level")
 """Judges that come and go."""
 _FAULTS = re.compile(r"Traceback|Could not set lock|database is locked|has held the warehouse|OperationalError")
 _CURRENT = ("testsets:", "items:", "scores:", "slices:", "panels:")
-"""Tables that hold what is, not what was."""
+"""Tables that hold the present state and no history."""
 _HISTORY = ("report/trend.html", "fits/testset=one/review.json", "parts/fits/testset=one/publications.jsonl")
-"""Files that tell what was."""
+"""Files that hold history."""
 
 Row = tuple[str, str, str, str]
 
@@ -56,13 +56,13 @@ class Ended:
 
     @property
     def wrong(self) -> bool:
-        """Whether a person saw what no person should: a traceback, a lock's error, or failure without a sentence."""
+        """Whether the command showed a traceback or a lock error, or failed without one clear sentence."""
         looks = self.words[0] in ("report", "history", "diff")
         return bool(_FAULTS.search(self.output)) or not (self.code == 0 or (looks and "error:" in self.output))
 
 
 @dataclass
-class Soak:
+class SharedSoak:
     """One workspace and what has happened to it.
 
     Attributes
@@ -79,11 +79,11 @@ class Soak:
     edits: int = 0
 
     def care(self, *words: str) -> Ended:
-        """A command of ours."""
+        """Run a command of ``care``."""
         return self._do(list(words), ["orchestration.cli", *words, "--workspace", str(self.folder)])
 
     def dagster(self, select: str, partition: str | None) -> Ended:
-        """A run as the daemon starts it: a process over the real definitions."""
+        """Run assets as the daemon does: in a process over the real definitions."""
         words = ["asset", "materialize", "-m", "orchestration.definitions", "--select", select]
         where = ["--partition", partition] if partition is not None else []
         return self._do(["dagster", select], ["dagster", *words, *where])
@@ -109,26 +109,26 @@ class Soak:
 
 
 def main() -> None:
-    """Soak, then look; exit 1 where anything was lost, done twice, or seen by a person that should not be."""
+    """Run the soak and check its result; exit with 1 if a score was lost or written twice, or a command misbehaved."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=10.0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as root:
-        soak = Soak(make(Path(root) / "ws", care=_CARE), Path(root) / "notes")
+        soak = SharedSoak(make(Path(root) / "ws", care=_CARE), Path(root) / "notes")
         soak.notes.mkdir()
         (soak.notes / "forgotten").touch()
         reader = _at_once(soak, 60 * options.minutes)
         _tell(soak, reader)
-        said = [*_lost(soak), *_against_a_fresh_one(soak, Path(root) / "fresh")]
-        print("\n".join(said) or "nothing lost, nothing twice; one more run gives what a fresh workspace gives")
-    sys.exit(bool(said) or reader != 0 or any(ended.wrong for ended in soak.ended))
+        findings = [*_lost(soak), *_against_a_fresh_one(soak, Path(root) / "fresh")]
+        print("\n".join(findings) or "nothing lost, nothing twice; one more run gives what a fresh workspace gives")
+    sys.exit(bool(findings) or reader != 0 or any(ended.wrong for ended in soak.ended))
 
 
-def _at_once(soak: Soak, seconds: float) -> int:
-    """Everything at once for so long; returns how the reader ended."""
+def _at_once(soak: SharedSoak, seconds: float) -> int:
+    """Run all threads and the reader for this many seconds; returns the reader's exit code."""
     command = [sys.executable, "-m", "benchmarks.reading_together", str(soak.folder / "data"), str(soak.notes)]
     reader = subprocess.Popen(command)
-    work: list[Callable[[Soak], object]] = [_runs, _states, _looks, _collects, _forgets, _accepts, _daemons]
+    work: list[Callable[[SharedSoak], object]] = [_runs, _states, _looks, _collects, _forgets, _accepts, _daemons]
     threads = [threading.Thread(target=each, args=(soak,)) for each in (*work, _edits, _watches)]
     for thread in threads:
         thread.start()
@@ -140,35 +140,35 @@ def _at_once(soak: Soak, seconds: float) -> int:
     return reader.wait()
 
 
-def _again(soak: Soak, pause: float) -> Iterator[int]:
-    """Counts until the soak is over, with a pause between."""
+def _again(soak: SharedSoak, pause: float) -> Iterator[int]:
+    """Count from 0 until the soak is over, with a pause in seconds between two numbers."""
     for number in itertools.count():
         if soak.stop.wait(pause if number else 0):
             return
         yield number
 
 
-def _runs(soak: Soak) -> None:
+def _runs(soak: SharedSoak) -> None:
     for _ in _again(soak, 0.1):
         soak.care("run")
 
 
-def _states(soak: Soak) -> None:
+def _states(soak: SharedSoak) -> None:
     for _ in _again(soak, 2):
         soak.care("status")
 
 
-def _looks(soak: Soak) -> None:
+def _looks(soak: SharedSoak) -> None:
     for number in _again(soak, 2):
         soak.care(*(("report",), ("history", "one"), ("diff", "one"))[number % 3])
 
 
-def _collects(soak: Soak) -> None:
+def _collects(soak: SharedSoak) -> None:
     for _ in _again(soak, 5):
         soak.care("gc", "--yes", "--editions", "2", "--months", "0", "--days", "0")
 
 
-def _forgets(soak: Soak) -> None:
+def _forgets(soak: SharedSoak) -> None:
     for number in _again(soak, 25):
         if number:
             item = f"i{number}"
@@ -177,20 +177,20 @@ def _forgets(soak: Soak) -> None:
                 file.write(f"{item}\n")
 
 
-def _accepts(soak: Soak) -> None:
+def _accepts(soak: SharedSoak) -> None:
     for number in _again(soak, 15):
         if number:
             soak.care("accept", "one", "--why", "looked at")
 
 
-def _daemons(soak: Soak) -> None:
+def _daemons(soak: SharedSoak) -> None:
     chosen = (("items,gold", "one"), ("judge_inference", "length"), ("scores", "length|one"), (_CHAIN, "one"))
     for number in _again(soak, 1):
         if (soak.folder / "data" / "fits" / "testset=one" / "fit.json").exists():  # there are partitions by then
             soak.dagster(*chosen[number % len(chosen)])
 
 
-def _edits(soak: Soak) -> None:
+def _edits(soak: SharedSoak) -> None:
     """Items edited and added, judges that come and go; each file is replaced whole, as an editor does."""
     chance, n = random.Random(0), 40
     for _ in _again(soak, 4):
@@ -209,7 +209,7 @@ def _edits(soak: Soak) -> None:
         soak.edits += 1
 
 
-def _watches(soak: Soak) -> None:
+def _watches(soak: SharedSoak) -> None:
     """Remember every row of every score part as soon as it is there."""
     seen: set[tuple[str, int]] = set()
     for _ in _again(soak, 0.2):
@@ -229,24 +229,25 @@ def _rows(path: Path) -> list[Row]:
     return [(judge, row["item_id"], row["item_key"], row["judge_key"]) for row in table.to_pylist()]
 
 
-def _lost(soak: Soak) -> list[str]:
-    """Rows that were written and are neither there, nor forgotten, nor of a judge whose parts gc said it deleted."""
-    there = {row for path in (soak.folder / "data" / "parts" / "scores").rglob("*.parquet") for row in _rows(path)}
+def _lost(soak: SharedSoak) -> list[str]:
+    """Rows that were written and are missing, although neither ``care forget`` nor ``care gc`` has removed them."""
+    kept = {row for path in (soak.folder / "data" / "parts" / "scores").rglob("*.parquet") for row in _rows(path)}
     forgotten = set((soak.notes / "forgotten").read_text().split())
     gc = "\n".join(ended.output for ended in soak.ended if ended.words[0] == "gc")
     collected = set(re.findall(r"parts of (\S+) on one", gc))
-    gone = soak.written.keys() - there
-    lost = [row for row in gone if row[1] not in forgotten and row[0] not in collected]
+    missing = soak.written.keys() - kept
+    lost = [row for row in missing if row[1] not in forgotten and row[0] not in collected]
     print(
-        f"{len(soak.written)} rows were written; {len(gone)} are gone: {sum(row[1] in forgotten for row in gone)} "
-        f"forgotten, the others of judges whose parts gc listed ({', '.join(sorted(collected)) or 'none'}); "
+        f"{len(soak.written)} rows were written; {len(missing)} are missing: "
+        f"{sum(row[1] in forgotten for row in missing)} forgotten, the others of judges "
+        f"whose parts gc listed ({', '.join(sorted(collected)) or 'none'}); "
         f"{len(lost)} without a reason"
     )
     return [f"lost without a reason: {row}" for row in sorted(lost)]
 
 
-def _against_a_fresh_one(soak: Soak, fresh: Path) -> list[str]:
-    """What the workspace lacks of a fresh one with the same inputs, or has beside it, after one more run of each."""
+def _against_a_fresh_one(soak: SharedSoak, fresh: Path) -> list[str]:
+    """How the workspace differs from a fresh one with the same inputs, after one more run of each."""
     for name in ("care.yaml", "one.csv", "judges", "testsets"):
         source, copy = soak.folder / name, fresh / name
         copy.parent.mkdir(exist_ok=True)
@@ -256,21 +257,21 @@ def _against_a_fresh_one(soak: Soak, fresh: Path) -> list[str]:
         (fresh / "data").mkdir()
         shutil.copy(forgotten, fresh / "data")
     soak.care("run")
-    Soak(fresh, soak.notes).care("run")
-    calm, rough = state_of(fresh), state_of(soak.folder)
-    found = compare(_now(calm), _now(rough))
-    extra = sorted(set(_current(rough)) - set(_current(calm)))
-    changed = [said for said in found.different if said.endswith("says something else")]
+    SharedSoak(fresh, soak.notes).care("run")
+    expected, actual = state_of(fresh), state_of(soak.folder)
+    difference = compare(_now(expected), _now(actual))
+    extra = sorted(set(_current(actual)) - set(_current(expected)))
+    changed = [finding for finding in difference.different if finding.endswith("says something else")]
     return [
-        *(f"lacks {what}" for what in found.lost),
-        *(f"is there twice: {what}" for what in found.double),
-        *(f"is there and should not: {what}" for what in (*extra, *found.left_behind)),
+        *(f"lacks {row}" for row in difference.lost),
+        *(f"is there twice: {row}" for row in difference.double),
+        *(f"is there and should not: {row}" for row in (*extra, *difference.left_behind)),
         *changed,
     ]
 
 
 def _now(state: State) -> State:
-    """Without what tells of the past."""
+    """The state without the files that hold history."""
     return replace(state, files={name: text for name, text in state.files.items() if name not in _HISTORY})
 
 
@@ -278,8 +279,8 @@ def _current(state: State) -> list[str]:
     return [row for row in state.rows if row.startswith(_CURRENT)]
 
 
-def _tell(soak: Soak, reader: int) -> None:
-    """A line a command."""
+def _tell(soak: SharedSoak, reader: int) -> None:
+    """Print one line for each command."""
     kinds: dict[str, list[Ended]] = {}
     for ended in soak.ended:
         kinds.setdefault(ended.words[0], []).append(ended)
@@ -288,8 +289,10 @@ def _tell(soak: Soak, reader: int) -> None:
     for kind, all_ in sorted(kinds.items()):
         seconds = [ended.seconds for ended in all_]
         waited = sum("waiting for" in ended.output for ended in all_)
-        told, wrong = sum(e.code != 0 and not e.wrong for e in all_), sum(e.wrong for e in all_)
-        print(f"{kind}, {len(all_)}, {statistics.median(seconds):.1f}, {max(seconds):.1f}, {waited}, {told}, {wrong}")
+        sentences, wrong = sum(e.code != 0 and not e.wrong for e in all_), sum(e.wrong for e in all_)
+        print(
+            f"{kind}, {len(all_)}, {statistics.median(seconds):.1f}, {max(seconds):.1f}, {waited}, {sentences}, {wrong}"
+        )
 
 
 if __name__ == "__main__":

@@ -38,28 +38,28 @@ def panel(name: str) -> tuple[ScoreMatrix, list[str]]:
     read = files.read_scores(resolve(source.scores.path, workspace.root), source.scores.columns, source.scores.layout)
     rows = {item: k for k, item in enumerate(read.scores.item_ids)}
     judges = [j for j in read.scores.judges if j in workspace.judges_of(name)]
-    there = [r for r in records if r.item_id in rows]
-    values = read.scores.select_judges(judges).values[[rows[r.item_id] for r in there]]
-    texts = [f"{r.prompt}\x1f{r.response}\x1f{r.response_2}" for r in there]
-    return ScoreMatrix(values, tuple(r.item_id for r in there), tuple(judges)), texts
+    scored = [r for r in records if r.item_id in rows]
+    values = read.scores.select_judges(judges).values[[rows[r.item_id] for r in scored]]
+    texts = [f"{r.prompt}\x1f{r.response}\x1f{r.response_2}" for r in scored]
+    return ScoreMatrix(values, tuple(r.item_id for r in scored), tuple(judges)), texts
 
 
 def order_of(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Which row a judge's score was put into."""
+    """For each row, the row whose score is put there."""
     if kind == "permuted":
         return rng.permutation(n)
     return np.arange(n)[::-1] if kind == "reversed" else np.roll(np.arange(n), int(rng.integers(1, n)))
 
 
 def with_texts(counts: Counter[str], texts: list[str]) -> str:
-    """How many are caught by the texts."""
+    """How many misaligned judges the recorded texts reveal."""
     if len(set(texts)) == 1:
         return "the set carries no texts"
     return f"with texts {counts['texts caught']} of {counts['all']}"
 
 
 def main() -> None:
-    """Print a table a panel and one of power over all."""
+    """Print the results of each panel and the power over all of them."""
     power: dict[str, Counter[tuple[int, str]]] = {kind: Counter() for kind in KINDS}
     for name in SETS:
         scores, texts = panel(name)
@@ -86,20 +86,20 @@ def main() -> None:
                     values[:, j] = values[rows, j]
                     mismatches[judge] = sum(texts[a] != texts[b] for a, b in enumerate(rows))
                 spoilt = ScoreMatrix(values, scores.item_ids, scores.judges)
-                found = {c.judge: c for c in check_panel(spoilt, _ADMIT)}
-                told = {c.judge: c for c in check_panel(spoilt, _ADMIT, text_mismatches=mismatches)}
+                by_scores = {c.judge: c for c in check_panel(spoilt, _ADMIT)}
+                by_texts = {c.judge: c for c in check_panel(spoilt, _ADMIT, text_mismatches=mismatches)}
                 for judge in hit:
-                    c = found[judge]
+                    c = by_scores[judge]
                     how = "excluded" if not c.admitted else "reported" if c.notes else "missed"
                     place = int(np.searchsorted(BINS, agreement[judge], side="right"))
                     power[kind][place, how] += 1
-                    counts["texts caught"] += not told[judge].admitted
+                    counts["texts caught"] += not by_texts[judge].admitted
                     counts["all"] += 1
                     if judge in strong:
                         counts[how] += 1
                         counts["strong"] += 1
                 counts["others excluded"] += sum(
-                    (found[j].reason or "").startswith("misaligned") for j in sound if j not in hit
+                    (by_scores[j].reason or "").startswith("misaligned") for j in sound if j not in hit
                 )
             strongs = max(counts["strong"], 1)
             caught = (counts["excluded"] + counts["reported"]) / strongs

@@ -64,7 +64,7 @@ def inputs(view: View, variant: Variant) -> tuple[Array, Array, int]:
 
 
 def penalties(sigma: Array, n: int, variant: Variant) -> tuple[float, float]:
-    """(lambda_s, lambda_l)."""
+    """The penalties (lambda_s, lambda_l) of the sparse and the low-rank part."""
     p = len(sigma)
     if variant.released:
         weight = 4e-3 / np.sqrt(p)
@@ -75,7 +75,7 @@ def penalties(sigma: Array, n: int, variant: Variant) -> tuple[float, float]:
 
 
 def answer(view: View, variant: Variant) -> Array | None:
-    """The latent quality, shape (n,); None where the penalties leave no factor."""
+    """The estimate of quality, shape (n,); None if the penalties leave no factor."""
     sigma, filled, n = inputs(view, variant)
     lambda_s, lambda_l = penalties(sigma, n, variant)
     solved = solve(sigma, lambda_s=lambda_s, lambda_l=lambda_l, program=variant.program)  # type: ignore[arg-type]
@@ -100,12 +100,12 @@ def _weights(factors: Factors, variant: Variant) -> Array:
 
 
 def measured(panels: Sequence[View], variant: Variant, fallback: Mapping[str, float]) -> dict[str, float]:
-    """m by view; where there is no factor the mean stands in."""
-    found: dict[str, float] = {}
+    """m by view; the fallback's m for a view on which the variant finds no factor."""
+    m_by_view: dict[str, float] = {}
     for view in panels:
         estimate = answer(view, variant)
-        found[view.name] = fallback[view.name] if estimate is None else view.measure(estimate)
-    return found
+        m_by_view[view.name] = fallback[view.name] if estimate is None else view.measure(estimate)
+    return m_by_view
 
 
 def left_out(
@@ -113,18 +113,21 @@ def left_out(
     results: Mapping[Variant, Mapping[str, float]],
     summary: Callable[[Mapping[str, float], Sequence[View]], Summary],
 ) -> dict[str, float]:
-    """m by view, each family's under the variant that gains most on the other families."""
-    found: dict[str, float] = {}
+    """m by view, where the views of each family use the variant that gains most on the other families."""
+    m_by_view: dict[str, float] = {}
     for family in sorted({view.family for view in panels}):
         others = [view for view in panels if view.family != family]
         best = max(results, key=lambda v: summary(results[v], others).gain)
-        found |= {view.name: results[best][view.name] for view in panels if view.family == family}
-    return found
+        m_by_view |= {view.name: results[best][view.name] for view in panels if view.family == family}
+    return m_by_view
 
 
 def with_labels(panels: Sequence[View], program: str, *, released: bool, seeds: int = 10) -> dict[str, float]:
-    """gamma from the paper's grid by 15 % of the labels, drawn by split unit; measured on the rest, mean over seeds."""
-    found: dict[str, float] = {}
+    """m by view if 15 % of the labels choose gamma from the paper's grid.
+
+    The labels are drawn by split unit; m is measured on the other items, as a mean over the seeds.
+    """
+    m_by_view: dict[str, float] = {}
     for view in panels:
         estimates = [answer(view, Variant(program=program, gamma=g, released=released)) for g in PAPER_GAMMAS]
         units = np.unique(view.units)
@@ -136,47 +139,86 @@ def with_labels(panels: Sequence[View], program: str, *, released: bool, seeds: 
             best = estimates[int(np.argmax(np.nan_to_num(merit, nan=-np.inf)))]
             if best is not None:
                 scores.append(view.measure(best, ~seen))
-        found[view.name] = float(np.mean(scores))
-    return found
+        m_by_view[view.name] = float(np.mean(scores))
+    return m_by_view
+
+
+@dataclass(frozen=True)
+class Study:
+    """The views and the figures that every variant is compared with.
+
+    Attributes
+    ----------
+    views : list of View
+    mean, vote, ceiling : dict view -> float
+        m of the panel's mean, of its most frequent grade, and of a ridge regression on gold.
+    """
+
+    views: list[View]
+    mean: dict[str, float]
+    vote: dict[str, float]
+    ceiling: dict[str, float]
+
+    def summary(self, m_by_view: Mapping[str, float], some: Sequence[View]) -> Summary:
+        """Gap, gain and harm over some of the views."""
+        return summarise(m_by_view, some, self.mean, self.vote, self.ceiling)
+
+    def print_summary(self, label: str, m_by_view: Mapping[str, float]) -> None:
+        """Print one row of a table of summaries over all views."""
+        s = self.summary(m_by_view, self.views)
+        print(f"| {label} | {s.gap:+.3f} | {s.gain:+.4f} | {s.harm:+.3f} | {s.worst} |", flush=True)
+
+    @staticmethod
+    def print_summary_header() -> None:
+        """Print the head of a table of summaries."""
+        print("| | gap | gain over avg | harm | worst on |\n|---|---|---|---|---|")
 
 
 def main() -> None:
     """Print the tables."""
     panels = views()
-    mean = {v.name: v.measure(row_mean(v.scores.values)) for v in panels}
-    vote = {v.name: v.measure(modal_grade(v.scores.values)) for v in panels}
-    ceiling = {v.name: supervised(v) for v in panels}
-
-    def summary(found: Mapping[str, float], some: Sequence[View]) -> Summary:
-        return summarise(found, some, mean, vote, ceiling)
-
-    def line(label: str, found: Mapping[str, float]) -> None:
-        s = summary(found, panels)
-        print(f"| {label} | {s.gap:+.3f} | {s.gain:+.4f} | {s.harm:+.3f} | {s.worst} |", flush=True)
-
+    study = Study(
+        views=panels,
+        mean={v.name: v.measure(row_mean(v.scores.values)) for v in panels},
+        vote={v.name: v.measure(modal_grade(v.scores.values)) for v in panels},
+        ceiling={v.name: supervised(v) for v in panels},
+    )
     print(f"{len(panels)} views of {len({v.family for v in panels})} families\n")
-    print("| | gap | gain over avg | harm | worst on |\n|---|---|---|---|---|")
-    line("avg", mean)
-    line("mv", vote)
+    study.print_summary_header()
+    study.print_summary("avg", study.mean)
+    study.print_summary("mv", study.vote)
     results: dict[Variant, dict[str, float]] = {}
     for program, matrix, gamma, tau in itertools.product(PROGRAMS, MATRICES, GAMMAS, TAUS):
         variant = Variant(program, matrix, gamma, tau)
-        results[variant] = measured(panels, variant, mean)
-    default = results[Variant()]
-    line("frobenius, correlation, gamma 1, tau .5 (default)", default)
+        results[variant] = measured(panels, variant, study.mean)
+    study.print_summary("frobenius, correlation, gamma 1, tau .5 (default)", results[Variant()])
+    _print_programs_and_matrices(study, results)
+    _print_other_choices(study)
+    _print_difference_of_programs(study, results)
+    _print_by_view(study, results)
+
+
+def _print_programs_and_matrices(study: Study, results: Mapping[Variant, Mapping[str, float]]) -> None:
+    """Summaries of each program and input matrix, with penalties at their default, in hindsight and left out."""
     print("\nprogram and matrix, at the same penalties (gamma 1, tau .5), and penalties by leave-one-family-out\n")
-    print("| | gap | gain over avg | harm | worst on |\n|---|---|---|---|---|")
+    study.print_summary_header()
+    panels = study.views
     for program, matrix in itertools.product(PROGRAMS, MATRICES):
-        line(f"{program}, {matrix}", results[Variant(program, matrix)])
+        study.print_summary(f"{program}, {matrix}", results[Variant(program, matrix)])
         own = {v: r for v, r in results.items() if (v.program, v.matrix) == (program, matrix)}
-        best = max(own, key=lambda v: summary(own[v], panels).gain)
-        line(f"{program}, {matrix}, best in hindsight (gamma {best.gamma:g}, tau {best.tau:g})", own[best])
-        line(f"{program}, {matrix}, left out", left_out(panels, own, summary))
-    line("program, matrix and penalties, left out", left_out(panels, results, summary))
+        best = max(own, key=lambda v: study.summary(own[v], panels).gain)
+        penalties_of_best = f"gamma {best.gamma:g}, tau {best.tau:g}"
+        study.print_summary(f"{program}, {matrix}, best in hindsight ({penalties_of_best})", own[best])
+        study.print_summary(f"{program}, {matrix}, left out", left_out(panels, own, study.summary))
+    study.print_summary("program, matrix and penalties, left out", left_out(panels, results, study.summary))
     programs = {v: r for v, r in results.items() if v == Variant(v.program)}
-    line("program alone, left out", left_out(panels, programs, summary))
+    study.print_summary("program alone, left out", left_out(panels, programs, study.summary))
+
+
+def _print_other_choices(study: Study) -> None:
+    """Summaries of single choices, each with the others at their default, and of penalties chosen by labels."""
     print("\nother choices, the rest as default\n")
-    print("| | gap | gain over avg | harm | worst on |\n|---|---|---|---|---|")
+    study.print_summary_header()
     for label, variant in (
         ("sign by the sum of loadings", Variant(sign="sum of loadings")),
         ("sign by the largest loading", Variant(sign="largest loading")),
@@ -185,22 +227,31 @@ def main() -> None:
         ("missing scores by EM", Variant(missing="em")),
         ("dtrace, released penalties, gamma 1", Variant("dtrace", released=True)),
     ):
-        line(label, measured(panels, variant, mean))
+        study.print_summary(label, measured(study.views, variant, study.mean))
     for program in PROGRAMS:
-        line(f"{program}, gamma by 15 % of labels", with_labels(panels, program, released=False))
-    line("dtrace, released penalties, gamma by 15 % of labels", with_labels(panels, "dtrace", released=True))
-    differences = {v.family: [] for v in panels}
-    for view in panels:
-        differences[view.family].append(results[Variant("dtrace")][view.name] - default[view.name])
+        study.print_summary(f"{program}, gamma by 15 % of labels", with_labels(study.views, program, released=False))
+    by_labels = with_labels(study.views, "dtrace", released=True)
+    study.print_summary("dtrace, released penalties, gamma by 15 % of labels", by_labels)
+
+
+def _print_difference_of_programs(study: Study, results: Mapping[Variant, Mapping[str, float]]) -> None:
+    """How much better D-trace is than Frobenius at the same penalties, by family."""
+    differences = {v.family: [] for v in study.views}
+    for view in study.views:
+        differences[view.family].append(results[Variant("dtrace")][view.name] - results[Variant()][view.name])
     by_family = np.array([np.mean(d) for d in differences.values()])
     error = by_family.std(ddof=1) / np.sqrt(len(by_family))
     print(f"\ndtrace less frobenius by family: mean {by_family.mean():+.4f} (standard error {error:.4f}), ", end="")
     print(f"median {np.median(by_family):+.4f}; {dict(zip(differences, by_family.round(4).tolist(), strict=True))}")
+
+
+def _print_by_view(study: Study, results: Mapping[Variant, Mapping[str, float]]) -> None:
+    """m of both programs beside the mean, the vote and the ridge regression."""
     print("\nby view\n\n| view | avg | mv | frobenius | dtrace | ridge, cross-fitted |\n|---|---|---|---|---|---|")
-    trace = results[Variant("dtrace")]
-    for view in panels:
-        n = view.name
-        print(f"| {n} | {mean[n]:.3f} | {vote[n]:.3f} | {default[n]:.3f} | {trace[n]:.3f} | {ceiling[n]:.3f} |")
+    frobenius, dtrace = results[Variant()], results[Variant("dtrace")]
+    for view in study.views:
+        columns = (study.mean, study.vote, frobenius, dtrace, study.ceiling)
+        print(f"| {view.name} | {' | '.join(f'{column[view.name]:.3f}' for column in columns)} |")
 
 
 if __name__ == "__main__":

@@ -43,10 +43,10 @@ def main() -> None:
             bounds: dict[str, list[tuple[Array, Array]]] = {name: [] for name in NAMES}
             own: list[Array] = []
             for seed in range(SIMULATIONS):
-                some = panel(scores[np.random.default_rng([seed, n]).choice(ENDLESS, n, replace=False)])
-                own.append(np.asarray(fit_panel(some, config).aggregates["care_svd"].weights))
-                for name, found in weight_intervals(some, config, resamples=60).items():
-                    bounds[name].append((found.lo, found.hi))
+                sample = panel(scores[np.random.default_rng([seed, n]).choice(ENDLESS, n, replace=False)])
+                own.append(np.asarray(fit_panel(sample, config).aggregates["care_svd"].weights))
+                for name, interval in weight_intervals(sample, config, resamples=60).items():
+                    bounds[name].append((interval.lo, interval.hi))
             cells = [f"{_coverage(bounds[name], np.asarray(endless[name].weights)):.3f}" for name in NAMES]
             mean = np.mean(own, axis=0)
             print(f"| {n:,} | {' | '.join(cells)} | {_coverage(bounds['care_svd'], mean):.3f} |", flush=True)

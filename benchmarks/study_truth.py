@@ -1,15 +1,15 @@
-"""Which aggregate holds on real panels: without labels and with 5 to 50 anchors. ``make bench-truth``.
+"""Measures every aggregator on real panels, without labels and with 5 to 50 anchors: ``make bench-truth``.
 
-Prints the tables of docs/care.md. Labels are drawn at random by item; items of a labelled split unit are never
-measured. Constants were chosen on these panels, so each in-sample figure has one beside it for which the constants
-were chosen on the other families.
+It prints the tables of docs/care.md. Labels are drawn at random by item, and no item of a labelled split unit is
+measured. Constants of ``care`` were chosen on these panels; each such figure therefore has another one beside it, for
+which the constants were chosen on the other families.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,13 @@ from care_ops.metrics import calibration_error, evaluate
 from care_ops.models.hypotheses import DEPARTURES, SLOPE, average_hypotheses
 from care_ops.moments.state import accumulate
 from care_ops.scores import ScoreMatrix, content_seed
-from tests.support.panels import Panel, Summary, View, prepare, summarise, supervised, views
+from tests.support.panels import PreparedView, Summary, View, prepare, summarise, supervised, views
 
 Array = NDArray[np.float64]
 
 ANCHORS = (5, 10, 20, 50)
 DRAWS = 100
+FEW_DRAWS = 20
 NOISY = 10
 SHOWN = ("care", "avg", "factor_analysis", "care_tensor")
 
@@ -41,43 +42,43 @@ GATES = (0.85, 0.9, 0.925, 0.95, 0.975)
 SETTINGS = tuple((slope, wide) for slope in (0.4, 0.6) for wide in ((0.0, 0.2, 0.4), (0.0, 0.3, 0.6), (0.0, 0.1, 0.2)))
 
 
-def without_labels(panel: Panel) -> dict[str, Aggregate]:
-    """Every aggregator's answer; the mean's where one cannot answer."""
-    found: dict[str, Aggregate] = {}
+def without_labels(panel: PreparedView) -> dict[str, Aggregate]:
+    """Every aggregator's answer; the panel's mean for an aggregator that cannot answer."""
+    answers: dict[str, Aggregate] = {}
     for name in LABEL_FREE:
         p = panel.problem
         rng = np.random.default_rng([content_seed(p.scores), 0])
         problem = Problem(p.scores, p.moments, p.structure, rng, p.config)
         try:
-            found[name] = REGISTRY[name].fit(problem)
+            answers[name] = REGISTRY[name].fit(problem)
         except FitError:
-            found[name] = Aggregate(name, p.panel_mean, threshold=p.config.cut)
-    return found
+            answers[name] = Aggregate(name, p.panel_mean, threshold=p.config.cut)
+    return answers
 
 
-def draw(panel: Panel, m: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """(labelled rows, rows to measure)."""
+def draw(panel: PreparedView, m: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Draw m items to label; returns the labelled rows, and a mask of the rows to measure."""
     n = len(panel.view.gold)
     rows = np.sort(np.random.default_rng([seed, m]).choice(n, min(m, n // 2), replace=False))
     return rows, ~np.isin(panel.view.units, panel.view.units[rows])
 
 
-def beside_noise(panel: Panel, name: str, draws: int) -> list[float]:
-    """An aggregate's m with one more judge in a family of its own: some judge's scores, items shuffled."""
+def beside_noise(panel: PreparedView, name: str, draws: int) -> list[float]:
+    """m of an aggregator when a judge of noise joins in a family of its own: another judge's scores, shuffled."""
     p = panel.problem
     measured: list[float] = []
     for seed in range(draws):
         rng = np.random.default_rng([seed, content_seed(p.scores)])
         shuffled = rng.permutation(p.scores.values[:, rng.integers(len(p.scores.judges))])
         values = np.column_stack([p.scores.values, shuffled])
-        more = ScoreMatrix(values, p.scores.item_ids, (*p.scores.judges, "\uffff"), p.scores.families)
-        found = REGISTRY[name].fit(Problem(more, accumulate(more.values), None, rng, p.config)).estimate
-        measured.append(panel.view.measure(found))
+        extended = ScoreMatrix(values, p.scores.item_ids, (*p.scores.judges, "\uffff"), p.scores.families)
+        problem = Problem(extended, accumulate(extended.values), None, rng, p.config)
+        measured.append(panel.view.measure(REGISTRY[name].fit(problem).estimate))
     return measured
 
 
 def with_anchors(
-    panel: Panel, m: int, draws: int, slope: float = SLOPE, departures: tuple[float, ...] = DEPARTURES
+    panel: PreparedView, m: int, draws: int, slope: float = SLOPE, departures: tuple[float, ...] = DEPARTURES
 ) -> tuple[float, float]:
     """Mean over draws of care's m less the mean's on the same items, and its standard deviation."""
     answers = defensible(panel.problem)
@@ -95,7 +96,7 @@ def with_anchors(
     return float(np.mean(gains)), float(np.std(gains, ddof=1))
 
 
-def calibration(panel: Panel, m: int, draws: int) -> tuple[float, float]:
+def calibration(panel: PreparedView, m: int, draws: int) -> tuple[float, float]:
     """Expected calibration error (ten bins of equal width) and accuracy of care's probabilities, means over draws."""
     errors: list[float] = []
     right: list[float] = []
@@ -103,19 +104,19 @@ def calibration(panel: Panel, m: int, draws: int) -> tuple[float, float]:
         rows, rest = draw(panel, m, seed)
         labels = {panel.view.scores.item_ids[r]: float(panel.view.gold[r]) for r in rows}
         p = panel.problem
-        found = REGISTRY["care"].fit(Problem(p.scores, p.moments, p.structure, p.rng, p.config, Anchors(labels)))
-        if found.p_quality is None:
+        answer = REGISTRY["care"].fit(Problem(p.scores, p.moments, p.structure, p.rng, p.config, Anchors(labels)))
+        if answer.p_quality is None:
             continue
-        known = rest & ~np.isnan(found.p_quality)
-        probability, gold = found.p_quality[known], panel.view.gold[known]
+        answered = rest & ~np.isnan(answer.p_quality)
+        probability, gold = answer.p_quality[answered], panel.view.gold[answered]
         errors.append(calibration_error(probability, gold))
         right.append(float(np.mean((probability > 0.5) == (gold > 0.5))))
     return float(np.mean(errors)), float(np.mean(right))
 
 
-def placed_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
-    """Mean absolute error, or accuracy, of an aggregate on the scale of m anchors, over draws, on the rest."""
-    found: list[float] = []
+def placed_by_anchors(panel: PreparedView, name: str, m: int, draws: int) -> float:
+    """Mean absolute error of an aggregate that m anchors place on the scale, on the other items, over draws."""
+    errors: list[float] = []
     p = panel.problem
     for seed in range(draws):
         rows, rest = draw(panel, m, seed)
@@ -123,12 +124,12 @@ def placed_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
         config = replace(p.config, calibration=Calibration("anchors"))
         problem = Problem(p.scores, p.moments, p.structure, p.rng, config, anchors)
         answer = placed(REGISTRY[name].fit(problem), problem, anchors)
-        found.append(float(np.nanmean(np.abs(answer.estimate - panel.view.gold)[rest])))
-    return float(np.mean(found))
+        errors.append(float(np.nanmean(np.abs(answer.estimate - panel.view.gold)[rest])))
+    return float(np.mean(errors))
 
 
-def chosen_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
-    """m less the mean's for care_svd, whose factor the anchors choose, and best_judge, whose judge they choose."""
+def chosen_by_anchors(panel: PreparedView, name: str, m: int, draws: int) -> float:
+    """Gain over the mean of an aggregator in which anchors make a choice: care_svd's factor, or best_judge's judge."""
     gains: list[float] = []
     for seed in range(draws):
         rows, rest = draw(panel, m, seed)
@@ -143,8 +144,8 @@ def chosen_by_anchors(panel: Panel, name: str, m: int, draws: int) -> float:
     return float(np.mean(gains))
 
 
-def interval(panel: Panel, estimate: Array, resamples: int = 500) -> tuple[float, float]:
-    """Bootstrap interval (90 %) over split units of m less the mean's m."""
+def interval(panel: PreparedView, estimate: Array, resamples: int = 500) -> tuple[float, float]:
+    """90 % bootstrap interval, over split units, of m of an estimate minus m of the mean."""
     view, rng = panel.view, np.random.default_rng(0)
     units, group = np.unique(view.units, return_inverse=True)
     members = [np.flatnonzero(group == k) for k in range(len(units))]
@@ -153,14 +154,14 @@ def interval(panel: Panel, estimate: Array, resamples: int = 500) -> tuple[float
         rows = np.concatenate([members[k] for k in rng.integers(0, len(units), len(units))])
         if view.binary and np.ptp(view.gold[rows]) == 0:
             continue
-        again = View(view.family, view.name, view.scores, view.gold[rows], view.units[rows], view.binary)
-        gains.append(again.measure(estimate[rows]) - again.measure(panel.problem.panel_mean[rows]))
+        resampled = View(view.family, view.name, view.scores, view.gold[rows], view.units[rows], view.binary)
+        gains.append(resampled.measure(estimate[rows]) - resampled.measure(panel.problem.panel_mean[rows]))
     low, high = np.quantile(gains, (0.05, 0.95))
     return float(low), float(high)
 
 
 def redeclared(view: View, how: str) -> View:
-    """The view with LLMBar's families declared another way: by model, base model or vendor; or none at all."""
+    """The view with LLMBar's families declared by model, base model or vendor, or with no families at all."""
 
     def family(judge: str) -> str:
         model = judge.split("/")[0]
@@ -174,122 +175,195 @@ def redeclared(view: View, how: str) -> View:
 
 
 def left_out(
-    panels: Sequence[Panel], results: Mapping[object, Mapping[str, float]], score: Mapping[str, object]
+    panels: Sequence[PreparedView], results: Mapping[object, Mapping[str, float]], score: Mapping[str, object]
 ) -> dict[str, float]:
-    """m by view, each family's under the setting that gains most on the other families."""
-    found: dict[str, float] = {}
+    """m by view, where the views of each family use the setting that gains most on the other families."""
+    m_by_view: dict[str, float] = {}
     for family in sorted({p.view.family for p in panels}):
         others = [p.view for p in panels if p.view.family != family]
         best = max(results, key=lambda s: summarise(results[s], others, **score).gain)  # type: ignore[arg-type]
-        found |= {p.name: results[best][p.name] for p in panels if p.view.family == family}
-    return found
+        m_by_view |= {p.name: results[best][p.name] for p in panels if p.view.family == family}
+    return m_by_view
+
+
+@dataclass(frozen=True)
+class Study:
+    """The panels and what every printed table needs of them.
+
+    Attributes
+    ----------
+    panels : list of PreparedView
+    estimates : dict view -> aggregator -> Aggregate
+        Every aggregator's answer without labels.
+    mean, vote, ceiling : dict view -> float
+        m of the panel's mean, of its most frequent grade, and of a ridge regression on gold.
+    """
+
+    panels: list[PreparedView]
+    estimates: dict[str, dict[str, Aggregate]]
+    mean: dict[str, float]
+    vote: dict[str, float]
+    ceiling: dict[str, float]
+
+    @property
+    def score(self) -> dict[str, dict[str, float]]:
+        """The figures that ``summarise`` compares m with."""
+        return {"mean": self.mean, "vote": self.vote, "ceiling": self.ceiling}
+
+    def m_of(self, aggregator: str) -> dict[str, float]:
+        """m of an aggregator without labels, by view."""
+        return {p.name: p.view.measure(self.estimates[p.name][aggregator].estimate) for p in self.panels}
+
+    def print_summary_header(self) -> None:
+        """Print the head of a table of summaries."""
+        print("| | gap | gain over avg | harm | worst on |\n|---|---|---|---|---|")
+
+    def print_summary(self, label: str, m_by_view: Mapping[str, float]) -> None:
+        """Print one row of a table of summaries."""
+        s: Summary = summarise(m_by_view, [p.view for p in self.panels], **self.score)
+        print(f"| {label} | {s.gap:+.3f} | {s.gain:+.4f} | {s.harm:+.3f} | {s.worst} |", flush=True)
+
+
+def prepared_study() -> Study:
+    """Read and fit every panel."""
+    panels = [prepare(view) for view in views()]
+    return Study(
+        panels=panels,
+        estimates={p.name: without_labels(p) for p in panels},
+        mean={p.name: p.view.measure(p.problem.panel_mean) for p in panels},
+        vote={p.name: p.view.measure(modal_grade(p.problem.scores.values)) for p in panels},
+        ceiling={p.name: supervised(p.view) for p in panels},
+    )
 
 
 def main() -> None:
     """Print the tables."""
     with threadpool_limits(limits=1, user_api="blas"):
-        _main()
+        study = prepared_study()
+        families = {p.view.family for p in study.panels}
+        print(f"{len(study.panels)} views of {len(families)} families, admission on")
+        _print_without_labels(study)
+        _print_one_more_judge(study)
+        _print_order_by_view(study)
+        _print_uniform_scale(study)
+        anchored = _print_with_anchors(study)
+        _print_probabilities(study)
+        _print_scale(study.panels, study.estimates)
+        _print_doubt(study.panels, study.estimates)
+        _print_anchors_by_view(study, anchored)
 
 
-def _main() -> None:
-    panels = [prepare(view) for view in views()]
-    some = [p.view for p in panels]
-    score = {
-        "mean": {p.name: p.view.measure(p.problem.panel_mean) for p in panels},
-        "vote": {p.name: p.view.measure(modal_grade(p.problem.scores.values)) for p in panels},
-        "ceiling": {p.name: supervised(p.view) for p in panels},
-    }
-    mean = score["mean"]
-
-    def line(label: str, found: Mapping[str, float]) -> None:
-        s: Summary = summarise(found, some, **score)
-        print(f"| {label} | {s.gap:+.3f} | {s.gain:+.4f} | {s.harm:+.3f} | {s.worst} |", flush=True)
-
-    print(f"{len(panels)} views of {len({v.family for v in some})} families, admission on\n\n## Without labels\n")
-    print("| | gap | gain over avg | harm | worst on |\n|---|---|---|---|---|")
-    estimates = {p.name: without_labels(p) for p in panels}
-    measured = {a: {p.name: p.view.measure(estimates[p.name][a].estimate) for p in panels} for a in LABEL_FREE}
+def _print_without_labels(study: Study) -> None:
+    """Summaries of every aggregator, of other constants of ``care`` and of other declarations of families."""
+    print("\n## Without labels\n")
+    study.print_summary_header()
     for name in LABEL_FREE:
-        line(f"`{name}`", measured[name])
-    gates = {g: {p.name: p.view.measure(defensible(p.problem, g).latent) for p in panels} for g in GATES}
-    line("`care`, its constant left out", left_out(panels, gates, score))
-    for gate, found in gates.items():
-        line(f"`care`, constant {gate:g}", found)
+        study.print_summary(f"`{name}`", study.m_of(name))
+    gates = {g: {p.name: p.view.measure(defensible(p.problem, g).latent) for p in study.panels} for g in GATES}
+    study.print_summary("`care`, its constant left out", left_out(study.panels, gates, study.score))
+    for gate, m_by_view in gates.items():
+        study.print_summary(f"`care`, constant {gate:g}", m_by_view)
     for how in ("model", "vendor", "none"):
-        other = [prepare(redeclared(p.view, how)) for p in panels]
-        line(f"`care`, families declared: {how}", {p.name: p.view.measure(defensible(p.problem).latent) for p in other})
+        others = [prepare(redeclared(p.view, how)) for p in study.panels]
+        m_by_view = {p.name: p.view.measure(defensible(p.problem).latent) for p in others}
+        study.print_summary(f"`care`, families declared: {how}", m_by_view)
+
+
+def _print_one_more_judge(study: Study) -> None:
+    """Change of m where a judge of pure noise joins the panel."""
     print(f"\n## One more judge, of noise, in a family of its own: mean change of m and worst of {NOISY} draws\n")
-    of = ("care", "avg", "families", "uws", "factor_analysis")
-    print("| view | families | " + " | ".join(f"`{a}`" for a in of) + " |")
-    print("|---" * (len(of) + 2) + "|")
-    for p in panels:
+    aggregators = ("care", "avg", "families", "uws", "factor_analysis")
+    print("| view | families | " + " | ".join(f"`{a}`" for a in aggregators) + " |")
+    print("|---" * (len(aggregators) + 2) + "|")
+    m_of = {name: study.m_of(name) for name in aggregators}
+    for p in study.panels:
         declared = len({p.problem.scores.families[judge] for judge in p.problem.scores.judges})
-        moved = [np.array(beside_noise(p, name, NOISY)) - measured[name][p.name] for name in of]
-        cells = " | ".join(f"{np.mean(m):+.3f}, {min(m):+.3f}" for m in moved)
+        changes = [np.array(beside_noise(p, name, NOISY)) - m_of[name][p.name] for name in aggregators]
+        cells = " | ".join(f"{np.mean(m):+.3f}, {min(m):+.3f}" for m in changes)
         print(f"| {p.name} | {declared} | {cells} |", flush=True)
+
+
+def _print_order_by_view(study: Study) -> None:
+    """m of every aggregator by view, and how far ``care`` is from the mean."""
     print("\n## By view, without labels: order\n")
     print("| view | judges | " + " | ".join(f"`{a}`" for a in LABEL_FREE) + " | ridge | care − avg, 90 % |")
     print("|---" * (len(LABEL_FREE) + 4) + "|")
-    for p in panels:
-        low, high = interval(p, estimates[p.name]["care"].estimate)
-        cells = " | ".join(f"{measured[a][p.name]:.3f}" for a in LABEL_FREE)
-        ridge = score["ceiling"][p.name]
+    m_of = {name: study.m_of(name) for name in LABEL_FREE}
+    for p in study.panels:
+        low, high = interval(p, study.estimates[p.name]["care"].estimate)
+        cells = " | ".join(f"{m_of[a][p.name]:.3f}" for a in LABEL_FREE)
+        ridge = study.ceiling[p.name]
         print(
             f"| {p.name} | {p.problem.scores.shape[1]} | {cells} | {ridge:.3f} | {low:+.3f} to {high:+.3f} |",
             flush=True,
         )
+
+
+def _print_uniform_scale(study: Study) -> None:
+    """Error of every aggregator that fills the scale uniformly, or its accuracy at the natural cut, by view."""
     print("\n## By view, without labels: scale (MAE after filling the scale uniformly; accuracy at the natural cut)\n")
     print("| view | " + " | ".join(f"`{a}`" for a in LABEL_FREE) + " |\n" + "|---" * (len(LABEL_FREE) + 1) + "|")
-    for p in panels:
+    for p in study.panels:
         gold = p.view.gold
         scale = p.problem.config.scale or (float(gold.min()), float(gold.max()))
         cells: list[str] = []
         for name in LABEL_FREE:
-            answer = estimates[p.name][name]
-            found = evaluate(answer.estimate, gold, threshold=answer.threshold, scale=scale)
-            figure = found.accuracy if p.view.binary else found.mae_filled
+            answer = study.estimates[p.name][name]
+            evaluation = evaluate(answer.estimate, gold, threshold=answer.threshold, scale=scale)
+            figure = evaluation.accuracy if p.view.binary else evaluation.mae_filled
             cells.append("–" if figure is None else f"{figure:.3f}")
         print(f"| {p.name} | {' | '.join(cells)} |", flush=True)
+
+
+def _print_with_anchors(study: Study) -> dict[str, list[str]]:
+    """Summaries for each number of anchors; returns the cells of ``care`` by view, for the last table."""
     print(f"\n## With anchors: {DRAWS} draws\n")
-    print("| | gap | gain over avg | harm | worst on |\n|---|---|---|---|---|")
-    by_view: dict[str, list[str]] = {p.name: [] for p in panels}
+    study.print_summary_header()
+    panels, mean = study.panels, study.mean
+    cells: dict[str, list[str]] = {p.name: [] for p in panels}
     for m in ANCHORS:
-        found: dict[str, float] = {}
+        m_by_view: dict[str, float] = {}
         for p in panels:
             gain, spread = with_anchors(p, m, DRAWS)
-            found[p.name] = mean[p.name] + gain
-            by_view[p.name].append(f"{mean[p.name] + gain:.3f} ({spread:.3f})")
-        line(f"`care`, {m} anchors", found)
-        few = {s: {p.name: mean[p.name] + with_anchors(p, m, 20, *s)[0] for p in panels} for s in SETTINGS}
-        line(f"`care`, {m} anchors, constants left out (20 draws)", left_out(panels, few, score))
+            m_by_view[p.name] = mean[p.name] + gain
+            cells[p.name].append(f"{mean[p.name] + gain:.3f} ({spread:.3f})")
+        study.print_summary(f"`care`, {m} anchors", m_by_view)
+        by_setting = {
+            s: {p.name: mean[p.name] + with_anchors(p, m, FEW_DRAWS, *s)[0] for p in panels} for s in SETTINGS
+        }
+        without_constants = left_out(panels, by_setting, study.score)
+        study.print_summary(f"`care`, {m} anchors, constants left out ({FEW_DRAWS} draws)", without_constants)
         for name in ("care_svd", "best_judge"):
-            chosen = {p.name: mean[p.name] + chosen_by_anchors(p, name, m, 20) for p in panels}
-            line(f"`{name}`, {m} anchors (20 draws)", chosen)
-    _print_probabilities(panels, estimates)
-    _print_scale(panels, estimates)
-    _print_doubt(panels, estimates)
-    print("\nm of `care` by view: mean over draws (standard deviation), on the mean's m over all items\n")
-    print("| view | avg | " + " | ".join(f"{m} anchors" for m in ANCHORS) + " |\n" + "|---" * (len(ANCHORS) + 2) + "|")
-    for p in panels:
-        print(f"| {p.name} | {mean[p.name]:.3f} | {' | '.join(by_view[p.name])} |")
+            chosen = {p.name: mean[p.name] + chosen_by_anchors(p, name, m, FEW_DRAWS) for p in panels}
+            study.print_summary(f"`{name}`, {m} anchors ({FEW_DRAWS} draws)", chosen)
+    return cells
 
 
-def _print_probabilities(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
-    """Calibration error and accuracy of care with 20 and 50 anchors."""
-    print("\n## Probabilities and thresholds of `care`, binary gold, 20 draws\n")
+def _print_probabilities(study: Study) -> None:
+    """Calibration error and accuracy of the probabilities of ``care``."""
+    print(f"\n## Probabilities and thresholds of `care`, binary gold, {FEW_DRAWS} draws\n")
     print("| view | accuracy, natural cut, no labels | 20 anchors: ECE | accuracy | 50 anchors: ECE | accuracy |")
     print("|---|---|---|---|---|---|")
-    for p in panels:
+    for p in study.panels:
         if not p.view.binary:
             continue
-        cells = [f"{np.mean((estimates[p.name]['care'].estimate > p.problem.config.cut) == (p.view.gold > 0.5)):.3f}"]
+        votes = study.estimates[p.name]["care"].estimate > p.problem.config.cut
+        cells = [f"{np.mean(votes == (p.view.gold > 0.5)):.3f}"]
         for m in (20, 50):
-            cells += [f"{figure:.3f}" for figure in calibration(p, m, 20)]
+            cells += [f"{figure:.3f}" for figure in calibration(p, m, FEW_DRAWS)]
         print(f"| {p.name} | {' | '.join(cells)} |", flush=True)
 
 
-def _print_scale(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
-    """MAE and accuracy of the mean and of care under each declaration."""
+def _print_anchors_by_view(study: Study, cells: Mapping[str, Sequence[str]]) -> None:
+    """m of ``care`` with anchors, by view."""
+    print("\nm of `care` by view: mean over draws (standard deviation), on the mean's m over all items\n")
+    print("| view | avg | " + " | ".join(f"{m} anchors" for m in ANCHORS) + " |\n" + "|---" * (len(ANCHORS) + 2) + "|")
+    for p in study.panels:
+        print(f"| {p.name} | {study.mean[p.name]:.3f} | {' | '.join(cells[p.name])} |")
+
+
+def _print_scale(panels: Sequence[PreparedView], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
+    """Mean absolute error and accuracy under each declaration about the scale."""
     print("\n## Graded gold: MAE under each declared scale (anchors: 20 draws)\n")
     print("| view | aggregate | own | uniform | 10 anchors | 20 | 50 |\n|---|---|---|---|---|---|---|")
     for p in panels:
@@ -316,11 +390,11 @@ def _print_scale(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, A
         print(f"| {p.name} | {prevalence:.2f} | {' | '.join(cells)} |", flush=True)
 
 
-def _print_doubt(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
-    """Share of the errors that doubt could avoid and does, at the natural cut, without labels."""
+def _print_doubt(panels: Sequence[PreparedView], estimates: Mapping[str, Mapping[str, Aggregate]]) -> None:
+    """Share of the avoidable errors that abstaining by doubt avoids, at the natural cut and without labels."""
     print("\n## Doubt finds errors: share of the oracle's risk-coverage gain, binary gold, no labels\n")
     print("| view | `care` | `care`, distance to the cut alone | `avg` | `mv` |\n|---|---|---|---|---|")
-    found: dict[str, list[list[float]]] = {}
+    rows_by_family: dict[str, list[list[float]]] = {}
     for p in panels:
         if not p.view.binary:
             continue
@@ -330,10 +404,10 @@ def _print_doubt(panels: Sequence[Panel], estimates: Mapping[str, Mapping[str, A
             sd = a.sd if with_sd else None
             gain = evaluate(a.estimate, p.view.gold, threshold=a.threshold, scale=None, sd=sd).risk_coverage
             row.append(float("nan") if gain is None else gain)
-        found.setdefault(p.view.family, []).append(row)
+        rows_by_family.setdefault(p.view.family, []).append(row)
         print(f"| {p.name} | {' | '.join(f'{c:.3f}' for c in row)} |", flush=True)
-    by_family = np.mean([np.mean(rows, axis=0) for rows in found.values()], axis=0)
-    by_view = np.mean([row for rows in found.values() for row in rows], axis=0)
+    by_family = np.mean([np.mean(rows, axis=0) for rows in rows_by_family.values()], axis=0)
+    by_view = np.mean([row for rows in rows_by_family.values() for row in rows], axis=0)
     print(f"| mean of families | {' | '.join(f'{c:.3f}' for c in by_family)} |")
     print(f"| mean of views | {' | '.join(f'{c:.3f}' for c in by_view)} |")
 

@@ -15,11 +15,11 @@ from tests.support.workspaces import write_items, write_testset
 _CARE = "fit: {resamples: 0, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
 _ITEMS = 40
 _SIZE = "size.txt"
-"""How many judges the team keeps, so that growth is what piles up and not a larger panel."""
+"""File with the number of judges that the team keeps, so that files grow only by what piles up from night to night."""
 
 
 def workspace(folder: Path, *, testsets: int, judges: int) -> Path:
-    """Test sets of forty items each, and judges that have scored them all."""
+    """Make a workspace of test sets with forty items each, and judges that have scored all of them."""
     for sub in ("judges", "testsets"):
         (folder / sub).mkdir(parents=True)
     (folder / "care.yaml").write_text(_CARE)
@@ -34,7 +34,7 @@ def workspace(folder: Path, *, testsets: int, judges: int) -> Path:
 
 
 def change(folder: Path, rng: np.random.Generator, night: int) -> str:
-    """Something that happens to a team; returns what."""
+    """Make one random change to the workspace; returns a phrase that says which."""
     kind = int(rng.integers(5))
     size = int((folder / _SIZE).read_text())
     judges = (folder / "judges.txt").read_text().splitlines()
@@ -63,15 +63,15 @@ def _testsets(folder: Path) -> list[str]:
 
 
 def _record(folder: Path, judges: list[str]) -> None:
-    """Scores of every judge on every test set, drawn by name: quality, a bias every third judge shares, noise."""
+    """Write the scores of every judge on every test set: quality, a bias that every third judge shares, and noise."""
     (folder / "judges.txt").write_text("\n".join(judges))
     for name in _testsets(folder):
         n = len((folder / f"{name}.csv").read_text().splitlines()) - 1
         truth = [_draw(name, k) for k in range(n)]
         lines = ["item_id," + ",".join(judges)]
         for k, (quality, bias, _) in enumerate(truth):
-            said = [5 + quality + (zlib.crc32(j.encode()) % 3 == 0) * bias + _draw(name, k, j)[2] for j in judges]
-            lines.append(f"i{k}," + ",".join(f"{min(max(s, 0), 10):.2f}" for s in said))
+            scores = [5 + quality + (zlib.crc32(j.encode()) % 3 == 0) * bias + _draw(name, k, j)[2] for j in judges]
+            lines.append(f"i{k}," + ",".join(f"{min(max(s, 0), 10):.2f}" for s in scores))
         (folder / f"{name}-scores.csv").write_text("\n".join(lines) + "\n")
 
 

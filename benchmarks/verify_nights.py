@@ -21,7 +21,7 @@ import dagster as dg
 from orchestration.instance import dagster_home, under_way, workspace_instance
 from orchestration.launches import ORDER
 from orchestration.workspace import load_workspace
-from tests.support.nights import Night, nights, workspace
+from tests.support.nights import PlannedNight, nights, workspace
 from tests.support.workspaces import QUICK, score_rows
 
 _QUIET_S = 45.0
@@ -63,8 +63,8 @@ def _daemon(folder: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
 
-def _live_through(folder: Path, night: Night) -> str:
-    """What ran that must not, or did not that must; empty where all is well."""
+def _live_through(folder: Path, night: PlannedNight) -> str:
+    """Live through one night; returns what ran but should not have, or did not run but should have."""
     with workspace_instance(load_workspace(folder)) as instance:
         before, since = _last_event(instance), datetime.now(UTC)
         night.happen(folder)
@@ -77,25 +77,25 @@ def _live_through(folder: Path, night: Night) -> str:
             if time.monotonic() - quiet_since > _QUIET_S and (count or not waits_for):
                 break
             time.sleep(2)
-        found = _materialised(instance, before)
+        materialised = _materialised(instance, before)
         failed = _failed_steps(instance, since)
     ran: dict[str, set[str]] = {}
-    for asset, partition, _ in found:
+    for asset, partition, _ in materialised:
         ran.setdefault(asset, set()).add(partition)
-    said: list[str] = []
+    findings: list[str] = []
     for asset in ORDER:
         did, must = ran.get(asset, set()), night.runs.get(asset, set())
         if did != must:
-            said.append(f"{asset}: too many {sorted(did - must)}, lacking {sorted(must - did)}")
-    loads = Counter(partition for asset, partition, _ in found if asset == "judge_inference")
-    said += [f"{judge} was loaded {n} times" for judge, n in loads.items() if n > 1]
-    expected = Counter({asset: 2 for asset, _ in night.fails})  # tried once more, then quiet
+            findings.append(f"{asset}: too many {sorted(did - must)}, lacking {sorted(must - did)}")
+    loads = Counter(partition for asset, partition, _ in materialised if asset == "judge_inference")
+    findings += [f"{judge} was loaded {n} times" for judge, n in loads.items() if n > 1]
+    expected = Counter({asset: 2 for asset, _ in night.fails})  # a failed judge is tried once more and then left alone
     if failed != expected:
-        said.append(f"failures {dict(failed)}, expected {dict(expected)}")
+        findings.append(f"failures {dict(failed)}, expected {dict(expected)}")
     rows = score_rows(folder)
     if len(rows) != len(set(rows)):
-        said.append(f"{len(rows) - len(set(rows))} rows scored twice")
-    return "; ".join(said)
+        findings.append(f"{len(rows) - len(set(rows))} rows scored twice")
+    return "; ".join(findings)
 
 
 def _last_event(instance: dg.DagsterInstance) -> int:
@@ -108,7 +108,7 @@ def _last_event(instance: dg.DagsterInstance) -> int:
 
 
 def _materialised(instance: dg.DagsterInstance, after: int) -> list[tuple[str, str, str]]:
-    """(asset, partition, run) since an event."""
+    """Materialisations since an event, as (asset, partition, run)."""
     return [
         (asset, record.partition_key or "", record.run_id)
         for asset in ORDER

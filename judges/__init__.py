@@ -1,5 +1,5 @@
-"""Who scores: specifications, engines, programs and the pool that runs them.
+"""The judges: their specifications, the engines and programs that score, and the pool that runs them.
 
-Belongs here: turning an item into a score. Does not: where scores are kept (``warehouse``; the pool hands
-each finished batch to a sink it is given), or what they are worth (``care_ops``).
+Belongs here: turning an item into a score. Does not belong here: storing scores (``warehouse``; the pool hands each
+finished batch to a sink that its caller supplies) and measuring what a judge is worth (``care_ops``).
 """

@@ -1,6 +1,7 @@
-"""What a judge is given and what it gives back.
+"""The item that a judge is given and the score that it returns.
 
-Belongs here: the two records that cross the package's border. Does not: how they are stored.
+Belongs here: these two records, which the rest of CARE exchanges with the judges. Does not belong here: how they are
+stored (``warehouse``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 
 class Status(StrEnum):
-    """What became of one score. Everything but ``ok`` is a missing score, never a grade."""
+    """The outcome of asking a judge about one item. Any status other than ``ok`` means that the score is missing."""
 
     OK = "ok"
     TOO_LONG = "too_long"
@@ -26,7 +27,7 @@ class Status(StrEnum):
 
 
 MAY_PASS = (Status.TIMEOUT, Status.ENGINE_ERROR)
-"""What may be gone the next time that a language model is asked; the other statuses say something of the item."""
+"""Failures of a language model that may be temporary. The other statuses say something about the item itself."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Item:
     ----------
     item_id : str
     prompt, response, response_2, reference, aspect : str, optional
-        The texts a judge may read; ``response_2`` in pairwise sets, ``aspect`` where what is judged differs by item.
+        The texts that a judge may read. ``response_2`` is the other response of a pair; ``aspect`` says what is to be
+        judged, if that differs from item to item.
     """
 
     item_id: str
@@ -49,43 +51,46 @@ class Item:
 
     @cached_property
     def key(self) -> str:
-        """Content key (law 5): id and texts."""
+        """Content key: a hash of the id and the texts, 32 hexadecimal digits."""
         return _hash_of(self.item_id, self.text_key)
 
     @cached_property
     def text_key(self) -> str:
-        """Content key of the texts alone: items that share it are one question to a judge."""
+        """Content key of the texts alone: items with the same text key are one question to a judge."""
         return _hash_of(*self.texts)
 
     @property
     def texts(self) -> tuple[str | None, ...]:
-        """What a judge may read."""
-        known = (self.prompt, self.response, self.response_2, self.reference)
-        return known if self.aspect is None else (*known, self.aspect)
+        """The texts that a judge may read, in a fixed order; an item without an aspect has four."""
+        texts = (self.prompt, self.response, self.response_2, self.reference)
+        return texts if self.aspect is None else (*texts, self.aspect)
 
 
 @dataclass(frozen=True)
 class Score:
-    """One judge on one item.
+    """What one judge says about one item.
 
     Attributes
     ----------
     item_id, item_key : str
     score : float or None
-        None unless the status is ``ok``.
+        The score, or None unless the status is ``ok``.
     status : Status
     raw : str or None
-        What the engine said, or the error, at most 500 characters.
+        The engine's own words or the error message, at most 500 characters.
     latency_ms : float or None
+        Time that the answer took, in milliseconds.
     text_mismatch : bool
-        The source recorded this score beside another text than the item's.
+        The score was recorded for a text that differs from the item's.
     p_json : str or None
-        Probability of each legal score, where the engine gives it; by order for pairs that were shown both ways.
+        Probability of each legal answer as JSON, if the engine gives it. For a pair that was shown in both orders it
+        holds one set of probabilities for each order.
     valid_mass : float or None
-        Probability that fell on legal scores.
+        Total probability of the legal answers, in [0, 1].
     order : str or None
-        ``both`` where a pair was shown both ways and the score is half their difference.
+        ``both`` if a pair was shown in both orders; the score is then half the difference of the two answers.
     tokens_in, tokens_out : int or None
+        Tokens that the model read and wrote.
     """
 
     item_id: str
@@ -102,13 +107,13 @@ class Score:
     tokens_out: int | None = None
 
     def of(self, item: Item) -> Score:
-        """The same score for another item of the same texts."""
+        """This score, carried over to another item that has the same texts."""
         if item.item_id == self.item_id:
             return self
         return replace(self, item_id=item.item_id, item_key=item.key)
 
     def as_row(self) -> dict[str, Any]:
-        """Column values of a part."""
+        """The score as a row of a Parquet part: column name to value."""
         return {
             "item_id": self.item_id,
             "item_key": self.item_key,
@@ -134,7 +139,20 @@ def _hash_of(*texts: str | None) -> str:
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
-    """A raw value as (score, status): numbers within the scale are ok, the rest missing."""
+    """Turn a raw value into a score and its status: finite numbers within the scale are ok, all else is missing.
+
+    Parameters
+    ----------
+    value : object
+        What a program returned or a file recorded; None means that the judge abstained.
+    scale : (low, high), optional
+
+    Returns
+    -------
+    score : float or None
+    status : Status
+        ``refused``, ``parse_error`` or ``out_of_range`` if there is no score.
+    """
     if value is None:
         return None, Status.REFUSED
     if isinstance(value, bool) or not isinstance(value, (int, float)):

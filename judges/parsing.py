@@ -1,8 +1,10 @@
-"""A model's text as a score, where its probabilities cannot be had.
+"""Reads a score from the text that a model wrote, for models whose probabilities are not available.
 
-What cannot be read with certainty is missing, never a grade: an answer on another scale, a range, two verdicts at once.
+An answer that cannot be read with certainty counts as missing: a number on another scale, a range of scores, or two
+different verdicts.
 
-Belongs here: text to score and status. Does not: asking (``engines``), probabilities (``scoring``).
+Belongs here: from text to score and status. Does not belong here: asking a model (``engines``) and reading
+probabilities (``scoring``).
 """
 
 from __future__ import annotations
@@ -30,43 +32,50 @@ _WORDS = {
 def parse_answer(
     text: str | None, answers: Mapping[str, float], marker: str = "Total rating:", *, first: bool = False
 ) -> tuple[float | None, Status]:
-    """The score that a text gives.
+    """Read the score from a model's text.
 
-    A text that begins with an answer gives that one. Else it is what follows the last ``marker``; without a marker the
-    last number on the scale. A share ("8/10") counts where it is of the scale's highest answer.
+    If the text begins with an answer, that is the answer. Otherwise the answer is what follows the last ``marker``, and
+    without a marker it is the last number on the scale. A fraction such as "8/10" counts only if its denominator is the
+    highest answer of the scale.
 
     Parameters
     ----------
     text : str or None
-        As the model went on after the prefill.
+        What the model wrote after the prefill of the prompt.
     answers : mapping str -> float
-        Legal answers as written, and their scores (``Template.answers``).
+        Legal answers as the model writes them, and their scores (``Template.answers``).
+    marker : str
+        Words after which the answer is expected.
     first : bool
-        Take the first number, on the scale or not, as the paper's released code does.
+        Take the first number, whether or not it lies on the scale, as the paper's released code does.
 
     Returns
     -------
     score : float or None
     status : Status
-        ``refused``, ``parse_error`` or ``out_of_range`` where there is no score.
+        ``refused``, ``parse_error`` or ``out_of_range`` if there is no score.
     """
     if text is None or not text.strip():
         return None, Status.PARSE_ERROR
-    after, found = _after(text, marker)
+    after_marker = _after_last(marker, text)
     if all(re.fullmatch(r"-?\d+", answer) for answer in answers):
         shift = next(iter(answers.values())) - float(next(iter(answers)))
-        return _number(text, after if found else None, [float(a) for a in answers], shift, first)
-    return _word(after if found else text, answers)
+        return _number(text, after_marker, [float(a) for a in answers], shift, first)
+    return _word(text if after_marker is None else after_marker, answers)
 
 
-def _after(text: str, marker: str) -> tuple[str, bool]:
-    place = text.lower().rfind(marker.lower())
-    return (text[place + len(marker) :], True) if place >= 0 else (text, False)
+def _after_last(marker: str, text: str) -> str | None:
+    """The text after the last occurrence of ``marker``; None if it does not occur."""
+    start = text.lower().rfind(marker.lower())
+    return text[start + len(marker) :] if start >= 0 else None
 
 
-def _number(text: str, after: str | None, legal: list[float], shift: float, first: bool) -> tuple[float | None, Status]:
+def _number(
+    text: str, after_marker: str | None, legal: list[float], shift: float, first: bool
+) -> tuple[float | None, Status]:
+    """Read an answer that is a number; ``shift`` is added to it."""
     low, high = min(legal), max(legal)
-    whole = len(legal) == high - low + 1
+    gapless = len(legal) == high - low + 1
     if first:
         match = re.search(_NUMBER, text)
         candidates = [_value(match.group())] if match else []
@@ -77,8 +86,8 @@ def _number(text: str, after: str | None, legal: list[float], shift: float, firs
             candidates = _candidates(line, low, high)[:1]
             if not candidates and _has_range(line, low, high):
                 return None, Status.PARSE_ERROR
-        elif after is not None:
-            candidates = _candidates(after, low, high)[:1]
+        elif after_marker is not None:
+            candidates = _candidates(after_marker, low, high)[:1]
             if not candidates and _REFUSAL.search(text):
                 return None, Status.REFUSED
         else:
@@ -89,28 +98,25 @@ def _number(text: str, after: str | None, legal: list[float], shift: float, firs
     if not candidates:
         return None, Status.REFUSED if _REFUSAL.search(text) else Status.PARSE_ERROR
     value = candidates[0]
-    if not low <= value <= high or (not whole and value not in legal):
+    if not low <= value <= high or (not gapless and value not in legal):
         return None, Status.OUT_OF_RANGE
     return value + shift, Status.OK
 
 
 def _candidates(text: str, low: float, high: float) -> list[float]:
-    """Numbers that may be the answer, in order; shares of the scale's highest answer, others left out."""
+    """Numbers that may be the answer, in order; of the fractions only those of the scale's highest answer."""
     text = _INTERVAL.sub(" ", text)
     if _has_range(text, low, high):
         return []
     text = _RANGE.sub(lambda m: " " if {_value(m[1]), _value(m[2])} == {low, high} else m[0], text)
     text = _SHARE.sub(lambda m: f" {m[1]} " if _value(m[2]) == high else " ", text)
-    found = [(match.start(), _value(match.group())) for match in _ALONE.finditer(text)]
-    if not found:
-        found = [
-            (m.start(), _WORDS[m.group().lower()]) for m in re.finditer(r"[A-Za-z]+", text) if m[0].lower() in _WORDS
-        ]
-    return [value for _, value in found]
+    numerals = [_value(match.group()) for match in _ALONE.finditer(text)]
+    words = (match.group().lower() for match in re.finditer(r"[A-Za-z]+", text))
+    return numerals or [_WORDS[word] for word in words if word in _WORDS]
 
 
 def _has_range(text: str, low: float, high: float) -> bool:
-    """Whether the first thing said is a range of scores, such as 3-4; the scale's own does not count."""
+    """Whether the first number is part of a range of scores, such as 3-4; the range of the scale does not count."""
     match = _RANGE.search(text)
     if match is None or {_value(match[1]), _value(match[2])} == {low, high}:
         return False
@@ -118,6 +124,7 @@ def _has_range(text: str, low: float, high: float) -> bool:
 
 
 def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status]:
+    """Read an answer that is a word."""
     words = [w.lower() for w in re.findall(r"\w+", text)]
     given = [w for w in words if w in answers]
     if not given:
@@ -130,6 +137,7 @@ def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status
 
 
 def _value(text: str) -> float:
+    """A number as people write it; a comma before three digits separates thousands, any other comma decimals."""
     text = text.replace("−", "-")
     if re.fullmatch(r"-?\d+,\d{3}", text):
         text = text.replace(",", "")

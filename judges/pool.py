@@ -1,14 +1,15 @@
-"""Runs one judge over its pending items, inline or on Ray actors, and hands each batch to a sink.
+"""Runs one judge over its pending items, in this process or on Ray actors, and hands each batch of scores to a sink.
 
-Items of equal texts are one question, asked once. Models get questions in the order of their texts, so that they find
-what they have read already in their cache.
+Items with equal texts are one question, which is asked once. A language model gets its questions sorted by their texts,
+so that the prefix that successive prompts share is already in the model's cache.
 
-Belongs here: batching, actors, what is in flight. Does not: which items are pending, or where a batch is
-kept; both are the caller's.
+Belongs here: batching, Ray actors, and the batches that are being scored. Does not belong here: which items are pending
+and where scores are kept; the caller decides both.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -27,26 +28,27 @@ from judges.items import MAY_PASS, Item, Score
 from judges.spec import JudgeSpec
 
 Sink = Callable[[Sequence[Score], str], None]
-"""Given the scores of a batch and the version of the engine that made them."""
+"""A function that stores a batch: it gets the scores and the version of the engine that made them."""
 
 _BATCH_TIMEOUT_S = 600.0
 _LOAD_TIMEOUT_S = 3600.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a judge is.
+    """How far a judge has come with its pending items.
 
     Attributes
     ----------
     done, total : int
-        Items.
+        Number of items that are scored, and of all pending items.
     questions : int
-        Different ones among them.
+        Number of different questions among all pending items.
     seconds : float
-        Since the judge was ready.
+        Time since the judge was asked for its first batch.
     tokens : int
-        Read so far.
+        Number of prompt tokens that the model has read.
     """
 
     done: int
@@ -72,13 +74,13 @@ class PoolConfig:
     ----------
     mode : {"auto", "inline", "ray"}
         Where judges run: ``inline`` in this process, ``ray`` in actors on ``RAY_ADDRESS`` or an embedded Ray; ``auto``
-        takes Ray for models that are loaded here and this process for the rest.
+        uses Ray for models that are loaded here and this process for all other judges.
     actors : int
         Ray actors for each judge, each with a copy of its model.
     in_flight : int
-        Batches handed to each actor ahead of its answers.
+        Batches that each actor is given before it has answered the first of them.
     side_by_side : int
-        Judges that run at the same time, where the machine has room for their models.
+        Judges that run at the same time, if the machine has room for their models.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -90,10 +92,10 @@ class PoolConfig:
 
 
 class Pool:
-    """Runs judges one after the other; a context that ends what it started.
+    """Runs judges; use it as a context manager, which shuts down the Ray that it has started.
 
-    Ray is started when the first batch needs it, once for all judges of the block: at ``RAY_ADDRESS``,
-    or embedded. One that was up before stays up.
+    Ray is started when the first judge needs it, and serves all judges of the ``with`` block: the cluster at
+    ``RAY_ADDRESS``, or an embedded Ray. A Ray that was running before stays up.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ class Pool:
     Raises
     ------
     JudgeError
-        There is no such mode.
+        ``config.mode`` is not one of the known modes.
     """
 
     def __init__(self, config: PoolConfig) -> None:
@@ -136,46 +138,51 @@ class Pool:
         ----------
         spec : JudgeSpec
         items : sequence of Item
-            The pending ones only.
+            The pending items only.
         sink : callable
-            Given a batch of scores; returns once the batch is safe. A batch counts as done only then.
+            Called with each finished batch of scores; returns once the batch is stored. Only then does the batch count
+            as done.
         context : Context, optional
-            What the engine needs beside its specification.
+            What the engine needs besides its specification.
         progress : callable, optional
-            Told after every batch.
+            Called after every batch.
 
         Returns
         -------
         int
-            Items scored.
+            Number of items scored.
 
         Raises
         ------
         JudgeError
-            The judge cannot be built, an actor did not answer in time, too much of a batch failed, or no more money may
-            be spent. Batches that were answered are with the sink.
+            The judge cannot be built, an actor did not answer in time, too large a share of a batch failed, or the
+            spend limit is reached. The sink has every batch that was answered before.
         """
         if not items:
             return 0
         groups = _questions(items, spec)
         batches = [groups[k : k + spec.batch_size] for k in range(0, len(groups), spec.batch_size)]
-        asked = [[group[0] for group in batch] for batch in batches]
-        answers = self._on_ray if self._uses_ray(spec) else _inline
+        questions = [[group[0] for group in batch] for batch in batches]
+        score_batches = self._on_ray if self._uses_ray(spec) else _inline
         done = tokens = 0
         started = time.perf_counter()
-        for number, scores, version in answers(spec, asked, context or Context()):
+        sizes = len(items), len(groups), len(batches)
+        _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
+        for number, scores, version in score_batches(spec, questions, context or Context()):
             members = {group[0].key: group for group in batches[number]}
-            full = [score.of(item) for score in scores for item in members[score.item_key]]
-            sink(full, version)
-            _must_not_be_down(spec, full)
-            done += len(full)
+            item_scores = [score.of(item) for score in scores for item in members[score.item_key]]
+            sink(item_scores, version)
+            _must_not_be_down(spec, item_scores)
+            done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
+            state = Progress(done, len(items), len(groups), time.perf_counter() - started, tokens)
+            _log.debug("Judge %r: batch %d is stored; %s.", spec.name, number, state)
             if progress is not None:
-                progress(Progress(done, len(items), len(groups), time.perf_counter() - started, tokens))
+                progress(state)
         return done
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:
-        """Recorded scores and endpoints compute nothing here, hence have nothing to spread."""
+        """Whether the judge runs on Ray; recorded scores and endpoints compute nothing here, so they never do."""
         needs = spec.engine.needs
         if needs.recordings or needs.endpoint:
             return False
@@ -189,16 +196,19 @@ class Pool:
         self._start_ray()
         config = self._config
         gpus = spec.engine.gpus
-        there = float(ray.cluster_resources().get("GPU", 0.0))
-        if gpus > there:
+        available_gpus = float(ray.cluster_resources().get("GPU", 0.0))
+        if gpus > available_gpus:
             raise JudgeError(
-                f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {there:g}; set num_gpus: 0 in its engine to "
-                "run it on the CPU, or name a cluster in RAY_ADDRESS"
+                f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {available_gpus:g}; set num_gpus: 0 in its "
+                "engine to run it on the CPU, or name a cluster in RAY_ADDRESS"
             )
         actor: Any = ray.remote(max_restarts=3, max_task_retries=3, num_cpus=0, num_gpus=gpus)(_Worker)
         workers = [actor.remote(spec, context) for _ in range(min(config.actors, len(batches)))]
         try:
+            _log.info("Judge %r: loading in %d Ray actor(s), %g GPU(s) each.", spec.name, len(workers), gpus)
+            started = time.perf_counter()
             self._get(spec, [worker.ready.remote() for worker in workers], _LOAD_TIMEOUT_S)
+            _log.info("Judge %r: loaded after %.1f s.", spec.name, time.perf_counter() - started)
             waiting = list(reversed(range(len(batches))))
             running: dict[Any, tuple[Any, int]] = {}
 
@@ -244,8 +254,8 @@ class Pool:
         except ray.exceptions.RayError as error:
             last = str(error).strip().splitlines()[-1]
             raise JudgeError(
-                f"judge {spec.name!r}: its actor failed and was not to be revived ({last}); the batches "
-                "that came back are kept, the next run goes on from there"
+                f"judge {spec.name!r}: its actor failed and could not be restarted ({last}); the batches "
+                "that came back are kept, and the next run continues from there"
             ) from error
 
     def _start_ray(self) -> None:
@@ -255,35 +265,36 @@ class Pool:
             if ray.is_initialized():
                 return
             address = os.environ.get("RAY_ADDRESS")
+            _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
             options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
             ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
             self._started_ray = True
 
 
 def _must_not_be_down(spec: JudgeSpec, scores: Sequence[Score]) -> None:
-    """``JudgeError`` where so much of a batch failed that the rest would fail too, and cost time and money."""
+    """Raise ``JudgeError`` if so much of a batch failed that asking for the rest would waste time and money."""
     failed = [score for score in scores if score.status in MAY_PASS]
     if not spec.engine.needs.template or len(failed) <= spec.most_failing * len(scores):
         return
     counts = ", ".join(f"{count} {status}" for status, count in Counter(str(s.status) for s in failed).items())
     raise JudgeError(
         f"judge {spec.name!r} was stopped: {len(failed)} of {len(scores)} items of a batch failed ({counts}; the first "
-        f"says {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. See that its "
-        "model answers, and run again: what failed and what is left is asked then"
+        f"says {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure that "
+        "its model answers, and run again: the items that failed and the remaining ones are asked then"
     )
 
 
 def _questions(items: Sequence[Item], spec: JudgeSpec) -> list[list[Item]]:
-    """Items of equal texts together; recordings are of items, not of texts."""
+    """Group items with equal texts into one question; a recorded judge has a score for each item instead."""
     if spec.engine.needs.recordings:
         return [[item] for item in items]
     groups: dict[str, list[Item]] = {}
     for item in items:
         groups.setdefault(item.text_key, []).append(item)
-    found = list(groups.values())
+    questions = list(groups.values())
     if spec.engine.needs.template:
-        found.sort(key=lambda group: (*(text or "" for text in group[0].texts), group[0].item_id))
-    return found
+        questions.sort(key=lambda group: (*(text or "" for text in group[0].texts), group[0].item_id))
+    return questions
 
 
 def _inline(
@@ -299,7 +310,7 @@ def _inline(
 
 
 class _Worker:
-    """Holds one engine; batches are stateless, so a restarted actor can answer them again."""
+    """The Ray actor, which holds one engine; batches are stateless, so a restarted actor can score them again."""
 
     def __init__(self, spec: JudgeSpec, context: Context) -> None:
         self._engine: Engine = build_engine(spec, context)
@@ -311,6 +322,6 @@ class _Worker:
         try:
             return self._engine.score(batch), self._engine.version
         except Exception as error:
-            if type(error).__name__ == "EngineDeadError":  # it would answer nothing else for ever; Ray starts another
+            if type(error).__name__ == "EngineDeadError":  # vLLM cannot recover in this process; Ray starts another
                 os._exit(13)
             raise

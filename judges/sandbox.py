@@ -1,11 +1,11 @@
-"""A process that can do nothing but answer: for programs that somebody else wrote.
+"""The sandbox: a process that runs a program of somebody else's and can do nothing but answer questions.
 
-Bubblewrap (or, for root, unshare) gives it a file system of its own (the Python that runs this, the program, 64 MB of
-/tmp), no network, no other processes and an empty environment; an unprivileged user and resource limits do the rest.
-Time and the size of an answer are bound from outside.
+Bubblewrap (or, for root, unshare) gives the process a file system of its own (the Python that runs this code, the
+program, and 64 MB of /tmp), no network, no view of other processes and an empty environment. It runs as an unprivileged
+user under resource limits. Time and the size of an answer are limited from outside.
 
-Belongs here: building, asking and ending that process. Does not: scores (``engines.sandboxed``), or what runs inside
-(``sandbox_worker``).
+Belongs here: starting, asking and ending that process. Does not belong here: scores (``engines.sandboxed``) and the
+code that runs inside (``sandbox_worker``).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class SandboxTimeoutError(Exception):
 
 
 class SandboxDiedError(Exception):
-    """The program's process ended, or said more than an answer."""
+    """The program's process ended, or wrote something other than one answer."""
 
 
 def available() -> Kind:
-    """The best kind of sandbox that works on this machine."""
+    """The safest kind of sandbox that works on this machine; ``none`` if neither of the two does."""
     if shutil.which("bwrap") and _works(_bwrap()):
         return "bwrap"
     if shutil.which("unshare") and os.geteuid() == 0 and _works(_unshare()):
@@ -57,17 +57,18 @@ def available() -> Kind:
 
 
 class Sandbox:
-    """One program in one process, started when first asked and again after it was ended.
+    """One program in one process, which is started by the first question and again after it has ended.
 
     Parameters
     ----------
     program : Path
         Python file that defines ``program_judge(query, response)``.
     timeout_s : float
-        For one answer.
+        Seconds that one answer may take.
     memory_mb : int
+        Memory that the process may use, in megabytes.
     kind : {"bwrap", "unshare", "none"}
-        ``none`` runs the program with this user's rights; only limits of memory, time and output hold.
+        ``none`` runs the program with this user's rights; only the limits on memory, time and output apply.
 
     Raises
     ------
@@ -81,25 +82,30 @@ class Sandbox:
         self._buffer = b""
 
     def ask(self, query: str, response: str) -> dict[str, Any]:
-        """``{"score": number or None}`` or ``{"error": text}``.
+        """Ask the program for the score of one response.
+
+        Returns
+        -------
+        dict
+            ``{"score": number or None}``, or ``{"error": text}`` if the program raised an exception.
 
         Raises
         ------
         SandboxTimeoutError, SandboxDiedError
-            And the process is ended; the next question starts another.
+            There is no valid answer. The process has been ended, and the next question starts another.
         """
         if self._process is None:
             self._start()
         question = json.dumps({"query": query, "response": response}).encode() + b"\n"
         answer = self._exchange(question, self._timeout)
-        known = isinstance(answer.get("error"), str) or isinstance(answer.get("score", ""), (int, float, type(None)))
-        if not known:
+        valid = isinstance(answer.get("error"), str) or isinstance(answer.get("score", ""), (int, float, type(None)))
+        if not valid:
             self.close()
-            raise SandboxDiedError("the program wrote something else than an answer")
+            raise SandboxDiedError("the program wrote something other than an answer")
         return answer
 
     def close(self) -> None:
-        """End the process and all that it started."""
+        """End the process and all processes that it has started."""
         if self._process is not None:
             self._process.kill()
             for pipe in (self._process.stdin, self._process.stdout):
@@ -113,8 +119,8 @@ class Sandbox:
         worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
         user = "same" if self._kind == "none" else "nobody"
         python = [sys.executable, "-I", "-c", worker, user, str(self._memory), str(_PROCESSES), str(_DISK_MB)]
-        around = {"bwrap": _bwrap, "unshare": _unshare, "none": list[str]}[self._kind]
-        command = [*around(), *python]
+        sandbox_command = {"bwrap": _bwrap, "unshare": _unshare, "none": list[str]}[self._kind]
+        command = [*sandbox_command(), *python]
         source = json.dumps(self._program.read_text(encoding="utf-8")).encode() + b"\n"
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT
@@ -132,7 +138,7 @@ class Sandbox:
             ) from error
 
     def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:
-        """Send what there is and read one line."""
+        """Send a question, which may take several writes, and read the one line that answers it."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -151,7 +157,7 @@ class Sandbox:
             except (BrokenPipeError, BlockingIOError):
                 chunk = b""
             if chunk == b"" or len(self._buffer) > _LONGEST_ANSWER:
-                why = "it said more than an answer" if chunk else "its process ended"
+                why = "it wrote more than one answer may hold" if chunk else "its process ended"
                 self.close()
                 raise SandboxDiedError(why)
             self._buffer += chunk or b""
@@ -162,15 +168,15 @@ class Sandbox:
             answer = None
         if not isinstance(answer, dict) or self._buffer:
             self.close()
-            raise SandboxDiedError("the program wrote something else than an answer")
+            raise SandboxDiedError("the program wrote something other than an answer")
         return answer
 
 
 def _shown() -> list[str]:
-    """Paths that the process may read: the system's libraries and the Python that runs this."""
+    """Paths that the process may read: the system's libraries and the Python that runs this code."""
     pythons = [sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)]
-    below = [p for p in dict.fromkeys(pythons) if not p.startswith("/usr")]
-    return [p for p in (*_SYSTEM, *below) if Path(p).exists()]
+    outside_usr = [p for p in dict.fromkeys(pythons) if not p.startswith("/usr")]
+    return [p for p in (*_SYSTEM, *outside_usr) if Path(p).exists()]
 
 
 def _bwrap() -> list[str]:
@@ -179,12 +185,12 @@ def _bwrap() -> list[str]:
         command += ["--setenv", name, value]
     command += ["--size", str(_DISK_MB << 20), "--perms", "1777", "--tmpfs", "/tmp"]
     parents = {str(parent) for path in _shown() for parent in Path(path).parents} - {"/", "/tmp"}
-    for parent in sorted(parents):  # else bubblewrap makes them for its own user alone
+    for parent in sorted(parents):  # without this, only bubblewrap's own user could enter them
         command += ["--perms", "0755", "--dir", parent]
     for path in _shown():
         command += ["--symlink", str(Path(path).readlink()), path] if _system_link(path) else ["--ro-bind", path, path]
     command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--chdir", "/tmp"]
-    if os.geteuid() == 0:  # the worker becomes nobody by itself: limits do not bind a root seen through a namespace
+    if os.geteuid() == 0:  # limits do not bind root inside a user namespace, so the worker itself switches to nobody
         command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
@@ -193,7 +199,8 @@ def _bwrap() -> list[str]:
 
 
 def _unshare() -> list[str]:
-    # In a mount space of its own any folder will do to build the new root on, and nothing is left behind.
+    # The command runs in a mount namespace of its own, so the new root can be built on any folder, and it vanishes with
+    # the process.
     steps = ["set -e", "R=/sys", 'mount -t tmpfs -o size=1m,mode=755 tmpfs "$R"', 'mkdir "$R/tmp"']
     steps.append(f'mount -t tmpfs -o size={_DISK_MB}m,mode=1777 tmpfs "$R/tmp"')
     for path in _shown():
@@ -212,6 +219,7 @@ def _unshare() -> list[str]:
 
 
 def _system_link(path: str) -> bool:
+    """Whether a system path is a symbolic link, such as /lib on systems that keep it in /usr."""
     return path in _SYSTEM and Path(path).is_symlink()
 
 

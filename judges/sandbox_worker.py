@@ -1,6 +1,9 @@
-"""Runs inside the sandbox: loads one program and answers JSON lines. Imports nothing of ours.
+"""The script that runs inside the sandbox: it loads one program and answers one JSON line per question.
 
-Belongs here: limits, the program, the loop. Does not: building the sandbox (``judges.sandbox``).
+It imports no module of CARE, because none is readable inside the sandbox.
+
+Belongs here: resource limits, loading the program, the question loop. Does not belong here: building the sandbox
+(``judges.sandbox``).
 """
 
 import json
@@ -13,12 +16,16 @@ _NOBODY = 65534
 
 
 def main() -> None:
-    """Arguments: user, megabytes of memory, processes, megabytes of a file. The first line read is the program."""
+    """Set the limits, load the program from the first line of standard input, and answer the lines that follow.
+
+    The command-line arguments are the user (``nobody`` or ``same``), the memory limit in megabytes, the largest number
+    of processes, and the largest size of a file in megabytes.
+    """
     user, memory, processes, file_size = sys.argv[1], *map(int, sys.argv[2:5])
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     questions = os.fdopen(os.dup(0), encoding="utf-8")
     quiet = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):  # what a program prints is nobody's business
+    for descriptor in (0, 1, 2):  # what the program prints must not mix with the answers
         os.dup2(quiet, descriptor)
     for limit, value in (
         (resource.RLIMIT_AS, memory << 20),
@@ -28,7 +35,7 @@ def main() -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(limit, (value, value))
-    if user == "nobody" and os.getuid() == 0:  # root is not bound by a limit of processes
+    if user == "nobody" and os.getuid() == 0:  # the limit on processes does not bind root
         os.setgroups([])
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
@@ -41,7 +48,7 @@ def main() -> None:
             if isinstance(value, dict):
                 value = value.get("score")
             _say(answers, {"score": value if value is None else float(value)})
-        except Exception as error:  # a program's own fault becomes its answer, with what it said
+        except Exception as error:  # an error of the program is its answer
             _say(answers, {"error": f"{type(error).__name__}: {error}"[:400]})
 
 
@@ -51,8 +58,8 @@ def _load(source: str) -> Any:
     return names["program_judge"]
 
 
-def _say(answers: Any, what: dict[str, Any]) -> None:
-    answers.write(json.dumps(what) + "\n")
+def _say(answers: Any, answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
     answers.flush()
 
 

@@ -1,10 +1,11 @@
-"""Probabilities of the legal answers, from a few next-token probabilities.
+"""Computes the probability of each legal answer from next-token probabilities.
 
-An answer may be written in several ways (with and without a space before it) and take several tokens. The writings of
-all answers make a trie; each of its inner nodes is one look at the next token's probabilities, the root the first. A
-number that may go on (1, then 10) is an answer only as far as no digit follows.
+An answer may be spelled in several ways (with and without a space before it) and may take several tokens. The token
+sequences of all spellings form a trie. The model is asked for the next token's probabilities once at each inner node of
+the trie that is probable enough, starting at the root. A number that another digit may extend (1 to 10) counts as an
+answer only with the probability that no digit follows.
 
-Belongs here: the trie and what follows from its probabilities. Does not: tokenizers, models (``engines``).
+Belongs here: the trie and the probabilities that it yields. Does not belong here: tokenizers and models (``engines``).
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ LogProbs = Mapping[Prefix, Mapping[int, float]]
 
 @dataclass(frozen=True)
 class Ballot:
-    """How a tokenizer writes the legal answers.
+    """The token sequences in which a tokenizer can write the legal answers.
 
     Attributes
     ----------
     writings : mapping answer -> tuple of token sequences
+        Every spelling of each answer, as token ids.
     digits : frozenset of int
-        Tokens that would carry a number on.
+        Token ids of the digits, which would extend a number.
     """
 
     writings: Mapping[str, tuple[Prefix, ...]]
@@ -34,7 +36,7 @@ class Ballot:
 
     @cached_property
     def children(self) -> dict[Prefix, set[int]]:
-        """Tokens by which each inner node goes on."""
+        """The tokens that may follow at each inner node of the trie; a node is the tokens that lead to it."""
         nodes: dict[Prefix, set[int]] = {}
         for sequences in self.writings.values():
             for sequence in sequences:
@@ -47,32 +49,33 @@ class Ballot:
         return {sequence for sequences in self.writings.values() for sequence in sequences}
 
     def wanted(self, prefix: Prefix) -> tuple[int, ...]:
-        """Tokens whose probability after ``prefix`` is needed."""
-        more = self.digits if prefix in self._complete else frozenset[int]()
-        return tuple(sorted(self.children[prefix] | more))
+        """Token ids whose probability after ``prefix`` is needed, sorted."""
+        extensions = self.digits if prefix in self._complete else frozenset[int]()
+        return tuple(sorted(self.children[prefix] | extensions))
 
-    def next_looks(self, known: LogProbs, least: float = 0.0) -> list[Prefix]:
-        """Inner nodes one step below the known ones whose probability is above ``least``."""
+    def next_nodes(self, known: LogProbs, least: float = 0.0) -> list[Prefix]:
+        """The inner nodes to ask the model about next: those below known nodes, of probability above ``least``."""
         if () not in known:
             return [()]
         ready = [p for p in self.children if p and p not in known and p[:-1] in known]
         return [p for p in ready if math.exp(self._log_reach(p, known)) > least]
 
     def probabilities(self, known: LogProbs) -> dict[str, float]:
-        """Probability of each answer; they add to the valid mass, one or less."""
+        """Probability of each answer; their sum, the valid mass, is at most one."""
         return {
-            answer: sum(self._of(sequence, known) for sequence in sequences)
+            answer: sum(self._probability(sequence, known) for sequence in sequences)
             for answer, sequences in self.writings.items()
         }
 
-    def _of(self, sequence: Prefix, known: LogProbs) -> float:
+    def _probability(self, sequence: Prefix, known: LogProbs) -> float:
+        """Probability that the model writes this sequence and no further digit."""
         if any(sequence[:depth] not in known for depth in range(len(sequence))):
-            return 0.0  # below a node too improbable to look at
+            return 0.0  # the sequence lies below a node that was too improbable to ask about
         reached = math.exp(self._log_reach(sequence, known))
         if sequence not in self.children or sequence not in known:
             return reached
-        goes_on = sum(math.exp(known[sequence].get(token, -math.inf)) for token in self.wanted(sequence))
-        return reached * max(0.0, 1.0 - goes_on)
+        extended = sum(math.exp(known[sequence].get(token, -math.inf)) for token in self.wanted(sequence))
+        return reached * max(0.0, 1.0 - extended)
 
     @staticmethod
     def _log_reach(sequence: Prefix, known: LogProbs) -> float:
@@ -80,15 +83,16 @@ class Ballot:
 
 
 def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]) -> Ballot:
-    """How a tokenizer writes the answers after ``tail``, the end of every prompt.
+    """Find the token sequences in which a tokenizer writes each answer after ``tail``.
 
     Parameters
     ----------
     encode : callable
-        Text to token ids.
+        From a text to its token ids.
     tail : str
-        Without white space at its end.
+        The text with which every prompt ends, without white space at its end.
     answers : iterable of str
+        Legal answers as text.
     """
     start = encode(tail)
 
@@ -99,8 +103,8 @@ def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]
     writings: dict[str, tuple[Prefix, ...]] = {}
     for answer in answers:
         forms = dict.fromkeys((answer, answer.capitalize()))
-        found = (tokens(space + form) for form in forms for space in (" ", ""))
-        writings[answer] = tuple(dict.fromkeys(sequence for sequence in found if sequence))
+        sequences = (tokens(space + form) for form in forms for space in (" ", ""))
+        writings[answer] = tuple(dict.fromkeys(sequence for sequence in sequences if sequence))
     digits: set[int] = set()
     for lead in (" 1", "1"):
         begun = tokens(lead)
@@ -112,18 +116,19 @@ def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What the probabilities of the answers say.
+class AnswerDistribution:
+    """The probabilities of the legal answers and what they say about the score.
 
     Attributes
     ----------
     probabilities : mapping answer -> float
-        As the model gave them, not made to add to one.
+        Probabilities as the model gave them; they need not add up to one.
     valid_mass : float
+        Sum of the probabilities, at most one.
     expected : float
-        Mean score over the legal answers; nan where none has any probability.
+        Mean score over the legal answers; NaN if none of them has any probability.
     mode : float
-        Score of the likeliest answer.
+        Score of the most probable answer.
     """
 
     probabilities: Mapping[str, float]
@@ -132,9 +137,9 @@ class Reading:
     mode: float
 
 
-def read(probabilities: Mapping[str, float], scores: Mapping[str, float]) -> Reading:
-    """Expected score, mode and valid mass of a distribution over answers."""
+def summarise(probabilities: Mapping[str, float], scores: Mapping[str, float]) -> AnswerDistribution:
+    """Compute expected score, mode and valid mass from the probability of each answer and the score it stands for."""
     mass = sum(probabilities.values())
     expected = sum(p * scores[a] for a, p in probabilities.items()) / mass if mass > 0 else math.nan
     mode = scores[max(probabilities, key=lambda a: (probabilities[a], -scores[a]))]
-    return Reading(probabilities, min(mass, 1.0), expected, mode)
+    return AnswerDistribution(probabilities, min(mass, 1.0), expected, mode)

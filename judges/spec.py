@@ -1,6 +1,7 @@
-"""What a judge is, as data: one YAML file.
+"""The specification of a judge, which a person writes as one YAML file.
 
-Belongs here: the specification, its validation and its key. Does not: running it (``engines``).
+Belongs here: the fields of a specification, their validation, and the key that identifies a judge's scores. Does not
+belong here: running a judge (``engines``).
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",")
 
 @dataclass(frozen=True)
 class Needs:
-    """What a judge needs beside the items it scores; how it is run follows from this and from nothing else.
+    """What a judge needs besides the items that it scores. These flags alone decide how the judge is run.
 
     Attributes
     ----------
     model : bool
-        A model that is loaded here: a process of its own, and the GPUs that it names.
+        The judge loads a model on this machine or cluster, in a process of its own and on the GPUs that it names.
     endpoint : bool
-        Somebody else's server: a key, money, and a model that may change without a word.
+        The judge asks a server that somebody else runs. This needs an API key, costs money, and the model behind the
+        server may change without notice.
     template : bool
-        A prompt template, the test set's scale to answer on, and a licence to be read; what fails may pass later.
+        The judge is a language model. It needs a prompt template, a scale to answer on, and a licence that somebody has
+        read. A failure of such a judge may be temporary.
     recordings : bool
-        The test set's score file; it has nothing to say about other items.
+        The judge's scores are read from the test set's score file. It cannot score any item that is not in that file.
     sandbox : bool
-        A program that is not ours is kept from the rest of the machine.
+        The judge runs a program that somebody else wrote, which must be kept away from the rest of the machine.
     """
 
     model: bool = False
@@ -46,7 +49,7 @@ class Needs:
 
 
 class EngineBase(BaseModel, ABC):
-    """What all kinds of engines can be asked."""
+    """The settings of an engine, and the questions that every kind of engine answers about itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,48 +60,48 @@ class EngineBase(BaseModel, ABC):
 
     @property
     def gpus(self) -> float:
-        """GPUs of one copy of it."""
+        """Number of GPUs that one copy of the engine uses."""
         return 0.0
 
     @property
     def registered_program(self) -> str | None:
-        """Name of the built-in program that it runs."""
+        """Name of the built-in program that the engine runs, or None."""
         return None
 
     @property
     def recorded_as(self) -> str | None:
-        """Name in the test set's score file."""
+        """Name of the judge in the test set's score file, or None."""
         return None
 
     @property
     def template_name(self) -> str | None:
-        """Its own prompt template."""
+        """Name of the prompt template that the engine itself declares, or None."""
         return None
 
     def with_template(self, _name: str | None) -> Self:
-        """With a test set's prompt template, where it takes one and has none of its own."""
+        """A copy that uses a test set's prompt template, if the engine takes templates and declares none itself."""
         return self
 
     @abstractmethod
     def key_content(self) -> dict[str, Any]:
-        """What of this changes a score."""
+        """The settings that change a score; they become part of the judge's key."""
 
 
 class ProgramEngine(EngineBase):
-    """A Python function: one registered with ``@program_judge``, or somebody else's file, run in the sandbox.
+    """A Python function: one registered with ``@program_judge``, or a file of somebody else's that runs in the sandbox.
 
     Attributes
     ----------
     program : str, optional
         Name of a registered program.
     file : str, optional
-        Python file that defines ``program_judge(query, response)``; relative to the workspace.
+        Path of a Python file that defines ``program_judge(query, response)``, relative to the workspace.
     timeout_s : float
-        For one item, of a file.
+        Seconds that a program from a file may take for one item.
     memory_mb : int
-        For the process of a file.
+        Megabytes of memory that the process of a program from a file may use.
     unsafe : bool
-        Run the file without a sandbox, with all this user's rights.
+        Run the file without a sandbox, with all the rights of this user.
     """
 
     kind: Literal["program"] = "program"
@@ -145,24 +148,27 @@ class RecordedEngine(EngineBase):
 
 
 class LanguageModel(EngineBase):
-    """What all engines that ask a language model share.
+    """The settings that all engines that ask a language model share.
 
     Attributes
     ----------
     model : str
-        Repository, folder, or the endpoint's name of it.
+        Repository on the hub, folder, or the name that the endpoint gives to the model.
     template : str, optional
-        Prompt template; by default the test set's.
+        Name of the prompt template; by default that of the test set.
     scoring : {"expected", "mode", "text"}
-        Mean or likeliest of the legal answers by their probabilities, or what the text says.
+        ``expected`` and ``mode`` take the mean and the most probable of the legal answers, by the probabilities that
+        the model gives them; ``text`` reads the answer that the model writes.
+    prompt : {"auto", "chat", "raw"}
+        Whether the prompt is sent in the model's chat format; ``auto`` does so if the model has one.
     orders : {"both", "given"}
-        Whether pairs are shown both ways.
+        Whether the two responses of a pair are shown in both orders or only as they are given.
     min_valid_mass : float
-        Less probability on legal answers is ``low_valid_mass``.
+        Smallest total probability of the legal answers, in [0, 1]; below it the score is missing as ``low_valid_mass``.
     max_tokens : int
-        Of an answer that is read as text.
+        Longest answer, in tokens, where the answer is read as text.
     profile : {"care", "paper-raw"}
-        ``paper-raw`` is the paper's released form: raw text, eight tokens, the first number, one order.
+        ``paper-raw`` is the form that the paper released: raw text, eight tokens, the first number, one order.
     """
 
     model: str
@@ -189,25 +195,26 @@ class LanguageModel(EngineBase):
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
-        """What of this changes a score; where and how fast it runs does not."""
+        """The settings that change a score; where and how fast the model runs is not among them."""
         names = ("kind", "model", "revision", "base_url", *LanguageModel.model_fields)
         return {name: value for name, value in self.model_dump().items() if name in names and name != "template"}
 
 
 class LocalModel(LanguageModel):
-    """A model that is loaded here, in vLLM or in transformers.
+    """A model that is loaded on this machine or cluster, by vLLM or transformers.
 
     Attributes
     ----------
     revision : str, optional
-        Commit of the repository, 40 hexadecimal digits; a repository without one is refused.
+        Commit of the repository, as 40 hexadecimal digits; a repository without one is refused.
     dtype : str
+        Number format of the weights; ``auto`` leaves the choice to the engine.
     max_length : int, optional
-        Tokens of prompt and answer; the model's own by default.
+        Longest prompt and answer together, in tokens; by default what the model allows.
     num_gpus : float
-        GPUs of an actor; 0 for the CPU.
+        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU.
     gpu_memory : float
-        Share of a GPU's memory that vLLM takes.
+        Share of a GPU's memory that vLLM takes, in (0, 1].
     """
 
     kind: Literal["vllm", "transformers"]
@@ -232,19 +239,21 @@ class OpenAIEngine(LanguageModel):
     Attributes
     ----------
     base_url : str
+        Address of the server, without ``/chat/completions``.
     api_key_env : str, optional
-        Environment variable that holds the key; never written anywhere.
+        Name of the environment variable that holds the API key. The key itself is never written anywhere.
     requests_per_minute : float, optional
+        Largest number of requests that are started in a minute.
     concurrency : int
-        Requests on their way at once.
+        Largest number of requests that are open at the same time.
     timeout_s : float
-        Of a request.
+        Seconds to wait for the answer to one request.
     retries : int
-        After a timeout, a 429 or a 5xx, with growing pauses.
+        How often a request is repeated after a timeout, HTTP 429 or HTTP 5xx; the pauses between attempts grow.
     price_in, price_out : float
-        US dollars a million tokens.
+        Price of input and output tokens, in US dollars per million tokens.
     spend_limit : float, optional
-        US dollars a run and judge.
+        Largest amount that the judge may spend in one run, in US dollars.
     """
 
     kind: Literal["openai"] = "openai"
@@ -265,9 +274,9 @@ class OpenAIEngine(LanguageModel):
     @model_validator(mode="after")
     def _limit_needs_prices(self) -> OpenAIEngine:
         if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
-            raise ValueError("spend_limit needs price_in and price_out, in US dollars a million tokens")
+            raise ValueError("spend_limit needs price_in and price_out, in US dollars per million tokens")
         if self.prompt == "raw":
-            raise ValueError("prompt: a chat endpoint takes no raw prompts; leave it out")
+            raise ValueError("prompt: a chat endpoint takes no raw prompts; leave this setting out")
         return self
 
 
@@ -280,23 +289,24 @@ class JudgeSpec(BaseModel):
     Attributes
     ----------
     name : str
-        Unique in the workspace; also a partition key.
+        Name of the judge, unique in the workspace; it is also the judge's Dagster partition key.
     family : str, optional
-        Base model, vendor or prompt family. Declared, never guessed.
+        Base model, vendor or prompt family. It is declared, never guessed.
     license : str, optional
-        Terms of the model; `care doctor` names judges without one.
+        Terms of the model; `care doctor` names the judges that declare none.
     scale : (low, high), optional
-        Scores outside it are kept as missing with status ``out_of_range``.
+        A score outside the scale is kept as missing, with status ``out_of_range``.
     testsets : list of str, optional
-        The test sets it scores; all by default.
+        Names of the test sets that the judge scores; all of them by default.
     engine : ProgramEngine, RecordedEngine, LocalModel or OpenAIEngine
     batch_size : int
-        Items a batch; a batch is the unit that a kill can lose.
+        Number of items in a batch. A killed run loses at most the batches that it had not finished.
     attempts : int
-        How often a language model is asked about an item in all, where its failures may pass (timeouts, errors of the
-        engine or the endpoint); each run asks once.
+        How often a language model is asked about one item in total when its failures may be temporary (timeouts, errors
+        of the engine or the endpoint). Each run asks once.
     most_failing : float
-        Share of a batch that may fail so; beyond it a language model stops, and the next run goes on.
+        Largest share of a batch that may fail in this way. A language model that exceeds it is stopped, and the next
+        run continues with the remaining items.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -317,8 +327,8 @@ class JudgeSpec(BaseModel):
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
             raise ValueError(
-                f"judge name {name!r} is empty or holds one of | ... , tab or newline, which partition keys "
-                "cannot; choose another"
+                f"judge name {name!r} is empty or contains one of | ... , tab or newline, which partition keys cannot "
+                "contain; choose another name"
             )
         return name
 
@@ -333,17 +343,22 @@ class JudgeSpec(BaseModel):
         return self.testsets is None or testset in self.testsets
 
     def key(self, revision: str) -> str:
-        """Content key of a score made by this judge (law 5).
+        """Content key of every score that this judge makes: equal keys mean equal judges.
 
         Parameters
         ----------
         revision : str
-            The version of what the engine runs: a program's source, recorded scores, the prompt's template.
+            Version of what the engine runs: a program's source, the recorded scores, or the prompt template.
+
+        Returns
+        -------
+        str
+            32 hexadecimal digits.
 
         Notes
         -----
-        Name, family, licence, description, test sets, batch size, how often it is asked again, and where and how fast a
-        model runs do not change a score and are left out.
+        The key leaves out whatever does not change a score: name, family, licence, description, test sets, batch size,
+        number of attempts, and where and how fast a model runs.
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
@@ -355,7 +370,7 @@ def load_spec(path: Path) -> JudgeSpec:
     Raises
     ------
     InputError
-        Not a readable, valid specification; the message names file and field.
+        The file cannot be read or is not a valid specification; the message names the file and the field.
     """
     data = load_yaml(path)
     data.setdefault("name", path.stem)
@@ -366,7 +381,13 @@ def load_spec(path: Path) -> JudgeSpec:
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """A YAML mapping; ``InputError`` names the file and what to do."""
+    """The mapping in a YAML file.
+
+    Raises
+    ------
+    InputError
+        The file is missing, unreadable, empty or no YAML mapping; the message says which, and what to do.
+    """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -378,12 +399,12 @@ def load_yaml(path: Path) -> dict[str, Any]:
     if data is None:
         raise InputError(f"{path}: is empty; write {{}} into it if nothing is to be declared")
     if not isinstance(data, dict):
-        raise InputError(f"{path}: must hold a mapping of fields, found {type(data).__name__}")
+        raise InputError(f"{path}: must hold a mapping of fields, but holds a {type(data).__name__}")
     return data  # type: ignore[no-any-return]
 
 
 def explain(error: ValidationError) -> str:
-    """One line a problem: field and what is wrong with it."""
+    """All problems of a validation in one line: each field and what is wrong with it."""
     return "; ".join(
         f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {problem['msg']}" for problem in error.errors()
     )

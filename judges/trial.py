@@ -1,6 +1,6 @@
-"""What a judge makes of a few answers whose worth is plain: for trying it before a night is spent.
+"""Trying a judge on a few answers whose quality is obvious, before it is asked about a whole test set.
 
-Belongs here: the probes and what their scores say. Does not: running the judge (the pool).
+Belongs here: the probes and what their scores say about the judge. Does not belong here: running the judge (``pool``).
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ PROBES: Mapping[str, Item] = {
         "long and bad": (_LONG, _GOOD),
     }.items()
 }
-"""By name: response and, for pairs, the other one; ``swapped`` shows a pair of equals."""
+"""The probe items by name. Each has two responses for judges of pairs; the two of ``swapped`` are equal."""
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What the probes say.
+class TrialResult:
+    """What the scores of the probes say about a judge; a value is None if the judge gave no score for it.
 
     Attributes
     ----------
     spread : float or None
-        Good less bad; for pairs bad less good, as a higher score favours the second response.
+        Score of the good answer minus score of the bad one. For judges of pairs the sign is turned, because there a
+        higher score favours the second response.
     trigger_gain, length_gain : float or None
-        An empty announcement, and padding, less bad: what they buy.
+        How much higher than the bad answer the judge scores an announcement without content, and the bad answer with
+        padding.
     valid_mass : float or None
-        The least.
+        Smallest total probability of the legal answers over all probes.
     position_bias : float or None
-        Of a pair of equals: how much the place is worth.
+        How much the judge favours a position when both responses are equal; only for judges of pairs.
     retest : float or None
-        Largest difference between two runs.
+        Largest difference between the scores of two runs.
     """
 
     spread: float | None
@@ -64,43 +66,48 @@ class Findings:
 
 def findings(
     first: Mapping[str, Score], second: Mapping[str, Score], pair_answers: Mapping[str, float] | None = None
-) -> Findings:
-    """From two runs over the probes, by probe name.
+) -> TrialResult:
+    """Compare the scores of two runs over the probes.
 
     Parameters
     ----------
     first, second : mapping probe name -> Score
     pair_answers : mapping answer -> float, optional
-        Of a judge of pairs: its template's answers.
+        Legal answers of the judge's template and their scores, if it judges pairs.
     """
 
-    def less(a: str, b: str) -> float | None:
-        x, y = first[a].score, first[b].score
+    def difference(better: str, worse: str) -> float | None:
+        better_score, worse_score = first[better].score, first[worse].score
         sign = 1.0 if pair_answers is None else -1.0
-        return None if x is None or y is None else sign * (x - y)
+        return None if better_score is None or worse_score is None else sign * (better_score - worse_score)
 
     masses = [score.valid_mass for score in first.values() if score.valid_mass is not None]
-    both = [(first[name].score, second[name].score) for name in first]
-    changes = [abs(a - b) for a, b in both if a is not None and b is not None]
-    return Findings(
-        less("good", "bad"),
-        less("trigger", "bad"),
-        less("long and bad", "bad"),
-        min(masses) if masses else None,
-        position_bias(first["swapped"].p_json, pair_answers) if pair_answers is not None else None,
-        max(changes) if changes else None,
+    repeated = [(first[name].score, second[name].score) for name in first]
+    changes = [abs(a - b) for a, b in repeated if a is not None and b is not None]
+    return TrialResult(
+        spread=difference("good", "bad"),
+        trigger_gain=difference("trigger", "bad"),
+        length_gain=difference("long and bad", "bad"),
+        valid_mass=min(masses) if masses else None,
+        position_bias=position_bias(first["swapped"].p_json, pair_answers) if pair_answers is not None else None,
+        retest=max(changes) if changes else None,
     )
 
 
 def position_bias(p_json: str | None, answers: Mapping[str, float]) -> float | None:
-    """(s_AB + s_BA) / 2, from a score's probabilities in both orders; None where it was not asked in both.
+    """Position bias (s_AB + s_BA) / 2 of a pair, where s is the expected score in one order.
 
     Parameters
     ----------
     p_json : str or None
-        See ``judges.items.Score``.
+        Probabilities of the answers in both orders, as in ``judges.items.Score``.
     answers : mapping answer -> float
-        Of the judge's template.
+        Legal answers of the judge's template and their scores.
+
+    Returns
+    -------
+    float or None
+        None unless the pair was shown in both orders.
     """
     orders = json.loads(p_json) if p_json else {}
     if set(orders) != {"ab", "ba"}:

@@ -1,5 +1,5 @@
-"""Where things are kept: test-set sources, Parquet parts, the DuckDB warehouse over them.
+"""Storage: sources of test sets, Parquet parts, and the DuckDB warehouse that is built from the parts.
 
-Belongs here: reading and writing. Does not: deciding what is stale (``orchestration``), estimating
+Belongs here: reading and writing. Does not belong here: deciding what is stale (``orchestration``) and estimating
 (``care_ops``).
 """

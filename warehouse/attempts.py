@@ -1,7 +1,7 @@
-"""How often an item was asked in vain: a small file beside the parts of a judge on a test set.
+"""Counts how often a judge failed on an item, in a small file beside the judge's parts.
 
-Belongs here: counting, by the judge's key and the item's. Does not: which failures may pass (``judges.items``), how
-many attempts there are (the judge's specification).
+Belongs here: counting failures by the keys of judge and item. Does not belong here: which failures may be temporary
+(``judges.items``) and how many attempts are allowed (the judge's specification).
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ _NAME = "attempts.json"
 
 
 class Attempts:
-    """Failed attempts of one judge on one test set; kept for the judge's current key only.
+    """Failed attempts of one judge on one test set; only those under the judge's current key are kept.
 
     Parameters
     ----------
     folder : Path
-        That of its parts (``PartStore.scores_folder``).
+        Folder of the judge's parts on the test set (``PartStore.scores_folder``).
     judge_key : str
+        Current key of the judge; counts under another key are forgotten.
     """
 
     def __init__(self, folder: Path, judge_key: str) -> None:
         self._path, self._key = folder / _NAME, judge_key
         self._counts: dict[str, int] = {}
         try:
-            kept = json.loads(self._path.read_text()) if self._path.exists() else {}
-        except (ValueError, OSError):  # lost counts cost some questions asked once more, and no score
-            kept = {}
-        if isinstance(kept, dict) and kept.get("judge_key") == judge_key:
-            self._counts = {str(item): int(count) for item, count in kept["failed"].items()}
+            document = json.loads(self._path.read_text()) if self._path.exists() else {}
+        except (ValueError, OSError):  # a lost count costs a few repeated questions, but no score
+            document = {}
+        if isinstance(document, dict) and document.get("judge_key") == judge_key:
+            self._counts = {str(item): int(count) for item, count in document["failed"].items()}
 
     def spent(self, attempts: int) -> set[str]:
-        """Keys of the items that were asked so often in vain."""
+        """Keys of the items on which the judge has failed this many times or more."""
         return {item for item, count in self._counts.items() if count >= attempts}
 
     def record(self, failed: Collection[str], answered: Collection[str]) -> None:
-        """One more attempt for the items that failed, none any more for those that were answered."""
+        """Count one more failure for the items that failed, and forget those of the items that were answered."""
         if not failed and not self._counts.keys() & set(answered):
             return
         for item in failed:

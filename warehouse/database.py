@@ -1,10 +1,11 @@
 """The DuckDB warehouse: connections, schema, and the writes of each stage.
 
-One process writes or many read; a conflict fails at once, so connections are short and the wait for
-another's lock is ours. Workers never open the database (law 6): it can be rebuilt from the parts. Where DuckDB finds it
-damaged, a mark beside it says so until it has been rebuilt, so that nobody builds upon what is left of it.
+DuckDB lets one process write or several read, and refuses everybody else at once. Connections are therefore short, and
+this module waits for the lock of another process. Ray and Dask workers never open the database; it holds nothing that
+cannot be rebuilt from the parts. If DuckDB finds the file damaged, a marker file beside it says so until the database
+has been rebuilt, so that no process works with what is left of it.
 
-Belongs here: connections, schema, items, slices and panels. Does not: fits (``fits``), reading the score
+Belongs here: connections, schema, items, slices and panels. Does not belong here: fits (``fits``) and reading the score
 matrix (``matrix``).
 """
 
@@ -31,35 +32,37 @@ from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, set_aside
 
 SCHEMA_VERSION = 6
-"""Of ``schema.sql``; a database of another version is rebuilt from the parts (older) or refused (newer)."""
+"""Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
 _LOCK_MESSAGE = "Could not set lock"
 _LOCK_WAIT_S = 60.0
-_OF_THE_FILE = (
+_log = logging.getLogger(__name__)
+_DAMAGE_ERRORS = (
     duckdb.IOException,
     duckdb.SerializationException,
     duckdb.InternalException,
     duckdb.FatalException,
 )
-"""What DuckDB raises on bytes that make no sense, beside errors without a class of their own that speak of corruption.
+"""Errors that DuckDB raises on a damaged file; further ones are known by the word "corrupt" in their message.
 
-The file is derived: one rebuilt in vain costs a minute.
+Taking a sound file for a damaged one costs only the minute in which it is rebuilt.
 """
 
 
 @dataclass(frozen=True)
 class Slice:
-    """What one judge has said about one test set.
+    """The scores of one judge on one test set, in summary.
 
     Attributes
     ----------
     content_hash : str
-        The same for the same scores, whatever their order or age.
+        Hash of the scores, which does not depend on their order or age.
     n_items, n_ok, n_missing : int
-        Items of the test set, scores with status ``ok``, items without any row under the current keys.
+        Number of items in the test set, of scores with status ``ok``, and of items without any row under the current
+        keys.
     statuses : dict status -> count
     values : list of float
-        The scores that are ok, in item order.
+        The scores with status ``ok``, in item order.
     """
 
     content_hash: str
@@ -71,88 +74,105 @@ class Slice:
 
 
 class Warehouse:
-    """The database file of a workspace."""
+    """The database file of a workspace.
+
+    Parameters
+    ----------
+    path : Path
+        The database file, which need not exist yet.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def writer(self) -> Generator[duckdb.DuckDBPyConnection]:
-        """A writing connection, one transaction: committed at the end, rolled back on an error.
+        """Open a connection for writing and begin a transaction, which the end of the block commits.
+
+        An error rolls the transaction back.
 
         Raises
         ------
         WarehouseError
-            Another process held the file for a minute, the schema is of another version, or the file is damaged.
+            Another process held the file for a minute, the schema has another version, or the file is damaged.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._damage_told(), self._connect(read_only=False) as connection:
+        with self._reporting_damage(), self._connect(read_only=False) as connection:
             prepare(connection)
             connection.begin()
             try:
                 yield connection
             except BaseException:
-                with suppress(duckdb.Error):  # nothing can be rolled back any more; the first error is the one to tell
+                with suppress(duckdb.Error):  # the first error says more than a failed rollback
                     connection.rollback()
                 raise
             connection.commit()
 
     @contextmanager
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
-        """A reading connection; keep it for milliseconds.
+        """Open a connection for reading, which should be closed within milliseconds.
 
         Raises
         ------
         WarehouseError
             There is no database yet, another process held it for a minute, or it is damaged.
         """
-        if not self._begun():
+        if not self._exists():
             raise WarehouseError(f"{self.path}: there is no warehouse yet; run `care run` first")
-        with self._damage_told(), self._connect(read_only=True) as connection:
+        with self._reporting_damage(), self._connect(read_only=True) as connection:
             yield connection
 
     def usable(self) -> bool:
-        """Whether there is a database of the current schema that is not known to be damaged.
+        """Whether there is a database with the current schema that is not known to be damaged.
 
         Raises
         ------
         WarehouseError
-            A later release of CARE made it, or another process held it for a minute.
+            A later release of CARE made the database, or another process held it for a minute.
         """
-        if not self._begun():
+        if not self._exists():
             return False
         try:
             with self.reader() as connection:
                 return version_of(connection) == SCHEMA_VERSION
         except DamagedError as error:
-            logging.getLogger(__name__).warning("%s", error)
+            _log.warning("%s", error)
             return False
 
     def check(self) -> None:
-        """Read every row of every table once; ``DamagedError`` where that cannot be done."""
+        """Read every row of every table once.
+
+        Raises
+        ------
+        DamagedError
+            A row cannot be read.
+        """
         with self.reader() as connection:
             for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
 
     def remove(self) -> None:
-        """Delete the database; the parts are the record. A folder in its place is set aside."""
+        """Delete the database, which can be rebuilt from the parts; a folder in its place is set aside."""
+        _log.info("%s: the database is deleted.", self.path)
         for path in (self.path, self._beside(".wal"), self._mark):
             if path.is_dir():
                 set_aside(path, "there is a folder in place of the database")
             path.unlink(missing_ok=True)
 
     def replace_by(self, other: Warehouse) -> None:
-        """Put another database in the place of this one: a reader finds one or the other.
+        """Put another database in the place of this one, in one step: a reader finds the old or the new one.
 
-        Only where a killed writer left a log is there none for an instant: the new database must not read that log.
+        If a killed writer has left a write-ahead log, the old database is deleted first, because the new one must not
+        read that log. There is then no database for an instant.
         """
+        _log.info("%s: the rebuilt database takes the place of the old one.", self.path)
         if self.path.is_dir() or self._beside(".wal").exists():
             self.remove()
         other.path.replace(self.path)
         self._mark.unlink(missing_ok=True)
 
-    def _begun(self) -> bool:
-        """Whether there is a database; the very first writer makes an empty file, and then locks it."""
+    def _exists(self) -> bool:
+        """Whether there is a database; the first writer creates an empty file before it locks it."""
         try:
             return self.path.stat().st_size > 0
         except FileNotFoundError:
@@ -166,27 +186,29 @@ class Warehouse:
         return self._beside(".damaged")
 
     @contextmanager
-    def _damage_told(self) -> Generator[None]:
-        """Mark the database where DuckDB finds it damaged, and say so in a sentence."""
+    def _reporting_damage(self) -> Generator[None]:
+        """Turn DuckDB's errors about a damaged file into a ``DamagedError``, and leave a marker beside the file."""
         if self._mark.exists() and self.path.exists():
             raise DamagedError(f"{self.path}: the database is damaged; the next `care run` rebuilds it from the parts")
         try:
             yield
         except duckdb.Error as error:
-            if not isinstance(error, _OF_THE_FILE) and "corrupt" not in str(error).lower():
+            if not isinstance(error, _DAMAGE_ERRORS) and "corrupt" not in str(error).lower():
                 raise
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             refused = refusal(error, self.path)
             if refused is not None:
                 raise WarehouseError(refused) from None
-            with suppress(OSError):  # where nothing can be written, the next one finds out for itself
+            with suppress(OSError):  # without the marker, the next process finds the damage by itself
                 self._mark.write_text(f"{reason}\n", encoding="utf-8")
             raise DamagedError(
                 f"{self.path}: the database is damaged ({reason}); the next `care run` rebuilds it from the parts"
             ) from None
 
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+        """Open the file, and wait for up to a minute while another process holds it."""
         deadline = time.monotonic() + _LOCK_WAIT_S
+        waiting = False
         while True:
             try:
                 return duckdb.connect(str(self.path), read_only=read_only)
@@ -198,16 +220,19 @@ class Warehouse:
                         f"{self.path}: another process has held the warehouse for {_LOCK_WAIT_S:.0f} s; "
                         "close whatever has it open"
                     ) from error
+                if not waiting:
+                    _log.info("%s: waiting for another process that has the database open.", self.path)
+                    waiting = True
                 time.sleep(random.uniform(0.02, 0.2))
 
 
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the tables of a database that has none.
+    """Create the tables in a database that has none.
 
     Raises
     ------
     WarehouseError
-        The database has another version: an older one is rebuilt from the parts, not altered.
+        The schema has another version; such a database is rebuilt from the parts and never altered.
     """
     version = version_of(connection)
     if version == SCHEMA_VERSION:
@@ -224,12 +249,12 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
-    """Version of a database's schema; None where it has no tables yet.
+    """Version of a database's schema; None if it has no tables yet.
 
     Raises
     ------
     WarehouseError
-        A later release of CARE made it, which may know of more than this one could rebuild.
+        A later release of CARE made the database, which may hold more than this release could rebuild.
     """
     tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchall()
     if tables == [(0,)]:
@@ -241,14 +266,14 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     if row[0] > SCHEMA_VERSION:
         raise WarehouseError(
             f"the warehouse was made by CARE {row[1]} (schema {row[0]}); this is CARE {_release()} (schema "
-            f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database, and `care run` of this "
-            "one rebuilds from the parts what it knows of"
+            f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database, and `care run` rebuilds "
+            "from the parts what this release knows of"
         )
     return int(row[0])
 
 
 def _release() -> str:
-    """The release of CARE that is installed, under either of its names."""
+    """The installed release of CARE, whichever of its two distributions it comes from."""
     for distribution in ("care-eval", "care-eval-namespaced"):
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(distribution)
@@ -265,31 +290,30 @@ def replace_testset(
     scale: tuple[float, float] | None = None,
     cut: float | None = None,
 ) -> None:
-    """Replace a test set's items; an item keeps its ordinal for as long as it exists."""
+    """Replace a test set's items; an item keeps its ordinal for as long as it exists.
+
+    Parameters
+    ----------
+    records : sequence of ItemRecord
+        The new items, in source order.
+    item_keys : sequence of str
+        Content key of each record (``judges.items.Item.key``).
+    """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
     items_hash = content_hash([[key] for key in item_keys])
     connection.execute(
         "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?)", [testset, description, low, high, cut, items_hash]
     )
-    known = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
-    row = connection.execute(
-        "SELECT coalesce(max(ix), -1) + 1 FROM "
-        "(SELECT max(item_ix) AS ix FROM items UNION ALL SELECT max(item_ix) FROM aggregates)"
-    ).fetchone()
-    fresh = int(row[0]) if row else 0
-    ordinals: list[int] = []
-    for record in records:
-        if record.item_id not in known:
-            known[record.item_id], fresh = fresh, fresh + 1
-        ordinals.append(known[record.item_id])
-    gone = [ix for item_id, ix in known.items() if item_id not in {r.item_id for r in records}]
-    if gone:
-        connection.execute("DELETE FROM scores WHERE list_contains(?, item_ix)", [gone])
+    ordinals = _item_ordinals(connection, testset, [record.item_id for record in records])
+    present = {record.item_id for record in records}
+    removed = [ordinal for item_id, ordinal in ordinals.items() if item_id not in present]
+    if removed:
+        connection.execute("DELETE FROM scores WHERE list_contains(?, item_ix)", [removed])
     connection.execute("DELETE FROM items WHERE testset = ?", [testset])
     table = pa.table(
         {
-            "item_ix": pa.array(ordinals, pa.int32()),
+            "item_ix": pa.array([ordinals[r.item_id] for r in records], pa.int32()),
             "testset": pa.array([testset] * len(records), pa.string()),
             "item_id": pa.array([r.item_id for r in records], pa.string()),
             "row_ix": pa.array(range(len(records)), pa.int32()),
@@ -307,6 +331,20 @@ def replace_testset(
     _insert(connection, "items", table)
 
 
+def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
+    """Ordinals of the items that the database has for a test set, and unused ones for the item ids that are new."""
+    ordinals = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
+    row = connection.execute(
+        "SELECT coalesce(max(ix), -1) + 1 FROM "
+        "(SELECT max(item_ix) AS ix FROM items UNION ALL SELECT max(item_ix) FROM aggregates)"
+    ).fetchone()
+    unused = int(row[0]) if row else 0
+    for item_id in item_ids:
+        if item_id not in ordinals:
+            ordinals[item_id], unused = unused, unused + 1
+    return ordinals
+
+
 def replace_slice(
     connection: duckdb.DuckDBPyConnection,
     judge: str,
@@ -321,25 +359,16 @@ def replace_slice(
 
     Parameters
     ----------
+    judge_key : str
+        Current key of the judge; rows under other keys are ignored.
     parts : pyarrow.Table
-        All rows of the slice's parts (``PartStore.read_scores``). Of several rows of an item one that is ok
-        counts, since only what failed is asked again, and then the latest.
+        All rows of the slice's parts (``PartStore.read_scores``). If an item has several rows, one with status ``ok``
+        counts before the others, because only failures are asked again; among equals the latest counts.
+    spec_json : str
+        The judge's specification, for people who read the database.
     """
     judge_ix = _judge_ordinal(connection, judge, family, spec_json)
-    connection.register("parts", parts)
-    try:
-        rows = connection.execute(
-            """
-            SELECT i.item_ix, i.item_id, p.score, p.status, coalesce(p.text_mismatch, false)
-            FROM items i JOIN parts p ON p.item_id = i.item_id AND p.item_key = i.item_key
-            WHERE i.testset = ? AND p.judge_key = ?
-            QUALIFY row_number() OVER (PARTITION BY i.item_ix ORDER BY p.status = 'ok' DESC, p.created_at DESC) = 1
-            ORDER BY i.item_ix
-            """,
-            [testset, judge_key],
-        ).fetchall()
-    finally:
-        connection.unregister("parts")
+    rows = _current_rows(connection, testset, judge_key, parts)
     row = connection.execute("SELECT count(*) FROM items WHERE testset = ?", [testset]).fetchone()
     n_items = int(row[0]) if row else 0
     connection.execute(
@@ -369,6 +398,26 @@ def replace_slice(
     return Slice(digest, n_items, statuses.get("ok", 0), n_items - len(rows), statuses, values)
 
 
+def _current_rows(
+    connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table
+) -> list[tuple[Any, ...]]:
+    """The row that counts for each item: (item_ix, item_id, score, status, text_mismatch), in item order."""
+    connection.register("parts", parts)
+    try:
+        return connection.execute(
+            """
+            SELECT i.item_ix, i.item_id, p.score, p.status, coalesce(p.text_mismatch, false)
+            FROM items i JOIN parts p ON p.item_id = i.item_id AND p.item_key = i.item_key
+            WHERE i.testset = ? AND p.judge_key = ?
+            QUALIFY row_number() OVER (PARTITION BY i.item_ix ORDER BY p.status = 'ok' DESC, p.created_at DESC) = 1
+            ORDER BY i.item_ix
+            """,
+            [testset, judge_key],
+        ).fetchall()
+    finally:
+        connection.unregister("parts")
+
+
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
     """Remove a judge's scores on a test set from the warehouse; its parts stay."""
     connection.execute(
@@ -382,7 +431,7 @@ def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) 
 
 
 def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[str, str]:
-    """Content hash of every slice of a test set, by judge."""
+    """Content hash of each judge's slice of a test set, by judge."""
     return dict(
         connection.execute(
             "SELECT judge, content_hash FROM slices WHERE testset = ? ORDER BY judge", [testset]
@@ -412,6 +461,7 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
 
 
 def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
+    """Ordinal of a judge, whose row is added or brought up to date."""
     row = connection.execute("SELECT judge_ix FROM judges WHERE judge = ?", [judge]).fetchone()
     if row:
         connection.execute(
@@ -435,5 +485,5 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -
 
 
 def null_if_nan(value: float | None) -> float | None:
-    """None for NaN, which DuckDB would keep as a number."""
+    """The value, or None if it is NaN, which DuckDB would store as a number."""
     return None if value != value else value

@@ -1,7 +1,7 @@
-"""Items as the warehouse keeps them.
+"""The record of one item as the warehouse keeps it.
 
-Belongs here: the record of one item. Does not: how a source is read (``sources``), how items are stored
-(``parts``).
+Belongs here: the record and what can be asked of its metadata. Does not belong here: how a source is read (``sources``)
+and how items are stored (``parts``).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class ItemRecord:
         Unique in the test set.
     prompt, response, response_2, reference, aspect : str, optional
     gold : float, optional
-        For evaluation only; fits never read it.
+        Label that is used for evaluation only; fits never read it.
     split_unit : str, optional
-        Items that share it must not be parted between fit and evaluation.
+        Items with the same split unit must not be divided between fit and evaluation.
     metadata : dict
-        Everything else that the source says about the item.
+        All other columns of the source.
     """
 
     item_id: str
@@ -42,19 +42,24 @@ class ItemRecord:
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """What each item's metadata say under ``names``; None where one is empty or there are no names.
+    """The values of the columns ``names`` in each item's metadata, as text.
+
+    Returns
+    -------
+    list of tuple of str, or None
+        One entry per item; None if one of its values is empty or ``names`` is.
 
     Raises
     ------
     InputError
-        No item has a column of that name; ``where`` opens the message.
+        No item has a column of that name; the message begins with ``where``.
     """
     for name in names:
         if not any(item.get(name) is not None for item in metadata):
-            there = ", ".join(sorted({key for item in metadata for key in item})) or "no further columns"
-            raise InputError(f"{where}: no item has a column {name!r}; there are {there}")
-    found: list[tuple[str, ...] | None] = []
+            columns = ", ".join(sorted({key for item in metadata for key in item})) or "no further columns"
+            raise InputError(f"{where}: no item has a column {name!r}; there are {columns}")
+    texts: list[tuple[str, ...] | None] = []
     for item in metadata:
         values = [item.get(name) for name in names]
-        found.append(None if not values or any(v is None for v in values) else tuple(str(v) for v in values))
-    return found
+        texts.append(None if not values or any(v is None for v in values) else tuple(str(v) for v in values))
+    return texts

@@ -1,9 +1,10 @@
-"""Parquet parts: the record of items and scores.
+"""Parquet parts: the permanent record of items and scores.
 
-The name of a score part is the hash of the items and the key that it answers for, so that a batch written twice is
-one file. A part that is damaged is set aside (``storage``): its items are then without scores, and are asked again.
+The name of a score part is a hash of the judge's key and of its items, so a batch that is written twice is one file. A
+damaged part is set aside (``storage``); its items then have no scores and are asked again.
 
-Belongs here: paths, schema, what is done already. Does not: writing one file (``storage``), the database over parts.
+Belongs here: paths and columns of the parts, and which items have been scored. Does not belong here: writing one file
+(``storage``) and the database that is built from the parts (``database``).
 """
 
 from __future__ import annotations
@@ -57,21 +58,21 @@ ITEM_SCHEMA = pa.schema(
 )
 
 _REQUIRED = ("item_id", "item_key", "judge_key", "status")
-"""Columns without which a row answers for nothing; a part from before another column was added is read without it."""
+"""Columns that every score part must have. All other columns may be absent, as in parts from before they were added."""
 
 
 class PartStore:
-    """Parts below one folder: ``items/testset=T`` and ``scores/judge=J/testset=T``."""
+    """All parts of a workspace, in the folders ``items/testset=T`` and ``scores/judge=J/testset=T`` below ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def items_file(self, testset: str) -> Path:
-        """The part that holds a test set's items."""
+        """Path of the part that holds a test set's items."""
         return self.root / "items" / f"testset={quote(testset, safe='')}" / "items.parquet"
 
     def scores_folder(self, judge: str, testset: str) -> Path:
-        """Where the parts of one judge on one test set lie."""
+        """Folder of the parts of one judge on one test set."""
         return self.root / "scores" / f"judge={quote(judge, safe='')}" / f"testset={quote(testset, safe='')}"
 
     def write_items(self, testset: str, records: Sequence[ItemRecord]) -> tuple[str, str]:
@@ -79,8 +80,10 @@ class PartStore:
 
         Returns
         -------
-        texts, gold : str
-            Content hashes of what judges and fits may see, and of what only evaluation may.
+        texts : str
+            Content hash of the columns that judges and fits may see.
+        gold : str
+            Content hash of the columns that only evaluation may see: gold, split unit and metadata.
         """
         rows = [
             {
@@ -98,8 +101,8 @@ class PartStore:
         ]
         write_table(self.items_file(testset), pa.Table.from_pylist(rows, ITEM_SCHEMA))
         hidden = ("gold", "split_unit", "metadata")
-        seen = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
-        return _digest(seen), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
+        visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
+        return _digest(visible), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
 
     def read_items(self, testset: str) -> list[ItemRecord]:
         """A test set's items in source order.
@@ -109,7 +112,7 @@ class PartStore:
         WarehouseError
             The items have not been written yet.
         DamagedError
-            They cannot be read; the part was set aside and is not there any more.
+            The part could not be read and has been set aside.
         """
         path = self.items_file(testset)
         read = partial(read_table, schema=ITEM_SCHEMA, required=ITEM_SCHEMA.names)
@@ -122,81 +125,87 @@ class PartStore:
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores; the same batch again replaces itself.
+        """Write one batch of scores; writing the same batch again replaces the file.
 
         Parameters
         ----------
         rows : sequence of mappings
-            Columns of ``SCORE_SCHEMA`` but judge_key, engine and created_at; what is not given is null.
+            Rows with columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at, which are added here. A
+            column that a row does not give is null.
+
+        Returns
+        -------
+        Path
+            The part that was written.
         """
-        names = sorted(f"{row['item_key']}\x1f{row['item_id']}" for row in rows)
-        name = hashlib.sha256("\x1e".join([judge_key, *names]).encode()).hexdigest()[:32]
+        item_names = sorted(f"{row['item_key']}\x1f{row['item_id']}" for row in rows)
+        name = hashlib.sha256("\x1e".join([judge_key, *item_names]).encode()).hexdigest()[:32]
         now = int(time.time() * 1e6)
-        full = [{**row, "judge_key": judge_key, "engine": engine, "created_at": now} for row in rows]
+        complete_rows = [{**row, "judge_key": judge_key, "engine": engine, "created_at": now} for row in rows]
         path = self.scores_folder(judge, testset) / f"{name}.parquet"
-        write_table(path, pa.Table.from_pylist(full, SCORE_SCHEMA))
+        write_table(path, pa.Table.from_pylist(complete_rows, SCORE_SCHEMA))
         return path
 
     def read_scores(self, judge: str, testset: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows ever written for a judge on a test set, whatever their keys; damaged parts are set aside."""
+        """All rows of a judge on a test set, under its current and earlier keys; damaged parts are set aside."""
         schema = pa.schema([SCORE_SCHEMA.field(name) for name in columns]) if columns else SCORE_SCHEMA
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         tables = [table for file in files if (table := self._read_part(file, schema)) is not None]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def _read_part(self, path: Path, schema: pa.Schema) -> pa.Table | None:
-        """Rows of one score part; None where it was damaged, or has been deleted meanwhile."""
+        """Rows of one score part; None if it is damaged or has been deleted in the meantime."""
         return find_sound(path, partial(read_scores_part, schema=schema))
 
     def key_of(self, path: Path) -> str | None:
-        """The judge key that a score part was written under; None where it is empty or was damaged."""
+        """The judge key under which a score part was written; None if the part is empty or damaged."""
         table = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]))
         return table.column(0)[0].as_py() if table is not None and table.num_rows else None
 
     def must_not_pay_twice(self, judge: str, testset: str) -> None:
-        """Refuse to ask a judge that costs money for what it may have answered already.
+        """Refuse to ask a judge that costs money about items that it may have answered already.
 
         Raises
         ------
         DamagedError
-            Parts of its scores were set aside, and nobody has said yet that their items are to be asked again.
+            Damaged parts of the judge's scores were set aside, and no person has yet allowed asking again.
         """
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
             raise DamagedError(
-                f"{len(notes)} part(s) of what {judge!r} said of {testset!r} were damaged and set aside, the last as "
-                f"{noted(notes[-1])}. Asking this judge again costs money, so it is not done by itself. Put the parts "
-                "back from a backup if you have one; then `care doctor --repair`, and the next `care run` asks for "
-                "what is still missing"
+                f"{len(notes)} part(s) with scores of judge {judge!r} on {testset!r} were damaged and set aside, the "
+                f"last as {noted(notes[-1])}. Asking this judge again costs money, so `care run` does not do it by "
+                "itself. Put the parts back from a backup if you have one; then run `care doctor --repair`, and the "
+                "next `care run` asks for what is still missing"
             )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
-        """Keys of the items that have a row under this judge key whose status is not in ``again``."""
-        # All columns, since checksums are of pages: a part whose scores are damaged answers for nothing.
+        """Keys of the items that have a row under this judge key and whose status is not in ``again``."""
+        # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
         table = self.read_scores(judge, testset).select(["item_key", "judge_key", "status"])
         rows = zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
         return {item_key for item_key, key, status in rows if key == judge_key and status not in again}
 
     def judges(self) -> list[str]:
-        """Judges that have parts, present in the workspace or not."""
+        """Names of the judges that have parts, including those that have left the workspace."""
         folders = sorted((self.root / "scores").glob("judge=*"))
         return [unquote(folder.name.removeprefix("judge=")) for folder in folders]
 
     def testsets(self) -> list[str]:
-        """Test sets that have items."""
+        """Names of the test sets that have items."""
         folders = sorted((self.root / "items").glob("testset=*"))
         return [unquote(folder.name.removeprefix("testset=")) for folder in folders]
 
     def sweep(self, judge: str) -> int:
-        """Remove temporary files that a killed run of this judge left behind; returns how many."""
-        found = [path for path, _ in leftovers(self.root / "scores" / f"judge={quote(judge, safe='')}")]
-        for path in found:
+        """Remove the temporary files that killed runs of this judge left behind, and return their number."""
+        files = [path for path, _ in leftovers(self.root / "scores" / f"judge={quote(judge, safe='')}")]
+        for path in files:
             path.unlink(missing_ok=True)
-        return len(found)
+        return len(files)
 
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
-    """Rows of one score part; raises as ``storage.read_table`` does."""
+    """Rows of one score part; raises the errors of ``storage.read_table``."""
     wanted = [name for name in schema.names if name in _REQUIRED]
     table = read_table(path, schema, wanted)
     nameless = [name for name in wanted if table.column(name).null_count]
@@ -210,7 +219,7 @@ def _digest(value: object) -> str:
 
 
 def content_hash(rows: Iterable[Sequence[Any]]) -> str:
-    """Hash of rows, whatever their order."""
+    """Hash of rows, which does not depend on their order."""
     digest = hashlib.sha256()
     for row in sorted(repr(tuple(row)) for row in rows):
         digest.update(row.encode("utf-8", "surrogatepass"))

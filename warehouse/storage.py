@@ -1,13 +1,13 @@
-"""Files of the data folder: written whole or not at all, sealed with checksums, and set aside where they are damaged.
+"""Files of the data folder: each is written in one step, sealed with a checksum, and set aside if it is damaged.
 
-A file is written under a temporary name and then renamed, so that a reader sees all of it or none. Parquet files carry
-a checksum of each page and one of their metadata, JSON documents one of their content, arrays those of their zip
-archive. A file that cannot be read is *set aside*: moved to the folder ``damaged`` beside it, under its name and the
-time, with a note (``.why``) that says what is wrong. What was in it is then missing, and is made again where that costs
-nothing. The notes stay until a person has seen them (``care doctor --repair``).
+A file is written under a temporary name and then renamed, so that a reader sees either all of it or nothing. A Parquet
+file has a checksum for each page and one for its metadata, a JSON document one for its content, and a file of arrays
+those of its zip archive. A file that cannot be read is *set aside*: it is moved to the folder ``damaged`` beside it,
+under its name and the time, with a note (``.why``) that says what is wrong. Its content is then missing, and is made
+again if that costs nothing. The notes stay until a person has seen them (``care doctor --repair``).
 
-Belongs here: writing and reading one file of any kind that CARE keeps. Does not: which files there are (``parts``,
-``fits``, ``artifacts``), users' own files (``sources``), what is made again (``assets.state``).
+Belongs here: writing and reading one file of any kind that CARE keeps. Does not belong here: which files there are
+(``parts``, ``fits``, ``artifacts``), users' own files (``sources``), and what is made again (``assets.state``).
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ from numpy.typing import NDArray
 from care_ops.errors import WarehouseError
 
 DAMAGED = "damaged"
-"""Folder of what was set aside, beside the files that are whole."""
+"""Name of the folder for files that were set aside; it lies beside the sound files."""
 
 _NOTE = ".why"
 _TEMPORARY = ".tmp"
 _SEAL = "sha256"
 _ROWS_PER_GROUP = 131_072
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class DamagedError(WarehouseError):
-    """A file is there, and its content is not what was written."""
+    """A file exists, but its content is not what was written."""
 
 
 class replacing:
-    """A temporary path beside ``path`` that takes its place when the block ends well.
+    """A context manager that gives a temporary path, which is renamed to ``path`` when the block ends without error.
 
-    A folder that stands in its place is set aside.
+    A folder at ``path`` is set aside first.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,15 +73,15 @@ class replacing:
 
 
 def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
-    """Temporary files in a folder, and below it where ``deep``, each with the number of the process that writes it."""
+    """Temporary files in a folder, each with the id of the process that writes it; with ``deep`` also in subfolders."""
     pattern = f".*{_TEMPORARY}"
-    found = folder.rglob(pattern) if deep else folder.glob(pattern)
-    numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in found]
+    files = folder.rglob(pattern) if deep else folder.glob(pattern)
+    numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in files]
     return [(path, int(number)) for path, number in numbers if number.isdigit()]
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all."""
+    """Write a file in one step: a reader sees the old file or the whole new one."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
@@ -99,30 +100,30 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema | None = None, required: Collection[str] = ()) -> pa.Table:
-    """Read what ``write_table`` wrote.
+    """Read a file that ``write_table`` wrote.
 
     Parameters
     ----------
     schema : pyarrow.Schema, optional
-        Only these columns, as these types; one that the file lacks is null.
+        Read these columns only, with these types; a column that the file does not have is null.
     required : collection of str
         Columns that the file must have.
 
     Raises
     ------
     FileNotFoundError
-        It is not there.
+        There is no such file.
     DamagedError
-        It cannot be read, or is not what was written.
+        The file cannot be read, or its content is not what was written.
     WarehouseError
-        The system does not let it be read.
+        The operating system does not allow the file to be read.
     """
     with _as_damage(path, (pa.ArrowException, OSError, ValueError, KeyError)):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             columns, metadata = file.schema_arrow.names, _metadata_of(file)
-            lacking = sorted(set(required) - set(columns))
-            if lacking:
-                raise ValueError(f"it has no column {', '.join(lacking)}")
+            missing = sorted(set(required) - set(columns))
+            if missing:
+                raise ValueError(f"it has no column {', '.join(missing)}")
             table = file.read(columns=None if schema is None else [name for name in schema.names if name in columns])
             if table.num_rows != file.metadata.num_rows:
                 raise ValueError(f"it should have {file.metadata.num_rows} rows, {table.num_rows} can be read")
@@ -131,20 +132,27 @@ def read_table(path: Path, schema: pa.Schema | None = None, required: Collection
 
 
 def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
-    """Metadata of a table; ``ValueError`` where what is not in its pages is not what was written."""
+    """Metadata of a Parquet file, which no page checksum covers.
+
+    Raises
+    ------
+    ValueError
+        The columns, the metadata or the number of rows are not what was written.
+    """
     metadata = dict(file.metadata.metadata or {})
-    whole = metadata.pop(b"ARROW:schema", None) is not None
-    if whole and _SEAL.encode() in metadata:
+    sound = metadata.pop(b"ARROW:schema", None) is not None
+    if sound and _SEAL.encode() in metadata:
         seal = metadata.pop(_SEAL.encode()).decode(errors="replace")
-        whole = seal == _seal_of_table(file.schema_arrow, file.metadata.num_rows, metadata)
-    elif whole:  # from before 2026-11, when there were these keys and no seal
-        whole = metadata.keys() <= {b"fit", b"families"}
-    if not whole:
+        sound = seal == _seal_of_table(file.schema_arrow, file.metadata.num_rows, metadata)
+    elif sound:  # files from before 2026-11 have no seal, and no other metadata than these two keys
+        sound = metadata.keys() <= {b"fit", b"families"}
+    if not sound:
         raise ValueError("its columns, its metadata or the number of its rows are not what was written")
     return metadata
 
 
 def _with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly the columns and types of ``schema``; absent columns are null."""
     absent = pa.nulls(table.num_rows)
     columns = [table.column(f.name) if f.name in table.column_names else absent for f in schema]
     return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
@@ -156,18 +164,18 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read what ``write_document`` wrote; raises as ``read_table`` does."""
+    """Read a file that ``write_document`` wrote; raises the errors of ``read_table``."""
     with _as_damage(path, (OSError, ValueError)):
         return unsealed(path.read_text(encoding="utf-8"))
 
 
 def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
-    """Write JSON documents, one a line, each with the hash of its content."""
+    """Write JSON documents, one per line, each with the hash of its content."""
     write_bytes(path, "".join(json.dumps(sealed(document)) + "\n" for document in documents).encode())
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read what ``write_lines`` wrote, at least one line; raises as ``read_table`` does."""
+    """Read a file that ``write_lines`` wrote, which has at least one line; raises the errors of ``read_table``."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
@@ -176,26 +184,26 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def readable_lines(path: Path) -> list[dict[str, Any]]:
-    """The documents of a damaged file of lines that are still what was written."""
+    """The undamaged documents of a file of lines, some of which are damaged."""
     documents: list[dict[str, Any]] = []
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
             documents.append(unsealed(line.decode()))
-        except ValueError:  # this line is what is damaged
-            continue
+        except ValueError:
+            _log.info("%s: a damaged line is left out.", path)
     return documents
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays as ``.npz``, with the hash of all of them as one more."""
+    """Write named arrays as ``.npz``, with one more array that holds the hash of all of them."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays, **{_SEAL: np.array(_seal_of_arrays(arrays))})  # type: ignore[arg-type]
     write_bytes(path, buffer.getvalue())
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read what ``write_arrays`` wrote; raises as ``read_table`` does."""
-    # The last six are what the readers of zip archives and of arrays raise on headers that make no sense.
+    """Read a file that ``write_arrays`` wrote; raises the errors of ``read_table``."""
+    # The readers of zip archives and arrays raise the last six of these errors on damaged headers.
     unreadable = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, SyntaxError)
     with _as_damage(path, unreadable):
         content = io.BytesIO(path.read_bytes())
@@ -212,24 +220,24 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON document with the hash of its content, by which ``unsealed`` knows a changed byte."""
+    """A JSON document with the hash of its content, which ``unsealed`` checks."""
     return {**document, _SEAL: _digest(json.loads(json.dumps(document)))}
 
 
 def unsealed(text: str) -> dict[str, Any]:
-    """A JSON document without its hash; those from before 2026-11 have none.
+    """Parse a JSON document, check the hash of its content and remove it; documents from before 2026-11 have no hash.
 
     Raises
     ------
     ValueError
-        It is no JSON object, or document and hash do not belong together.
+        The text is no JSON object, or its content does not match its hash.
     """
     document: Any = json.loads(text)
     if not isinstance(document, dict):
         raise ValueError("it is no JSON object")
     content: dict[str, Any] = document
     seal = content.pop(_SEAL, None)
-    if seal is None and content:  # from before 2026-11, or the seal has another name now
+    if seal is None and content:  # a document from before 2026-11, or one whose seal has a damaged name
         last = next(reversed(content))
         seal = content[last] if content[last] == _digest({k: v for k, v in content.items() if k != last}) else None
     if seal is not None and seal != _digest(content):
@@ -242,7 +250,7 @@ _IS_A_FOLDER = "there is a folder in place of the file"
 
 @contextmanager
 def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator[None]:
-    """Tell a damaged file from one that is not there and from one that the system does not let be read."""
+    """Turn an error of reading a file into the right kind: no file, a damaged file, or a fault of the system."""
     try:
         yield
     except FileNotFoundError:
@@ -259,12 +267,17 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
 
 
 def set_aside(path: Path, why: str) -> Path:
-    """Move a file that cannot be read to the folder ``damaged`` beside it, and say so in a note and in the log.
+    """Move a file that cannot be read to the folder ``damaged`` beside it; a note and the log say why.
+
+    Returns
+    -------
+    Path
+        Where the file lies now.
 
     Raises
     ------
     WarehouseError
-        It cannot be moved.
+        The file cannot be moved.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     target = path.parent / DAMAGED / f"{path.name}.{stamp}"
@@ -272,25 +285,25 @@ def set_aside(path: Path, why: str) -> Path:
         target.parent.mkdir(exist_ok=True)
         path.rename(target)
         target.with_name(target.name + _NOTE).write_text(f"{why}\n", encoding="utf-8")
-    except FileNotFoundError:  # another process was faster
+    except FileNotFoundError:  # another process has already moved it
         return target
     except OSError as error:
         raise WarehouseError(
             f"{why}, and it cannot be moved to {target} ({error.strerror}); move it away and run again"
         ) from None
-    logging.getLogger(__name__).warning("%s. It was set aside as %s", why, target)
+    _log.warning("%s. It was set aside as %s", why, target)
     return target
 
 
 def read_sound(path: Path, read: Callable[[Path], T], then: str) -> T:
-    """Read a file by its reader; one that is damaged is set aside.
+    """Read a file, and set it aside if it is damaged.
 
     Parameters
     ----------
     read : callable
-        Raises as ``read_table`` does, and so does this.
+        Reads the file at a path; raises the errors of ``read_table``, and so does this function.
     then : str
-        What becomes of a file that was set aside, for the message.
+        End of the message about a damaged file; it says what happens next.
     """
     try:
         return read(path)
@@ -300,7 +313,7 @@ def read_sound(path: Path, read: Callable[[Path], T], then: str) -> T:
 
 
 def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
-    """The same, or None where the file is not there or was damaged."""
+    """Read a file, and set it aside if it is damaged; None if it is damaged or does not exist."""
     try:
         return read_sound(path, read, "")
     except (FileNotFoundError, DamagedError):
@@ -308,18 +321,18 @@ def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
 
 
 def notes_in(folder: Path) -> list[Path]:
-    """Notes on what was set aside from a folder, oldest first."""
+    """Paths of the notes on files that were set aside from a folder, oldest first."""
     return sorted((folder / DAMAGED).glob(f"*{_NOTE}"), key=lambda note: note.name.removesuffix(_NOTE)[-21:])
 
 
 def notes_below(folder: Path) -> Iterator[Path]:
-    """Notes on what was set aside anywhere below a folder."""
-    for place in sorted(folder.rglob(DAMAGED)):
-        yield from notes_in(place.parent)
+    """Paths of the notes on files that were set aside anywhere below a folder."""
+    for damaged in sorted(folder.rglob(DAMAGED)):
+        yield from notes_in(damaged.parent)
 
 
 def noted(note: Path) -> Path:
-    """The file that a note is about, where it lies now."""
+    """Present path of the file that a note is about."""
     return note.with_name(note.name.removesuffix(_NOTE))
 
 

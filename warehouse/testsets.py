@@ -1,6 +1,7 @@
-"""What a test set is, as data: one YAML file.
+"""The specification of a test set, which a person writes as one YAML file.
 
-Belongs here: the specification and its validation. Does not: reading the files it names (``sources``).
+Belongs here: the fields of a specification and their validation. Does not belong here: reading the files that it names
+(``sources``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",", "/")
 
 
 class ItemColumns(BaseModel):
-    """Which column of the item file is what. What is not named becomes metadata."""
+    """The columns of the item file that hold the fields of an item; every other column becomes metadata."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -37,16 +38,18 @@ class ItemColumns(BaseModel):
 
 
 class ReadingOptions(BaseModel):
-    """``reading``: what is not to be decided by looking at the file.
+    """``reading``: how to read a file, where this is not to be guessed from its content.
 
     Attributes
     ----------
-    separator, encoding : str, optional
-        Of text with separated values; of JSON the encoding.
+    separator : str, optional
+        Character between the values of a text file.
+    encoding : str, optional
+        Encoding of a text or JSON file.
     decimal : {".", ","}, optional
-        What stands before decimals.
+        Character before the decimals of a number.
     sheet : str, optional
-        Of a workbook.
+        Name of a workbook's sheet.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,19 +61,21 @@ class ReadingOptions(BaseModel):
 
 
 class ScoreColumns(BaseModel):
-    """Which column of the score file is what. A name that is not given is looked for, also under its synonyms.
+    """The columns of the score file. A column that is not named is looked for under its usual name and its synonyms.
 
     Attributes
     ----------
-    item_id, judge, score : str
-        ``judge`` and ``score`` of a long table.
+    item_id : str
+        Column of the item ids.
+    judge, score : str
+        Columns of a long table, in which each row is one judge's score of one item.
     response : str, optional
-        The text that was scored, to be compared.
+        Column with the text that was scored, which is compared with the item's.
     judge_columns : tuple of str
-        Of a wide table: the columns that are judges, and no others; by default those that hold numbers and are by name
-        or content nothing else.
+        Columns of a wide table that are judges, to the exclusion of all others. By default every column is a judge that
+        holds numbers and that neither its name nor its content shows to be something else.
     drop : tuple of str
-        Of a wide table: columns that are no judges.
+        Columns of a wide table that are not judges.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -84,7 +89,7 @@ class ScoreColumns(BaseModel):
 
 
 class RecordedScores(BaseModel):
-    """A file of scores that exist already."""
+    """``scores``: a file of scores that exist already."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -99,11 +104,11 @@ class RecordedScores(BaseModel):
     families: dict[str, str] = {}
 
     def accepts(self, judge: str) -> bool:
-        """Whether the judge is among the ones wanted."""
+        """Whether the judge's scores are to be read."""
         return self.judges is None or re.search(self.judges, judge) is not None
 
     def family(self, judge: str) -> str | None:
-        """Family of a judge as declared here."""
+        """Family of a judge as the score file's settings declare it, or None."""
         if judge in self.families:
             return self.families[judge]
         match = re.search(self.family_pattern, judge) if self.family_pattern else None
@@ -111,7 +116,7 @@ class RecordedScores(BaseModel):
 
 
 class FilesSource(BaseModel):
-    """Items, and optionally scores, in files of any kind that ``sources.tables`` reads."""
+    """Items and, if there are any, recorded scores, in files of any kind that ``sources.tables`` reads."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -146,16 +151,16 @@ class DemoSource(BaseModel):
 
 
 class GoldRule(BaseModel):
-    """How an item's gold follows from its row.
+    """How an item's gold label follows from its row: it is the mean of the numbers in some columns.
 
     Attributes
     ----------
     mean_of : tuple of str
-        Columns, or paths into them; the mean of the numbers there.
+        Columns, or paths into them.
     values : dict str -> float
-        What a word stands for.
+        Numbers for which words in these columns stand.
     above : float, optional
-        Gold is 1 above it, else 0.
+        If given, gold is 1 if the mean is greater than this number and 0 otherwise.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -166,7 +171,7 @@ class GoldRule(BaseModel):
 
 
 class PreferredPair(BaseModel):
-    """Two columns, the better and the worse response; which is shown first is drawn by the item's text."""
+    """The columns of the better and the worse response; a hash of the texts decides which of them is shown first."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -175,23 +180,29 @@ class PreferredPair(BaseModel):
 
 
 class HuggingFaceSource(BaseModel):
-    """A data set of the Hugging Face hub, or a folder of one.
+    """A data set of the Hugging Face hub, or a folder that holds one.
 
     Attributes
     ----------
     dataset : str
-        Repository, or folder.
+        Repository on the hub, or folder.
+    config : str, optional
+        Configuration of the data set, if it has several.
+    split : str
+        Split of the data set, such as ``test``.
     revision : str, optional
-        Commit, 40 hexadecimal digits; a repository without one is refused.
+        Commit of the repository, as 40 hexadecimal digits; a repository without one is refused.
     columns : ItemColumns
-        Columns or paths into them: ``info.post``, ``conversation_a[1].content``.
+        Columns, or paths into them such as ``info.post`` and ``conversation_a[1].content``.
+    where : dict
+        Value that each of these columns must have; other rows are left out.
     gold : GoldRule, optional
     pair : PreferredPair, optional
-        Instead of gold and the two responses: gold is 1 where the second one shown is the better.
+        Takes the place of gold and the two responses: gold is 1 if the response that is shown second is the better one.
     sample : int, optional
-        Items drawn without replacement, by ``seed``.
+        Number of items that are drawn without replacement, seeded by ``seed``.
     verified : bool
-        The column names were compared with the data at this revision; ``checked`` says where.
+        Somebody has compared the column names with the data at this revision; ``checked`` says where.
     license : str
     """
 
@@ -214,14 +225,15 @@ class HuggingFaceSource(BaseModel):
 
 
 class VersionsSource(BaseModel):
-    """Another test set's items, and changed versions of them beside the originals.
+    """The items of another test set, together with changed versions of them.
 
     Attributes
     ----------
     of : str
-        The other test set.
+        Name of the other test set.
     changes : tuple of str
-        Names in ``warehouse.versions``: dressings that leave gold as it is, triggers that answer nothing.
+        Names of transformations, which leave gold as it is, or of triggers, which answer nothing
+        (``warehouse.versions``).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -233,12 +245,12 @@ class VersionsSource(BaseModel):
     @field_validator("changes")
     @classmethod
     def _known(cls, changes: tuple[str, ...]) -> tuple[str, ...]:
-        known = (*TRANSFORMATIONS, *TRIGGERS)
+        available = (*TRANSFORMATIONS, *TRIGGERS)
         for change in changes:
-            if change not in known:
-                raise ValueError(f"no change {change!r}; there are {', '.join(known)}")
+            if change not in available:
+                raise ValueError(f"no change {change!r}; there are {', '.join(available)}")
         if len(set(changes)) < len(changes):
-            raise ValueError("a change stands there twice")
+            raise ValueError("the same change is named twice; name each once")
         return changes
 
 
@@ -246,20 +258,21 @@ Source = Annotated[FilesSource | DemoSource | HuggingFaceSource | VersionsSource
 
 
 class VersionColumns(BaseModel):
-    """``versions``: which columns of the item file say that items are versions of one another.
+    """``versions``: the columns of the item file that say which items are versions of one answer.
 
     Attributes
     ----------
     pair : str
-        Items that share it are versions of one answer.
+        Column that has the same value for all versions of one answer.
     version : str
-        What was done to it, or ``original``.
+        Column that names the change, or says that there is none.
     original : str
-        Value of ``version`` where nothing was done.
+        Value of the column ``version`` for an answer that was not changed.
     changed : str, optional
-        Value of ``version`` where something was, and ``change`` says what; others are left out.
+        Value of the column ``version`` for a changed answer, if the column ``change`` names the change. Items with any
+        further value are left out.
     change : str, optional
-        Column that names what was done, where ``version`` does not.
+        Column that names the change, if the column ``version`` does not.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -277,7 +290,7 @@ class VersionColumns(BaseModel):
         return self
 
     def told(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """(pair, what was done) of an item, ``original`` where nothing was; None where it is no version."""
+        """Pair and change of an item; the change is ``original`` if there is none. None if the item is no version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None
@@ -290,7 +303,7 @@ class VersionColumns(BaseModel):
 
 
 class CalibrationSettings(BaseModel):
-    """``calibration``: what is declared about the scale of quality. See ``care_ops.config.Calibration``."""
+    """``calibration``: what a person declares about the scale of quality; see ``care_ops.config.Calibration``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -304,24 +317,24 @@ class TestsetSpec(BaseModel):
     Attributes
     ----------
     name : str
-        Also a partition key.
+        Name of the test set; it is also its Dagster partition key.
     source : FilesSource, DemoSource, HuggingFaceSource or VersionsSource
     scale : (low, high), optional
-        The score scale; recorded scores outside it are missing.
+        Scale of the scores; a recorded score outside it counts as missing.
     cut : float, optional
-        Scores above it are votes for Q = 1; for binary gold.
+        A score above this number is a vote for Q = 1; for binary gold.
     calibration : CalibrationSettings
     systems : tuple of one or two str
-        Columns of the item file that name the system (model, version) an item belongs to; of a pair, the two that are
-        compared, the one of ``response`` first.
+        Column of the item file that names the system (model, version) of an item. For pairs, the columns of the two
+        systems that are compared, beginning with the one that wrote ``response``.
     prompt : str, optional
-        Prompt template for judges that are language models and name none of their own.
+        Name of the prompt template for language models whose judge file names none.
     versions : VersionColumns, optional
-        Where items are versions of one another; a source of versions says so itself.
+        Columns of an item file that holds versions of answers; a source of kind ``versions`` needs no such declaration.
     raters : tuple of str
-        Columns of the item file that are single people's ratings. Only experiments read them, as they do gold.
+        Columns of the item file that hold the ratings of single people; only experiments read them.
     features : tuple of str
-        Columns of the item file with numbers that describe the response, beside those that its text gives.
+        Columns of the item file with numbers that describe the response, in addition to those computed from its text.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -342,21 +355,23 @@ class TestsetSpec(BaseModel):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Columns beside texts and gold that must be there."""
+        """Columns that the item file must have in addition to texts and gold."""
         versions = self.versions
-        named = () if versions is None else (versions.pair, versions.version, versions.change)
-        return tuple(name for name in (*self.raters, *self.features, *named) if name is not None)
+        of_versions = () if versions is None else (versions.pair, versions.version, versions.change)
+        return tuple(name for name in (*self.raters, *self.features, *of_versions) if name is not None)
 
     @property
     def version_columns(self) -> VersionColumns | None:
-        """How its items say that they are versions of one another, if they do."""
+        """The columns that say which items are versions of one answer; None if the test set has no versions."""
         return VersionColumns() if isinstance(self.source, VersionsSource) else self.versions
 
     @field_validator("name")
     @classmethod
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
-            raise ValueError(f"test set name {name!r} is empty or holds one of | ... , / tab or newline")
+            raise ValueError(
+                f"test set name {name!r} is empty or holds one of | ... , / tab or newline; choose another"
+            )
         return name
 
     @model_validator(mode="after")
@@ -368,28 +383,34 @@ class TestsetSpec(BaseModel):
         return self
 
     def unverified(self) -> str | None:
-        """What nobody has checked about the source, if anything."""
+        """A sentence that says what nobody has checked about the source, or None."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
-            how = self.source.checked or "not compared with the data"
-            return f"column names of {self.source.dataset}: {how}; set source.verified: true once you have looked"
+            checked = self.source.checked or "not compared with the data"
+            return f"column names of {self.source.dataset}: {checked}; set source.verified: true once you have looked"
         return None
 
     def fingerprint(self, base: Path) -> str:
-        """Hash of what the items are made of: the source and the bytes of its item file.
+        """Hash of everything that determines the items: the source's settings and the bytes of its item file.
 
-        Recorded scores count as judges, scale and cut as settings of the fit.
+        Recorded scores are not part of it, because they count as judges; neither are scale and cut, which are settings
+        of the fit.
+
+        Parameters
+        ----------
+        base : Path
+            Folder to which paths in the source are relative.
 
         Raises
         ------
         InputError
-            The file is not there.
+            The item file does not exist.
         """
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
         if self.further_columns:
             digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):
             digest.update(_file_hash(resolve(self.source.items, base)).encode())
-        if isinstance(self.source, HuggingFaceSource):  # a repository's revision is in the source already
+        if isinstance(self.source, HuggingFaceSource):  # for a repository, the source's settings hold its revision
             folder = resolve(self.source.dataset, base)
             for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else []:
                 digest.update(f"{path.relative_to(folder)} {_file_hash(path)}".encode())
@@ -397,14 +418,21 @@ class TestsetSpec(BaseModel):
 
 
 def _without_effect(source: Source) -> set[str]:
-    """Fields of a source that its items do not depend on: recorded scores, and how to read where nothing is said."""
+    """Fields of a source on which its items do not depend: recorded scores, and reading options without any content."""
     if isinstance(source, FilesSource) and source.reading == ReadingOptions():
         return {"scores", "reading"}
     return {"scores"}
 
 
 def resolve(path: str, base: Path) -> Path:
-    """A path in a test set's file: ``${NAME}`` from the environment, relative to the workspace.
+    """The absolute path that a test set's file names.
+
+    Parameters
+    ----------
+    path : str
+        Path in which ``${NAME}`` stands for an environment variable.
+    base : Path
+        Folder to which a relative path belongs.
 
     Raises
     ------
@@ -413,10 +441,10 @@ def resolve(path: str, base: Path) -> Path:
     """
 
     def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match.group(1))
-        if not found:
+        variable = os.environ.get(match.group(1))
+        if not variable:
             raise InputError(f"{path}: the environment variable {match.group(1)} is not set; set it to a folder")
-        return found
+        return variable
 
     return (base / _VARIABLE.sub(value, path)).absolute()
 

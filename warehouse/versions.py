@@ -1,6 +1,10 @@
-"""Versions of a test set's items: the same answers dressed up, or none at all behind an opening that fools judges.
+"""Changed versions of a test set's items, which show how robust judges are.
 
-Belongs here: what is done to a text, and the items that come of it. Does not: asking judges, comparing what they say.
+A transformation dresses up an answer and leaves its content as it is. A trigger replaces the answer by an opening, such
+as "Solution", that answers nothing and yet convinces some judges.
+
+Belongs here: the changes to a text, and the items that result. Does not belong here: asking judges about the versions
+and comparing their scores.
 """
 
 from __future__ import annotations
@@ -13,7 +17,10 @@ from care_ops.errors import InputError
 from warehouse.items import ItemRecord
 
 PAIR, VERSION, ORIGINAL = "pair", "version", "original"
-"""Metadata of a versioned item: the item it was made from, what was done to it; ``original`` where nothing was."""
+"""``PAIR`` and ``VERSION`` name the metadata that say which item a version was made from, and by which change.
+
+``ORIGINAL`` is the version of an item that was not changed.
+"""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _PADDING = (
@@ -24,18 +31,18 @@ _PADDING = (
 
 
 def beauty(text: str) -> str:
-    """Emoji, a bold first sentence, the others as a list; not a word is changed."""
+    """Add emoji, make the first sentence bold and the others a list; no word is changed."""
     first, *rest = _SENTENCE.split(text.strip())
     return "\n".join([f"✨ **{first}** ✨", "", *(f"- {sentence} 🌟" for sentence in rest)])
 
 
 def authority(text: str) -> str:
-    """A citation of what does not exist."""
+    """Add a citation of a study that does not exist."""
     return f"{text.rstrip()} According to a leading study, this is established (Hartmann et al., 2019) [1]."
 
 
 def verbosity(text: str) -> str:
-    """As many words again that say nothing."""
+    """Add at least as many words as the text has, which say nothing."""
     words, padding = len(text.split()), list[str]()
     while sum(len(line.split()) for line in padding) < words:
         padding.append(_PADDING[len(padding) % len(_PADDING)])
@@ -43,7 +50,7 @@ def verbosity(text: str) -> str:
 
 
 TRANSFORMATIONS: dict[str, Callable[[str], str]] = {"beauty": beauty, "authority": authority, "verbosity": verbosity}
-"""What is said stays the same, and so does gold (paper, "Robustness to Confounding Factors")."""
+"""Changes of style, which leave content and gold as they are (paper, "Robustness to Confounding Factors")."""
 
 TRIGGERS: dict[str, str] = {
     "colon": ":",
@@ -53,37 +60,38 @@ TRIGGERS: dict[str, str] = {
     "blank": " ",
     "step by step": "Let's solve this problem step by step.",
 }
-"""Responses that answer nothing (paper, table of adversarial responses, after Zhao et al. 2025): always wrong."""
+"""Responses that answer nothing and are therefore always wrong (paper, table of adversarial responses, after Zhao et
+al. 2025)."""
 
 
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:
-    """The items and, after them, their versions, which share a split unit with what they were made from.
+    """The items, followed by their versions; a version shares the split unit of the item that it was made from.
 
     Parameters
     ----------
     records : sequence of ItemRecord
     changes : sequence of str
-        Names in ``TRANSFORMATIONS`` or ``TRIGGERS``. A trigger stands once for all answers to one prompt.
+        Names in ``TRANSFORMATIONS`` or ``TRIGGERS``. All answers to one prompt have one version with a given trigger.
     wrong : float, optional
-        Gold of a response that is wrong by construction.
+        Gold of a trigger, which is wrong by construction.
 
     Raises
     ------
     InputError
-        No item has a response to change.
+        No item has a response that could be changed.
     """
     answered = [record for record in records if record.response]
     if not answered:
         raise InputError("versions: no item has a response that could be changed; `of` must name a test set with texts")
-    made = [_version(r, r.response, r.gold, ORIGINAL) for r in records]
+    items = [_version(r, r.response, r.gold, ORIGINAL) for r in records]
     for change in changes:
         if change in TRANSFORMATIONS:
             transform = TRANSFORMATIONS[change]
-            made += [_version(r, transform(r.response or ""), r.gold, change) for r in answered]
+            items += [_version(r, transform(r.response or ""), r.gold, change) for r in answered]
         else:
-            asked = {(r.prompt, r.reference, r.aspect): r for r in reversed(answered)}
-            made += [_version(r, TRIGGERS[change], wrong, change) for r in reversed(asked.values())]
-    return made
+            first_of_prompt = {(r.prompt, r.reference, r.aspect): r for r in reversed(answered)}
+            items += [_version(r, TRIGGERS[change], wrong, change) for r in reversed(first_of_prompt.values())]
+    return items
 
 
 def version_id(item_id: str, change: str) -> str:

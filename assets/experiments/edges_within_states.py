@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from assets.experiments.base import Experiment, Findings, Table
+from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.observation_models import KINDS, told_apart
 from care_ops.models import observation
 from care_ops.models.answers import Answers
@@ -31,12 +31,12 @@ Array = NDArray[np.float64]
 Edges = NDArray[np.bool_]
 
 
-def run(_workspace: Workspace, *, seeds: int, items: int) -> Findings:
+def run(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
     """Measure a row for each kind of judge."""
     rows: list[dict[str, Any]] = [{"judges": kind, **study(kind, items, range(seeds))} for kind in KINDS]
     before, after = ([row[name] for row in rows] for name in ("F1, independent", "F1, with edges"))
     blurred = [row["judges"] for row in rows if row["F1, with edges"] - row["F1, independent"] > 0.05]
-    return Findings(
+    return ExperimentFindings(
         [
             f"Edges read off states that were found with judges taken as independent: F1 of {min(before):.2f} to "
             f"{max(before):.2f}; off states that were found with their edges: {min(after):.2f} to {max(after):.2f}.",

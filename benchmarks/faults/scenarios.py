@@ -1,4 +1,4 @@
-"""What is disturbed: a workspace as small as may be, made ready, and one command on it.
+"""The scenarios of the soak: a workspace that is as small as possible, and one command on it that is disturbed.
 
 Belongs here: the scenarios, how each is made ready and what it comes to when nothing disturbs it. Does not: faults.
 """
@@ -16,21 +16,21 @@ from tests.support.faults import Fault, Point, State, points, settings
 from tests.support.workspaces import make, write_items, write_judge
 
 ITEMS = 12
-"""As many as the aggregators need to answer, also after one is forgotten."""
+"""Number of items: the fewest with which the aggregators still answer after one item is forgotten."""
 JUDGES = ("length", "conciseness", "redundancy")
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nreview: {hold: false}\n"
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A prepared workspace, the command that is disturbed, and what follows when it has been run to its end.
+    """A prepared workspace, the command that is disturbed, and the commands that follow it.
 
     Attributes
     ----------
     prepare : callable
-        Given a workspace after a good night (``fresh``: before it), makes it ready.
+        Prepares a copy of a workspace after its first night (for the scenario ``fresh``, before it).
     command : tuple of str
-        Of ``care``, without the workspace.
+        Words of the ``care`` command, without the option for the workspace.
     then : tuple of commands
     """
 
@@ -40,12 +40,12 @@ class Scenario:
 
 
 def fresh_workspace(folder: Path) -> Path:
-    """A workspace before its first night."""
+    """Make a workspace on which no night has run yet."""
     return make(folder, judges=JUDGES, n=ITEMS, care=CARE)
 
 
 def _nothing(folder: Path) -> None:
-    """The workspace is ready as it is."""
+    """Leave the workspace as it is."""
 
 
 def _judge(folder: Path) -> None:
@@ -61,7 +61,7 @@ def _edition(folder: Path) -> None:
 
 
 def _old_editions(folder: Path) -> None:
-    """Two editions that the last ten publications do not name, and the parts of a judge that is gone."""
+    """Make two editions that are not among the last ten published, and parts of a judge that has left."""
     for change in (_item, _edition):
         change(folder)
         assert care(folder, ("run",)) == 0
@@ -94,14 +94,14 @@ SCENARIOS = {
 
 @dataclass(frozen=True)
 class Calm:
-    """What a scenario comes to when nothing disturbs it, and the changes that its command makes on the way."""
+    """The end of a scenario that nothing disturbs, and the changes that its command makes."""
 
     state: State
     points: list[Point]
 
 
 def finish(scenario: Scenario, folder: Path) -> int | None:
-    """Run a scenario's command and what follows; the exit code of the first that fails, or 0."""
+    """Run a scenario's command and those that follow; returns the exit code of the first that fails, or 0."""
     for command in (scenario.command, *scenario.then):
         code = care(folder, command)
         if code != 0:
@@ -110,12 +110,12 @@ def finish(scenario: Scenario, folder: Path) -> int | None:
 
 
 def undisturbed(scenario: Scenario, ready: Path, folder: Path) -> Calm:
-    """Run a scenario in a folder of its own, counting.
+    """Run a scenario in a folder of its own, and count the changes that it makes.
 
     Raises
     ------
     RuntimeError
-        It fails without being disturbed.
+        The scenario fails although nothing disturbs it.
     """
     calm, notes = shutil.copytree(ready, folder / "calm"), folder / "counted"
     codes = [care(calm, scenario.command, settings(calm, notes, Fault()))]
@@ -127,14 +127,14 @@ def undisturbed(scenario: Scenario, ready: Path, folder: Path) -> Calm:
 
 
 def write_calm(path: Path, calm: Calm) -> None:
-    """Keep it for the next start, which need not run the scenario again."""
+    """Write the undisturbed end to a file, so that the next start need not run the scenario again."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.write_text(json.dumps(asdict(calm)))
     temporary.replace(path)
 
 
 def read_calm(path: Path) -> Calm | None:
-    """What was kept, or None."""
+    """Read the undisturbed end from a file; None if there is no file."""
     if not path.exists():
         return None
     document = json.loads(path.read_text())

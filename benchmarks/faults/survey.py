@@ -24,16 +24,16 @@ from tests.support.snapshots import Snapshots
 
 @dataclass(frozen=True)
 class Kept:
-    """A point whose workspace was kept.
+    """A point of a run, with the snapshot of the workspace at that point.
 
     Attributes
     ----------
     number, call, path
         The change before which a kill would come.
     state : str
-        Digest of what the kill would leave.
+        Digest of the state that a kill would leave.
     first : bool
-        Whether it is the first point of its state; one of the sample otherwise.
+        Whether it is the first point with this state; otherwise it belongs to the random sample.
     snapshot : str
     """
 
@@ -52,9 +52,9 @@ class Survey:
     Attributes
     ----------
     points : int
-        Changes that the run made.
+        Number of changes that the run made.
     stops : int
-        At how many of them it stood still; where two of its processes write at once, one stop may serve both.
+        Number of changes at which the run was stopped; if two processes write at once, one stop may serve both.
     kept : list of Kept
     """
 
@@ -64,12 +64,12 @@ class Survey:
 
     @property
     def states(self) -> int:
-        """Of how many kinds what a kill leaves is."""
+        """Number of different states that a kill may leave."""
         return sum(one.first for one in self.kept)
 
 
 def sample(found: list[Point], size: int, seed: int) -> set[int]:
-    """Numbers of points drawn at random, one half of them outside Dagster's storage, where the fewer lie."""
+    """Draw the numbers of points at random, half of them outside Dagster's storage, which has most of the points."""
     chance = random.Random(seed)
     inside = [point.number for point in found if point.path.startswith(DAGSTER)]
     outside = [point.number for point in found if not point.path.startswith(DAGSTER)]
@@ -80,16 +80,16 @@ def sample(found: list[Point], size: int, seed: int) -> set[int]:
 def make_survey(name: str, command: tuple[str, ...], folder: Path, kept: Path, drawn: set[int]) -> Survey:
     """Run a command on a copy of the scenario's ready workspace and stop at every point.
 
-    In a child, because reading databases starts threads, which a later fork would not survive.
+    This runs in a child process, because reading databases starts threads, which a later fork would not survive.
 
     Parameters
     ----------
     folder : Path
-        For the run and for copies of its databases; best in memory.
+        Folder for the run and for copies of its databases; it is fastest in memory.
     kept : Path
-        The folder of snapshots; ``NAME-ready`` is one of them.
+        Folder of the snapshots, one of which is ``NAME-ready``.
     drawn : set of int
-        Points that are kept whatever their state.
+        Numbers of points that are kept even if their state is known already.
     """
 
     def job() -> int:
@@ -108,7 +108,7 @@ def make_survey(name: str, command: tuple[str, ...], folder: Path, kept: Path, d
 
 
 def survey_file(kept: Path, name: str) -> Path:
-    """Where the survey of a scenario is kept, beside its snapshots."""
+    """Path of the file that holds the survey of a scenario, beside the snapshots."""
     return kept / f"{name}.survey"
 
 

@@ -1,7 +1,7 @@
-"""One disturbance and what became of it: a kill's state recovered, or a command that met a fault and was run again.
+"""One trial: the next run recovers the state that a kill has left, or a command meets a fault and is run again.
 
-Belongs here: what is tried, how, and what is written down of it. Does not: which are tried and in which order
-(``benchmarks.soak_faults``).
+Belongs here: what a trial is, how it is carried out, and its result. Does not belong here: which trials are carried out
+and in which order (``benchmarks.soak_faults``).
 """
 
 from __future__ import annotations
@@ -23,28 +23,31 @@ from tests.support.snapshots import Snapshots
 DAY_S = 86_400
 FINDINGS = ("lost", "double", "different", "left_behind")
 _TOLD = re.compile(r"^(error|failed): .", re.MULTILINE)
-"""How ``care`` begins a sentence about what went wrong."""
+"""Beginning of the sentence in which ``care`` reports an error."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Something to be tried.
+    """One disturbance of a scenario that is to be tried.
 
     Attributes
     ----------
-    scenario, kind : str
-        The kind is "kill", or what goes wrong while the command runs.
+    scenario : str
+        Name of the scenario.
+    kind : str
+        ``kill``, or the fault that occurs while the command runs.
     number : int
-        The point; 0 where the fault is there from the start.
+        Number of the point; 0 if the fault is present from the start.
     call, path : str
-        Of the point.
+        The system call at the point, and the file that it changes.
     snapshot : str
-        Where it starts.
+        Name of the snapshot from which the trial starts.
     state : str
-        Of a kill: digest of what it leaves.
+        Digest of the state that a kill leaves; empty for other faults.
     first : bool
-        Of a kill: whether it stands for its state, and not for a check that equal states end alike.
+        Whether a kill represents its state; otherwise it checks that equal states end alike.
     fault : Fault or None
+        The fault to inject; None for a kill.
     """
 
     scenario: str
@@ -59,26 +62,30 @@ class Trial:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What it is known by in the state file."""
+        """Key of the trial in the state file."""
         return self.scenario, self.kind, self.number
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came out; a line of the state file.
+    """The result of a trial, which is one line of the state file; the first fields are those of ``Trial``.
 
     Attributes
     ----------
     version : str
-        Of the code that was run.
+        Version of the code that was run.
     code : int or None
-        Of the undisturbed run at the end.
+        Exit code of the undisturbed run at the end.
+    lost, double, different, left_behind : list of str
+        How the workspace differs from an undisturbed one.
     fault_code : int or None
-        Of the run that met the fault; None for a kill.
+        Exit code of the run that met the fault; None for a kill.
     said : str
-        What that run said last; for a kill empty.
-    traceback, unsaid : bool
-        Whether that run showed one; whether it failed, and was not killed, without a sentence.
+        Last line that this run printed; empty for a kill.
+    traceback : bool
+        Whether this run showed a traceback.
+    unsaid : bool
+        Whether this run failed without a sentence that says why.
     """
 
     scenario: str
@@ -101,22 +108,22 @@ class Result:
 
     @property
     def findings(self) -> dict[str, list[str]]:
-        """What is not as in an undisturbed workspace, by kind."""
+        """Differences from an undisturbed workspace, by kind."""
         return {kind: getattr(self, kind) for kind in FINDINGS if getattr(self, kind)}
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What it is known by in the state file."""
+        """Key of the trial in the state file."""
         return self.scenario, self.kind, self.number
 
     @property
     def bad(self) -> bool:
-        """Whether anything is not as it should be."""
+        """Whether the trial found any fault in ``care``."""
         return self.code != 0 or bool(self.findings) or self.traceback or self.unsaid
 
     def text(self) -> str:
-        """In one line, with the first of each kind of finding."""
-        words = [f"{kind} {len(what)}: {what[0][:160]}" for kind, what in self.findings.items()]
+        """The result in one line, with the first finding of each kind."""
+        words = [f"{kind} {len(rows)}: {rows[0][:160]}" for kind, rows in self.findings.items()]
         words += ["a traceback"] * self.traceback + ["failed without a sentence"] * self.unsaid
         code = "" if self.code == 0 else f" [exit code {self.code}]"
         return (
@@ -126,13 +133,13 @@ class Result:
 
 
 def kills(scenario: str, kept: list[Kept]) -> Iterator[Trial]:
-    """One trial for each state, and for each of the sample."""
-    for one in kept:
-        yield Trial(scenario, "kill", one.number, one.call, one.path, one.snapshot, one.state, one.first)
+    """One trial for each state that a kill may leave, and one for each point of the random sample."""
+    for point in kept:
+        yield Trial(scenario, "kill", point.number, point.call, point.path, point.snapshot, point.state, point.first)
 
 
 def failures(scenario: str, calm: Calm, each: int, seed: int) -> Iterator[Trial]:
-    """Faults while the command runs: at points of it, and such as are there throughout.
+    """Trials of faults that do not end the process: some strike at a point, others are present throughout.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Engines: what answers for a judge. One file an engine, one protocol (``base``)."""
+"""Engines, which produce a judge's scores: one file for each kind of engine, and one protocol (``base``)."""

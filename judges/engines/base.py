@@ -1,6 +1,6 @@
-"""The protocol that engines share, and what they are given.
+"""The protocol that all engines implement, and what an engine is given besides a judge's specification.
 
-Belongs here: the interface. Does not: which engine a specification asks for (``factory``).
+Belongs here: the interface. Does not belong here: which engine a specification asks for (``factory``).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from judges.prompts import Template, find
 from judges.spec import JudgeSpec
 
 
-class Recording(NamedTuple):  # there are millions: a dataclass takes three times as long to make
-    """One recorded score: the value, and the text it was given for where the source keeps it."""
+class Recording(NamedTuple):  # millions of them are made, and a dataclass takes three times as long
+    """One recorded score: its value, and the text that was scored if the source keeps it."""
 
     value: float | None
     response: str | None = None
 
 
 class SpendLimitError(JudgeError):
-    """No more money may be spent in this run; ``scores`` are those of the batch that were paid for."""
+    """The spend limit is reached; ``scores`` holds those scores of the batch that were paid for."""
 
     def __init__(self, message: str, scores: Sequence[Score] = ()) -> None:
         super().__init__(message)
@@ -33,23 +33,23 @@ class SpendLimitError(JudgeError):
 
 @dataclass
 class Ledger:
-    """US dollars that a judge has spent in this run."""
+    """What a judge has spent in this run, in US dollars."""
 
     spent: float = 0.0
 
 
 @dataclass(frozen=True)
 class Context:
-    """What an engine is given beside its specification.
+    """What an engine is given besides a judge's specification.
 
     Attributes
     ----------
     root : Path
-        Relative paths of programs start here; templates lie in ``root / "prompts"``.
+        Folder of the workspace. Relative paths of programs start here, and ``root / "prompts"`` holds its templates.
     recordings : mapping item_id -> Recording, optional
-        What a recorded judge reads from.
+        The scores that a recorded judge reads.
     ledger : Ledger, optional
-        What a paid judge has spent, over the test sets of a run.
+        What a paid judge has spent so far, over all test sets of the run.
     """
 
     root: Path = Path()
@@ -57,11 +57,17 @@ class Context:
     ledger: Ledger | None = None
 
     def path(self, name: str) -> Path:
-        """A file of the workspace."""
+        """The absolute path of a file that is named relative to the workspace."""
         return (self.root / name).absolute()
 
     def template(self, spec: JudgeSpec) -> Template:
-        """The prompt template of a judge that is a language model."""
+        """The prompt template of a judge that is a language model.
+
+        Raises
+        ------
+        InputError
+            Neither the judge nor the test set names a template, or there is none of that name.
+        """
         name = spec.engine.template_name
         if name is None:
             raise InputError(
@@ -77,15 +83,15 @@ class Engine(Protocol):
     Attributes
     ----------
     version : str
-        Recorded beside each score, not part of the key.
+        What made the scores. It is recorded beside each score and is no part of the judge's key.
     """
 
     version: str
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """One score for each item, in order. An item that fails gets a status, not an exception."""
+        """Score each item, in order; an item that fails gets a status and raises no exception."""
         ...
 
     def close(self) -> None:
-        """End what the engine started; it cannot score any more."""
+        """End the processes and connections of the engine, which cannot score afterwards."""
         ...

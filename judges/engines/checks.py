@@ -1,7 +1,7 @@
-"""What may keep a judge from running, found out without running it.
+"""Checks whether a judge can run, without running it.
 
-Belongs here: is the key set, the model there, the memory enough. Does not: whether its specification is valid
-(``judges.spec``), what it is worth (``judges.trial``).
+Belongs here: whether its API key is set, its model is present and the memory suffices. Does not belong here: whether
+its specification is valid (``judges.spec``) and how well it judges (``judges.trial``).
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ import httpx
 from judges.sandbox import available
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
-_FIRST_TOKEN_ROOM = 1.25
-"""Memory a model takes beside its weights, as a factor."""
+_MEMORY_PER_WEIGHTS = 1.25
+"""Memory that a model needs to run, as a multiple of the size of its weights."""
 
 
 def checks(spec: JudgeSpec) -> list[tuple[str, str]]:
-    """Findings as (state, what): ``ok``, ``warns`` or ``fails``; none of programs of ours and recorded scores."""
+    """Check one judge.
+
+    Returns
+    -------
+    list of (state, message)
+        The state is ``ok``, ``warns`` or ``fails``. Built-in programs and recorded scores have nothing to check.
+    """
     rows = list[tuple[str, str]]()
     if spec.engine.needs.template and spec.license is None:
         rows.append(("warns", "no license is declared; add license: to its file once you have read the model's terms"))
@@ -77,7 +83,7 @@ def _model_there(engine: LocalModel) -> tuple[str, str]:
             return "fails", f"{folder} lacks {', '.join(missing) or 'safetensors weights'}"
         return "ok", f"model in {folder}"
     if engine.revision is None:
-        return "fails", f"{engine.model} is no folder here, and a repository needs its revision"
+        return "fails", f"{engine.model} is no folder on this machine, and a repository needs a revision"
     if os.environ.get("HF_HUB_OFFLINE"):
         return "fails", f"{engine.model} is not in the local cache and HF_HUB_OFFLINE is set; fetch it first"
     return "warns", f"{engine.model} is not in the local cache and will be fetched"
@@ -86,31 +92,34 @@ def _model_there(engine: LocalModel) -> tuple[str, str]:
 def _memory(engine: LocalModel) -> tuple[str, str]:
     folder = _model_folder(engine)
     weights = sum(p.stat().st_size for p in folder.glob("*.safetensors")) / 1e9 if folder else 0.0
-    wanted = weights * _FIRST_TOKEN_ROOM
+    needed = weights * _MEMORY_PER_WEIGHTS
     if engine.num_gpus == 0:
-        there, what = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, "memory of this machine"
+        available_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+        kind = "memory of this machine"
     elif os.environ.get("RAY_ADDRESS"):
         return "ok", "runs on the cluster in RAY_ADDRESS"
     else:
-        there, what = _gpu_memory() * engine.gpu_memory, "GPU memory given to it"
-        if there == 0:
-            return "fails", f"asks for {engine.num_gpus:g} GPU(s), there is none; set num_gpus: 0 to run it on the CPU"
-    state = "ok" if wanted <= there else "fails"
-    return state, f"weights {weights:.1f} GB, {what} {there:.1f} GB"
+        available_memory, kind = _gpu_memory() * engine.gpu_memory, "GPU memory given to it"
+        if available_memory == 0:
+            return "fails", (
+                f"asks for {engine.num_gpus:g} GPU(s), but there is none; set num_gpus: 0 to run it on the CPU"
+            )
+    state = "ok" if needed <= available_memory else "fails"
+    return state, f"weights {weights:.1f} GB, {kind} {available_memory:.1f} GB"
 
 
 def _gpu_memory() -> float:
-    """GB of the first GPU; 0 where there is none."""
+    """Memory of the first GPU in GB; 0 if there is none."""
     if shutil.which("nvidia-smi") is None:
         return 0.0
-    asked = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)
-    first = done.stdout.strip().splitlines()[:1]
+    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    first = result.stdout.strip().splitlines()[:1]
     return float(first[0]) * 2**20 / 1e9 if first and first[0].strip().isdigit() else 0.0
 
 
 def _model_folder(engine: LocalModel) -> Path | None:
-    """The model's folder, or its snapshot in the local cache of the hub."""
+    """The folder of the model, or its snapshot in the local cache of the hub; None if there is neither."""
     if Path(engine.model).is_dir():
         return Path(engine.model)
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))

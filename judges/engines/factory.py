@@ -1,6 +1,7 @@
-"""From a judge's specification to its engine, and to the version of what it runs.
+"""Builds the engine that a judge's specification asks for, and finds out the version of what it runs.
 
-Belongs here: the one place that tells kinds of engines apart. Does not: the engines.
+Belongs here: every distinction between the kinds of engines, so that it is made in one place. Does not belong here: the
+engines themselves.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from judges.engines.base import Context, Engine
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
 _SMALL_FILE = 8 * 2**20
+"""Size in bytes up to which a model's file is hashed by its content."""
 
 
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
-    """Version of what a judge runs, without loading it; part of the judge's key.
+    """Version of what a judge runs, found without loading it; it is part of the judge's key.
 
     Raises
     ------
     JudgeError, InputError
-        The program, its file or the prompt template is not there.
+        The program, its file, its recordings or the prompt template is missing.
     """
     context = context or Context()
     match spec.engine:
@@ -32,9 +34,9 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
         case ProgramEngine() as engine:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
-            from judges.engines.recorded import fingerprint, known
+            from judges.engines.recorded import fingerprint, required_recordings
 
-            return fingerprint(known(spec, context.recordings))
+            return fingerprint(required_recordings(spec, context.recordings))
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
             template.answers(spec.scale)
@@ -43,12 +45,12 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 
 
 def must_exist(spec: JudgeSpec, context: Context) -> None:
-    """That what a specification names is there, as far as it can be seen without running it or the network.
+    """Check that everything a specification names exists, as far as this shows without a network or running the judge.
 
     Raises
     ------
     JudgeError, InputError
-        The program, its file or its template is not there, or a repository has no revision.
+        The program, its file or its template is missing, or a repository has no revision.
     """
     match spec.engine:
         case ProgramEngine():
@@ -56,30 +58,30 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
         case RecordedEngine():
             pass
         case OpenAIEngine():
-            _own_template_is_there(spec, context)
+            _own_template_must_exist(spec, context)
         case LocalModel() as engine:
-            _own_template_is_there(spec, context)
+            _own_template_must_exist(spec, context)
             _must_be_pinned(spec, engine)
 
 
-def _own_template_is_there(spec: JudgeSpec, context: Context) -> None:
+def _own_template_must_exist(spec: JudgeSpec, context: Context) -> None:
     if spec.engine.template_name is not None:
         context.template(spec)
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None) -> Engine:
-    """The engine of a judge, ready to score.
+    """Build the engine of a judge, ready to score.
 
     Parameters
     ----------
     spec : JudgeSpec
     context : Context, optional
-        Where files and templates are, and what a recorded judge reads from.
+        Where files and templates are, and the scores that a recorded judge reads.
 
     Raises
     ------
     JudgeError, InputError
-        The program is not registered, a recorded judge has no recordings, a model or a template is not there.
+        The program is not registered, a recorded judge has no recordings, or a model or template is missing.
     """
     context = context or Context()
     match spec.engine:
@@ -118,13 +120,19 @@ def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context) -> Engine:
 def _must_be_pinned(spec: JudgeSpec, engine: LocalModel) -> None:
     if not Path(engine.model).is_dir() and engine.revision is None:
         raise JudgeError(
-            f"judge {spec.name!r}: {engine.model!r} is no folder here, and a repository needs revision: its commit, 40 "
-            "hexadecimal digits, so that scores say what made them"
+            f"judge {spec.name!r}: {engine.model!r} is no folder on this machine, and a repository needs revision: "
+            "COMMIT in the judge's engine, 40 hexadecimal digits, so that the scores say which model made them"
         )
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file; ``InputError`` where there is none."""
+    """SHA-256 of a file's bytes.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -133,11 +141,11 @@ def file_hash(path: Path) -> str:
 
 
 def _folder_hash(folder: Path) -> str:
-    """Of a model's folder: the bytes of small files, and of large ones size and time of change."""
+    """Hash of a model's folder: small files count with their bytes, large ones with their size and time of change."""
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        facts = path.stat()
-        small = facts.st_size <= _SMALL_FILE
-        digest.update(f"{path.relative_to(folder)} {facts.st_size}".encode())
-        digest.update(path.read_bytes() if small else str(facts.st_mtime_ns).encode())
+        status = path.stat()
+        small = status.st_size <= _SMALL_FILE
+        digest.update(f"{path.relative_to(folder)} {status.st_size}".encode())
+        digest.update(path.read_bytes() if small else str(status.st_mtime_ns).encode())
     return digest.hexdigest()

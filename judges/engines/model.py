@@ -1,6 +1,7 @@
-"""Language models that are loaded here: tokens in, probabilities of the legal answers out. Whatever runs the model.
+"""The engine of language models that are loaded on this machine: it asks a backend for probabilities or for text.
 
-Belongs here: what the vLLM and transformers engines share. Does not: loading or running a model (the backends).
+Belongs here: what the vLLM and transformers engines share. Does not belong here: loading and running a model (the
+backends ``vllm`` and ``transformers``).
 """
 
 from __future__ import annotations
@@ -10,43 +11,44 @@ from functools import cached_property
 from typing import Protocol
 
 from judges import scoring
-from judges.engines.prompted import Answer, PromptedJudgeEngine
+from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
 from judges.items import Status
 from judges.parsing import parse_answer
 from judges.prompts import Template
 from judges.spec import JudgeSpec, LocalModel
 
 _NEGLIGIBLE = 1e-5
+"""Answers that begin with a less probable sequence of tokens count as impossible."""
 
 
 class Backend(Protocol):
-    """A model that is loaded.
+    """A loaded model.
 
     Attributes
     ----------
     version : str
-        Engine, its version and the number format; recorded beside each score.
+        Name and version of the engine, and the number format; it is recorded beside each score.
     max_length : int
-        Tokens of prompt and answer together.
+        Longest prompt and answer together, in tokens.
     """
 
     version: str
     max_length: int
 
     def encode(self, text: str, *, special: bool) -> list[int]:
-        """Token ids; ``special`` puts the tokenizer's own opening token first."""
+        """Token ids of a text; with ``special`` they begin with the tokenizer's own opening token."""
         ...
 
     def chat(self, text: str) -> str | None:
-        """The text as a user's turn up to where the answer begins; None for a model without a chat form."""
+        """The text in the model's chat format, up to where the answer begins; None if the model has no such format."""
         ...
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        """For each (prompt, tokens): log probability of each token right after the prompt."""
+        """For each pair of a prompt and token ids, the log probability that each of the tokens follows the prompt."""
         ...
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
-        """Greedy continuation of each prompt, and how many tokens it has."""
+        """Continue each prompt greedily; returns the text and its number of tokens for each prompt."""
         ...
 
 
@@ -57,7 +59,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     ----------
     spec : JudgeSpec
     engine : LocalModel
-        That of ``spec``.
+        The engine settings of ``spec``.
     template : Template
     backend : Backend
     """
@@ -68,22 +70,22 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         self._tail = template.prefill.rstrip()
         self.version = backend.version
 
-    def ask(self, prompts: Sequence[str]) -> list[Answer]:
-        found: dict[str, Answer] = {}
+    def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
+        answers: dict[str, PromptAnswer] = {}
         fitting: list[tuple[str, list[int]]] = []
         room = self._backend.max_length - max(self._settings.max_tokens, self._longest_writing)
         for prompt in prompts:
             tokens = self._tokens(prompt)
             if len(tokens) > room:
-                found[prompt] = Answer(
+                answers[prompt] = PromptAnswer(
                     None, Status.TOO_LONG, f"{len(tokens)} tokens, the model takes {room}", tokens_in=len(tokens)
                 )
             else:
                 fitting.append((prompt, tokens))
         ask = self._read_text if self._settings.scoring == "text" else self._read_probabilities
         for (prompt, _), answer in zip(fitting, ask([t for _, t in fitting]), strict=True):
-            found[prompt] = answer
-        return [found[prompt] for prompt in prompts]
+            answers[prompt] = answer
+        return [answers[prompt] for prompt in prompts]
 
     def _tokens(self, prompt: str) -> list[int]:
         chat = None
@@ -101,28 +103,32 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     def _longest_writing(self) -> int:
         return max(len(s) for sequences in self._ballot.writings.values() for s in sequences)
 
-    def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[Answer]:
-        known: list[dict[scoring.Prefix, dict[int, float]]] = [{} for _ in prompts]
-        spent = [0] * len(prompts)
+    def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
+        log_probabilities: list[dict[scoring.Prefix, dict[int, float]]] = [{} for _ in prompts]
+        passes = [0] * len(prompts)
         while True:
-            looks = [(k, p) for k in range(len(prompts)) for p in self._ballot.next_looks(known[k], _NEGLIGIBLE)]
-            if not looks:
+            nodes = [
+                (k, prefix)
+                for k in range(len(prompts))
+                for prefix in self._ballot.next_nodes(log_probabilities[k], _NEGLIGIBLE)
+            ]
+            if not nodes:
                 break
-            requests = [([*prompts[k], *prefix], self._ballot.wanted(prefix)) for k, prefix in looks]
-            for (k, prefix), logprobs in zip(looks, self._backend.next_logprobs(requests), strict=True):
-                known[k][prefix] = logprobs
-                spent[k] += 1
+            requests = [([*prompts[k], *prefix], self._ballot.wanted(prefix)) for k, prefix in nodes]
+            for (k, prefix), answered in zip(nodes, self._backend.next_logprobs(requests), strict=True):
+                log_probabilities[k][prefix] = answered
+                passes[k] += 1
         return [
-            self.reading(self._ballot.probabilities(known[k]), len(prompt), spent[k])
+            self.answer_from(self._ballot.probabilities(log_probabilities[k]), len(prompt), passes[k])
             for k, prompt in enumerate(prompts)
         ]
 
-    def _read_text(self, prompts: Sequence[list[int]]) -> list[Answer]:
-        out: list[Answer] = []
+    def _read_text(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
+        answers: list[PromptAnswer] = []
         texts = self._backend.generate(prompts, self._settings.max_tokens)
         for tokens, (text, count) in zip(prompts, texts, strict=True):
             score, status = parse_answer(
                 text, self._answers, self._template.marker, first=self._settings.profile == "paper-raw"
             )
-            out.append(Answer(score, status, text, tokens_in=len(tokens), tokens_out=count))
-        return out
+            answers.append(PromptAnswer(score, status, text, tokens_in=len(tokens), tokens_out=count))
+        return answers

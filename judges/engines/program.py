@@ -1,6 +1,6 @@
-"""Program judges: a Python function scores an item.
+"""The engine of judges that are built-in programs: a Python function scores each item.
 
-Belongs here: calling a registered function. Does not: the functions (``judges.programs``).
+Belongs here: calling a registered function. Does not belong here: the functions (``judges.programs``).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class ProgramJudgeEngine:
         self.version = f"program {program}"
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; a program that raises gives ``engine_error`` with the error as raw."""
+        """Score each item; if the program raises, the status is ``engine_error`` and ``raw`` holds the error."""
         return [self._one(item) for item in items]
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: a built-in program runs in this process."""
 
     def _one(self, item: Item) -> Score:
         started = time.perf_counter()
@@ -37,7 +37,7 @@ class ProgramJudgeEngine:
             score, status = checked_score(value, self._scale)
             if status is not Status.OK:
                 raw = repr(value)
-        except Exception as error:  # a judge's own fault becomes its status, with what it said
+        except Exception as error:  # an error of the judge is its status
             score, status, raw = None, Status.ENGINE_ERROR, f"{type(error).__name__}: {error}"
         elapsed = 1e3 * (time.perf_counter() - started)
         return Score(item.item_id, item.key, score, status, raw[:_RAW_LIMIT] if raw else None, elapsed)

@@ -1,6 +1,7 @@
-"""What all engines that ask a language model share: one prompt an item, two for a pair, and the score that follows.
+"""What all engines that ask a language model share: they render one prompt per item, or two for a pair, and score it.
 
-Belongs here: items to prompts, answers to scores. Does not: getting an answer (``model``, ``openai``).
+Belongs here: turning items into prompts, and answers into scores. Does not belong here: getting an answer from a model
+(``model``, ``openai``).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ RAW_LIMIT = 500
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back for one prompt; the fields are those of ``Score``."""
+class PromptAnswer:
+    """The answer to one prompt; the fields have the meaning that they have in ``judges.items.Score``."""
 
     score: float | None
     status: Status
@@ -34,13 +35,13 @@ class Answer:
 
 
 class PromptedJudgeEngine(ABC):
-    """Renders prompts, asks each different one once, and combines the two orders of a pair.
+    """Renders the prompts, asks each different prompt once, and combines the two orders of a pair.
 
     Parameters
     ----------
     spec : JudgeSpec
     engine : LanguageModel
-        That of ``spec``.
+        The engine settings of ``spec``.
     template : Template
     """
 
@@ -52,11 +53,11 @@ class PromptedJudgeEngine(ABC):
         self._scale = spec.scale
 
     @abstractmethod
-    def ask(self, prompts: Sequence[str]) -> list[Answer]:
-        """An answer to each prompt, in order; the prompts are all different."""
+    def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
+        """Answer each prompt, in order; no two of the prompts are equal."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """One score an item; pairs are shown both ways unless the judge says otherwise."""
+        """Score each item; pairs are shown in both orders unless the judge's settings say otherwise."""
         started = time.perf_counter()
         both = self._template.pairwise and self._settings.orders == "both"
         prompts: list[str | None] = []
@@ -65,37 +66,33 @@ class PromptedJudgeEngine(ABC):
             shown = [item, _swapped(item)] if both else [item]
             prompts += [None if lacking else self._template.render(one, self._scale) for one in shown]
         distinct = list(dict.fromkeys(p for p in prompts if p is not None))
-        found = dict(zip(distinct, self.ask(distinct), strict=True))
-        answers = [None if p is None else found[p] for p in prompts]
+        answer_of = dict(zip(distinct, self.ask(distinct), strict=True))
+        answers = [None if p is None else answer_of[p] for p in prompts]
         per_item = 1e3 * (time.perf_counter() - started) / max(len(items), 1)
         step = 2 if both else 1
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
-    def close(self) -> None:  # noqa: B027  (a default, not a duty)
-        """Nothing to end: a model's memory goes with its process."""
+    def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
+        """Do nothing: a model's memory is freed when its process ends."""
 
-    def _combined(self, item: Item, answers: Sequence[Answer | None], latency: float) -> Score:
+    def _combined(self, item: Item, answers: Sequence[PromptAnswer | None], latency: float) -> Score:
+        """The score of an item from the answer to its prompt, or to both prompts of a pair."""
         first = answers[0]
         if first is None:
             lacking = ", ".join(self._template.missing(item))
             return Score(
                 item.item_id, item.key, None, Status.REFUSED, f"template {self._template.name} needs {lacking}", latency
             )
-        parts = [a for a in answers if a is not None]
-        bad = next((a for a in parts if a.status is not Status.OK), None)
+        given = [a for a in answers if a is not None]
+        failed = next((a for a in given if a.status is not Status.OK), None)
         score, status, raw = first.score, first.status, first.raw
-        if bad is not None:
-            score, status, raw = None, bad.status, bad.raw
-        elif len(parts) == 2:
-            assert parts[0].score is not None
-            assert parts[1].score is not None
-            score = (parts[0].score - parts[1].score) / 2
-        dumped = [a.probabilities for a in parts]
-        p_json = None
-        if all(p is not None for p in dumped):
-            rounded = [{k: round(v, 6) for k, v in (p or {}).items() if v >= 1e-6} for p in dumped]
-            p_json = json.dumps(rounded[0] if len(rounded) == 1 else {"ab": rounded[0], "ba": rounded[1]})
-        masses = [a.valid_mass for a in parts if a.valid_mass is not None]
+        if failed is not None:
+            score, status, raw = None, failed.status, failed.raw
+        elif len(given) == 2:
+            assert given[0].score is not None
+            assert given[1].score is not None
+            score = (given[0].score - given[1].score) / 2
+        masses = [a.valid_mass for a in given if a.valid_mass is not None]
         return Score(
             item.item_id,
             item.key,
@@ -103,23 +100,33 @@ class PromptedJudgeEngine(ABC):
             status,
             raw[:RAW_LIMIT] if raw else None,
             latency,
-            p_json=p_json,
+            p_json=_probabilities_as_json(given),
             valid_mass=min(masses) if masses else None,
-            order="both" if len(parts) == 2 else None,
-            tokens_in=sum(a.tokens_in for a in parts),
-            tokens_out=sum(a.tokens_out for a in parts),
+            order="both" if len(given) == 2 else None,
+            tokens_in=sum(a.tokens_in for a in given),
+            tokens_out=sum(a.tokens_out for a in given),
         )
 
-    def reading(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> Answer:
-        """The answer that the legal answers' probabilities give."""
-        reading = scoring.read(probabilities, self._answers)
-        score: float | None = reading.expected if self._settings.scoring == "expected" else reading.mode
+    def answer_from(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> PromptAnswer:
+        """The answer that follows from the probability of each legal answer."""
+        distribution = scoring.summarise(probabilities, self._answers)
+        score: float | None = distribution.expected if self._settings.scoring == "expected" else distribution.mode
         status, raw, least = Status.OK, None, self._settings.min_valid_mass
-        if math.isnan(reading.expected) or reading.valid_mass < least:
+        if math.isnan(distribution.expected) or distribution.valid_mass < least:
             score, status = None, Status.LOW_VALID_MASS
-            raw = f"{reading.valid_mass:.3f} of the probability is on legal answers, {least} asked"
-        return Answer(score, status, raw, probabilities, reading.valid_mass, tokens_in, tokens_out)
+            raw = f"{distribution.valid_mass:.3f} of the probability is on legal answers, {least} asked"
+        return PromptAnswer(score, status, raw, probabilities, distribution.valid_mass, tokens_in, tokens_out)
+
+
+def _probabilities_as_json(answers: Sequence[PromptAnswer]) -> str | None:
+    """Probabilities of the legal answers as JSON, by order for a pair in two orders; None if an answer has none."""
+    by_answer = [answer.probabilities for answer in answers]
+    if any(probabilities is None for probabilities in by_answer):
+        return None
+    rounded = [{k: round(p, 6) for k, p in (probabilities or {}).items() if p >= 1e-6} for probabilities in by_answer]
+    return json.dumps(rounded[0] if len(rounded) == 1 else {"ab": rounded[0], "ba": rounded[1]})
 
 
 def _swapped(item: Item) -> Item:
+    """The item with its two responses exchanged."""
     return Item(item.item_id, item.prompt, item.response_2, item.response, item.reference, item.aspect)

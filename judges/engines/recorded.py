@@ -1,7 +1,7 @@
-"""Recorded judges: scores that already exist, joined by item id.
+"""Recorded judges, whose scores exist already and are joined to the items by item id.
 
-Belongs here: turning recordings into scores, and comparing texts where the source carries them (law 1).
-Does not: reading files (``warehouse.sources``).
+Belongs here: turning recordings into scores, and comparing the text that was scored with the item's, if the source
+keeps it. Does not belong here: reading files (``warehouse.sources``).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from judges.spec import JudgeSpec
 
 
 class RecordedJudgeEngine:
-    """Looks each item up by its id."""
+    """Looks up each item's recorded score by the item's id."""
 
     def __init__(self, spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> None:
-        self._recordings, self._scale = known(spec, recordings), spec.scale
+        self._recordings, self._scale = required_recordings(spec, recordings), spec.scale
         self.version = "recorded"
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Join by id; an item without a recording is missing (``refused``)."""
+        """Look up each item's score; an item without a recording has none and the status ``refused``."""
         return [self._one(item) for item in items]
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: a recorded judge holds no process and no connection."""
 
     def _one(self, item: Item) -> Score:
         recording = self._recordings.get(item.item_id)
@@ -39,18 +39,24 @@ class RecordedJudgeEngine:
         return Score(item.item_id, item.key, score, status, raw, text_mismatch=mismatch)
 
 
-def known(spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> Mapping[str, Recording]:
-    """The recordings; ``JudgeError`` where there are none."""
+def required_recordings(spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> Mapping[str, Recording]:
+    """The recordings of a judge.
+
+    Raises
+    ------
+    JudgeError
+        The test set has no score file.
+    """
     if recordings is None:
         raise JudgeError(
-            f"judge {spec.name!r} is recorded, but this test set has no score file; name it under "
-            "`scores` in the test set's YAML, or list the judge's `testsets`"
+            f"judge {spec.name!r} is recorded, but this test set has no score file; name the file under "
+            "`scores` in the test set's YAML, or list in the judge's `testsets` those that have one"
         )
     return recordings
 
 
 def fingerprint(recordings: Mapping[str, Recording]) -> str:
-    """Content hash of one judge's recordings, whatever their order."""
+    """Content hash of one judge's recordings, which does not depend on their order."""
     digest = hashlib.sha256()
     for item_id in sorted(recordings):
         recording = recordings[item_id]

@@ -1,6 +1,6 @@
-"""Program judges that somebody else wrote: a file in the sandbox.
+"""The engine of judges that are programs of somebody else's: a Python file that runs in the sandbox.
 
-Belongs here: answers of the sandbox as scores. Does not: the sandbox (``judges.sandbox``).
+Belongs here: turning the sandbox's answers into scores. Does not belong here: the sandbox (``judges.sandbox``).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _SCALE = (0.0, 10.0)
 
 
 class SandboxedJudgeEngine:
-    """Asks one program, one item at a time, in a process of its own.
+    """Asks one program about one item at a time; the program runs in a process of its own.
 
     Raises
     ------
     JudgeError
-        There is no sandbox on this machine and the judge does not say ``unsafe: true``.
+        This machine has no sandbox, and the judge's engine does not say ``unsafe: true``.
     """
 
     def __init__(self, engine: ProgramEngine, program: Path, scale: tuple[float, float] | None) -> None:
@@ -39,11 +39,11 @@ class SandboxedJudgeEngine:
         self.version = f"program file, sandbox {kind}"
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; a program that fails, dies or takes too long gives a status."""
+        """Score each item; an item on which the program fails, dies or takes too long gets a status."""
         return [self._one(item) for item in items]
 
     def close(self) -> None:
-        """End the process."""
+        """End the program's process."""
         self._sandbox.close()
 
     def _one(self, item: Item) -> Score:

@@ -1,6 +1,6 @@
-"""Hugging Face transformers: the same numbers as vLLM, without vLLM.
+"""The backend that runs a model with Hugging Face transformers, for machines without vLLM.
 
-Belongs here: loading and running a model with transformers. Does not: prompts and scores (``model``).
+Belongs here: loading and running a model with transformers. Does not belong here: prompts and scores (``model``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PROMPTS_AT_ONCE = 16
 
 
 class TransformersBackend:
-    """A causal model on the GPU if there is one, else on the CPU."""
+    """A causal language model, on the GPU if there is one and on the CPU otherwise."""
 
     def __init__(self, engine: LocalModel) -> None:
         try:
@@ -47,18 +47,18 @@ class TransformersBackend:
         return chat_form(self._tokenizer, text)
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        out: list[dict[int, float]] = [{} for _ in requests]
+        log_probabilities: list[dict[int, float]] = [{} for _ in requests]
         order = sorted(range(len(requests)), key=lambda k: len(requests[k][0]))
         for first in range(0, len(order), _PROMPTS_AT_ONCE):
             chosen = order[first : first + _PROMPTS_AT_ONCE]
             logits = self._last_logits([requests[k][0] for k in chosen])
             for k, row in zip(chosen, self._torch.log_softmax(logits.float(), dim=-1), strict=True):
                 wanted = requests[k][1]
-                out[k] = dict(zip(wanted, row[list(wanted)].tolist(), strict=True))
-        return out
+                log_probabilities[k] = dict(zip(wanted, row[list(wanted)].tolist(), strict=True))
+        return log_probabilities
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
-        out: list[tuple[str, int]] = []
+        answers: list[tuple[str, int]] = []
         for prompt in prompts:
             ids = self._torch.tensor([prompt], device=self._model.device)
             with self._torch.inference_mode():
@@ -70,11 +70,11 @@ class TransformersBackend:
                     pad_token_id=self._tokenizer.eos_token_id or 0,
                 )
             fresh = full[0, len(prompt) :]
-            out.append((text_of(self._tokenizer, fresh.tolist()), len(fresh)))
-        return out
+            answers.append((text_of(self._tokenizer, fresh.tolist()), len(fresh)))
+        return answers
 
     def _last_logits(self, prompts: Sequence[list[int]]) -> Any:
-        """Logits after each prompt, (prompts, vocabulary); padded on the left."""
+        """Logits of the token after each prompt, as a (prompts, vocabulary) tensor; prompts are padded on the left."""
         longest = max(map(len, prompts))
         ids = self._torch.zeros((len(prompts), longest), dtype=self._torch.long)
         mask = self._torch.zeros_like(ids)
@@ -82,24 +82,27 @@ class TransformersBackend:
             ids[k, longest - len(prompt) :] = self._torch.tensor(prompt)
             mask[k, longest - len(prompt) :] = 1
         device = self._model.device
-        places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
         with self._torch.inference_mode():
-            found = self._model(
+            output = self._model(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
-                position_ids=places.to(device),
+                position_ids=positions.to(device),
                 logits_to_keep=1,
             )
-        return found.logits[:, -1]
+        return output.logits[:, -1]
 
 
 def text_of(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """What a model said, without special tokens and without a last character that was cut in the middle."""
+    """The text of a model's tokens, without special tokens and without a last character that is incomplete."""
     return str(tokenizer.decode(list(tokens), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}")
 
 
 def chat_form(tokenizer: Any, text: str) -> str | None:
-    """A user's turn and the opening of the answer; thinking off where the template knows of it."""
+    """The text in the model's chat format, up to where the answer begins; None if the tokenizer has no such format.
+
+    Thinking is turned off if the model's chat template has a switch for it.
+    """
     if not getattr(tokenizer, "chat_template", None):
         return None
     return str(

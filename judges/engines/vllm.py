@@ -1,6 +1,6 @@
-"""vLLM, in this process; the pool puts the process into a Ray actor.
+"""The backend that runs a model with vLLM in this process, which the pool makes a Ray actor.
 
-Belongs here: loading and running a model with vLLM. Does not: prompts and scores (``model``).
+Belongs here: loading and running a model with vLLM. Does not belong here: prompts and scores (``model``).
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from judges.engines.transformers import chat_form, text_of
 from judges.spec import LocalModel
 
 _TOKENS_AT_ONCE = 128
-"""vLLM gives no more chosen probabilities than this in one request; the prompt is cached for the next."""
+"""Largest number of chosen tokens whose probabilities vLLM returns for one request.
+
+More tokens take further requests, for which the prompt is in vLLM's cache.
+"""
 
 
 class VllmBackend:
-    """One model, loaded once."""
+    """One model, which is loaded once."""
 
     def __init__(self, engine: LocalModel) -> None:
-        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # the actor is the process; its death is seen
+        # The engine must run in the process of the Ray actor, so that Ray notices when it dies.
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         try:
             vllm: Any = importlib.import_module("vllm")
@@ -57,25 +61,25 @@ class VllmBackend:
         return chat_form(self._tokenizer, text)
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        asked = [
+        chunks = [
             (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
             for k, (tokens, wanted) in enumerate(requests)
             for first in range(0, len(wanted), _TOKENS_AT_ONCE)
         ]
         parameters = [
             self._vllm.SamplingParams(max_tokens=1, temperature=0.0, logprob_token_ids=list(wanted), detokenize=False)
-            for _, _, wanted in asked
+            for _, _, wanted in chunks
         ]
-        prompts = [{"prompt_token_ids": tokens} for _, tokens, _ in asked]
-        out: list[dict[int, float]] = [{} for _ in requests]
+        prompts = [{"prompt_token_ids": tokens} for _, tokens, _ in chunks]
+        log_probabilities: list[dict[int, float]] = [{} for _ in requests]
         outputs = self._model.generate(prompts, parameters, use_tqdm=False)
-        for (k, _, wanted), output in zip(asked, outputs, strict=True):
-            found = output.outputs[0].logprobs[0]
-            out[k].update((token, float(found[token].logprob)) for token in wanted)
-        return out
+        for (k, _, wanted), output in zip(chunks, outputs, strict=True):
+            by_token = output.outputs[0].logprobs[0]
+            log_probabilities[k].update((token, float(by_token[token].logprob)) for token in wanted)
+        return log_probabilities
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)
         outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
-        said = [output.outputs[0].token_ids for output in outputs]
-        return [(text_of(self._tokenizer, tokens), len(tokens)) for tokens in said]
+        written = [output.outputs[0].token_ids for output in outputs]
+        return [(text_of(self._tokenizer, tokens), len(tokens)) for tokens in written]

@@ -1,6 +1,7 @@
-"""Panels: lists of judges that belong together, as data; ``care judges new --panel`` writes them out.
+"""Rosters: ready-made lists of judges that are used together; ``care judges new --panel`` writes their judge files.
 
-Belongs here: reading a panel into judge files. Does not: what a judge is (``judges.spec``).
+Belongs here: reading a roster, and turning it into judge files. Does not belong here: what a judge is
+(``judges.spec``).
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ from judges.spec import load_yaml
 _FOLDER = Path(__file__).parent
 
 
-class PanelModel(BaseModel):
-    """One model of a panel.
+class RosterModel(BaseModel):
+    """One language model of a roster.
 
     Attributes
     ----------
+    name : str
+        Name of the judge.
+    model : str
+        Repository on the hub.
+    family, license : str
     gated : bool
-        The repository wants an account and its terms accepted.
+        The repository can be read only with an account that has accepted its terms.
     instead : str, optional
-        A judge of the panel, not gated, of much the same size.
+        A judge of the same roster that is not gated and has about the same size.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,35 +44,41 @@ class PanelModel(BaseModel):
     instead: str | None = None
 
 
-class Panel(BaseModel):
-    """Judges that belong together."""
+class Roster(BaseModel):
+    """A list of judges that are used together: built-in programs by name, and language models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     description: str
     programs: tuple[str, ...] | Literal["all"] = ()
-    models: tuple[PanelModel, ...] = ()
+    models: tuple[RosterModel, ...] = ()
 
 
 def names() -> list[str]:
-    """Names of the panels, sorted."""
+    """Names of the rosters, sorted."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def find(name: str) -> Panel:
-    """A panel by name; ``InputError`` if there is none."""
+def find(name: str) -> Roster:
+    """The roster of this name.
+
+    Raises
+    ------
+    InputError
+        There is no roster of this name; the message lists those that exist.
+    """
     path = _FOLDER / f"{name}.yaml"
     if not path.exists():
         raise InputError(f"no panel {name!r}; there are {', '.join(names())}")
-    return Panel.model_validate(load_yaml(path))
+    return Roster.model_validate(load_yaml(path))
 
 
-def judge_files(panel: Panel, engine: Literal["vllm", "transformers"] = "vllm") -> dict[str, str]:
-    """Name and YAML of each judge of a panel."""
+def judge_files(roster: Roster, engine: Literal["vllm", "transformers"] = "vllm") -> dict[str, str]:
+    """The text of a YAML file for each judge of a roster, by the judge's name."""
     from judges import programs
 
     files: dict[str, str] = {}
-    for name in programs.names() if panel.programs == "all" else panel.programs:
+    for name in programs.names() if roster.programs == "all" else roster.programs:
         program = programs.find(name)
         files[name] = judge_yaml(
             description=program.description,
@@ -74,7 +86,7 @@ def judge_files(panel: Panel, engine: Literal["vllm", "transformers"] = "vllm") 
             scale=list(program.scale),
             engine={"kind": "program", "program": name},
         )
-    for model in panel.models:
+    for model in roster.models:
         gate = f"; gated, {model.instead} is not" if model.gated else ""
         files[model.name] = judge_yaml(
             description=f"{model.model}{gate}",
@@ -86,6 +98,6 @@ def judge_files(panel: Panel, engine: Literal["vllm", "transformers"] = "vllm") 
 
 
 def judge_yaml(**fields: Any) -> str:
-    """A judge file's text; what is None is left out."""
+    """The text of a judge file with these fields; a field that is None is left out."""
     given = {name: value for name, value in fields.items() if value is not None}
     return yaml.safe_dump(given, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)

@@ -1,6 +1,6 @@
 """The registry of program judges.
 
-Belongs here: the decorator, the look-up and the version of a program. Does not: any judge.
+Belongs here: the decorator, the look-up and the version of a program. Does not belong here: any judge.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from judges.programs import text
 
 Function = Callable[[Item], float | None]
 
-_PREFIX = __name__.removesuffix("judges.programs.registry")  # where the packages lie inside another one
+_PREFIX = __name__.removesuffix("judges.programs.registry")  # not empty if the five packages are part of another one
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class Program:
     ----------
     name : str
     function : callable
-        Item to score, or None to abstain.
+        From an item to its score, or to None if the program abstains.
     scale : (low, high)
-    family, criterion : str
-        What kind of evidence it reads; families are declared, never guessed.
+    family : str
+        Declared family of the judge.
+    criterion : str
+        What the program judges.
     revision : str
-        Hash of the source of the file that defines it and of the helpers that all share.
+        Hash of the source of the program's file and of the helpers in ``text`` that all programs share.
     """
 
     name: str
@@ -61,7 +63,7 @@ def program_judge(
     Raises
     ------
     JudgeError
-        Another program has this name.
+        A program of another file has this name.
     """
 
     def register(function: Function) -> Function:
@@ -81,7 +83,7 @@ def find(name: str) -> Program:
     Raises
     ------
     JudgeError
-        There is none.
+        There is no program of this name; the message lists those that exist.
     """
     _load_built_in()
     if name not in _PROGRAMS:

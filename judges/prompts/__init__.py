@@ -1,7 +1,7 @@
-"""Prompt templates: what a model is asked, as data, one YAML file a template.
+"""Prompt templates, which say what a language model is asked; each is one YAML file.
 
-Belongs here: templates, their validation and rendering. Does not: how a model is asked (``engines``), reading its
-answer (``parsing``, ``scoring``).
+Belongs here: templates, their validation and their rendering. Does not belong here: how a model is asked (``engines``)
+and how its answer is read (``parsing``, ``scoring``).
 """
 
 from judges.prompts.template import Template, find, names

@@ -1,6 +1,7 @@
-"""One prompt template: instructions first, the item last, so that all items share what comes before.
+"""One prompt template. Its instructions come first and the item last, so that all prompts share a long prefix.
 
-Belongs here: the form of a template and how an item fills it. Does not: chat forms and tokens (``engines.model``).
+Belongs here: the fields of a template, and how an item fills it. Does not belong here: chat formats and tokens
+(``engines.model``).
 """
 
 from __future__ import annotations
@@ -28,18 +29,20 @@ class Template(BaseModel):
     ----------
     name : str
     values : tuple of int or of str, optional
-        Legal answers. Words score their place in the list: ``[no, yes]`` is 0 and 1. Without, every whole number of the
-        judge's or test set's scale.
+        Legal answers. A word scores its position in the list: in ``[no, yes]``, no is 0 and yes is 1. By default every
+        whole number on the scale of the judge or test set is legal.
     shift : float
-        Added to an answer: the paper moves 0 ... 6 to -3 ... 3.
+        Number that is added to every answer; the paper's preferences move from 0 ... 6 to -3 ... 3.
     pairwise : bool
-        ``response`` and ``response_2`` are compared; a higher answer favours ``response_2``.
+        Whether ``response`` and ``response_2`` are compared; a higher answer then favours ``response_2``.
     needs : tuple of str
-        Item texts without which there is nothing to ask.
+        Texts that an item must have to be asked about.
     instructions, item : str
-        Jinja templates; ``instructions`` may use ``low`` and ``high``, ``item`` the item's texts besides.
+        Jinja templates. Both may use ``low`` and ``high``; ``item`` may also use the item's texts.
     prefill : str
-        How the answer begins.
+        Text with which the model's answer is made to begin.
+    marker : str
+        Words after which the answer is looked for in a text.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -73,7 +76,7 @@ class Template(BaseModel):
 
     @cached_property
     def revision(self) -> str:
-        """Hash of everything that reaches a model or reads its answer."""
+        """Hash of everything in the template that reaches the model or affects how its answer is read."""
         content = self.model_dump(exclude={"name", "description"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -83,7 +86,7 @@ class Template(BaseModel):
         Raises
         ------
         JudgeError
-            The template takes its answers from a scale and there is none, or one that is not of whole numbers.
+            The template takes its answers from the scale, but there is no scale or it is not of whole numbers.
         """
         if self.values is None:
             if scale is None or any(end != int(end) for end in scale):
@@ -97,7 +100,7 @@ class Template(BaseModel):
         return {str(v): float(v) + self.shift for v in self.values}
 
     def missing(self, item: Item) -> list[str]:
-        """Texts that the template needs and the item lacks."""
+        """Names of the texts that the template needs and the item does not have."""
         return [name for name in self.needs if not (getattr(item, name) or "").strip()]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
@@ -110,15 +113,15 @@ class Template(BaseModel):
 
 
 def find(name: str, folder: Path | None = None) -> Template:
-    """A template of the workspace's ``prompts`` folder, else a built-in one.
+    """The template of this name in ``folder`` (a workspace's ``prompts``), or else the built-in one.
 
     Raises
     ------
     InputError
-        There is none of this name, or its file is not valid.
+        There is no template of this name, or its file is not valid.
     """
-    for place in (folder, _FOLDER):
-        path = place / f"{name}.yaml" if place else None
+    for candidate in (folder, _FOLDER):
+        path = candidate / f"{name}.yaml" if candidate else None
         if path is not None and path.exists():
             return _read(path, path.stat().st_mtime_ns)
     where = f"{folder} and " if folder else ""
@@ -147,7 +150,7 @@ def _compiled(text: str) -> Any:
 
 
 def _clean(text: str | None) -> str:
-    """What can be sent: half characters, which no tokenizer and no endpoint takes, replaced."""
+    """A text that can be sent: lone surrogates, which no tokenizer and no endpoint accepts, are replaced."""
     return (text or "").encode("utf-8", "replace").decode("utf-8")
 
 

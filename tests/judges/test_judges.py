@@ -54,20 +54,20 @@ def test_every_program_answers_a_megabyte_in_seconds(name):
 
 
 def test_thirty_programs_cover_the_papers_criteria():
-    found = [programs.find(name) for name in programs.names()]
+    all_programs = [programs.find(name) for name in programs.names()]
     dummies = {"length", "keyword"}
     assert dummies < set(programs.names())
-    assert len(found) - len(dummies) >= 30
+    assert len(all_programs) - len(dummies) >= 30
     nine = ("factual accuracy", "coherence", "clarity and conciseness", "completeness", "relevance", "language quality")
     nine += ("bias", "safety", "redundancy")
-    assert set(nine) <= {p.criterion for p in found}
-    assert len({p.family for p in found}) >= 4
-    assert all(p.description for p in found)
-    assert len({p.description for p in found}) == len(found)
+    assert set(nine) <= {p.criterion for p in all_programs}
+    assert len({p.family for p in all_programs}) >= 4
+    assert all(p.description for p in all_programs)
+    assert len({p.description for p in all_programs}) == len(all_programs)
 
 
 def test_programs_prefer_what_they_are_there_to_prefer():
-    """Each with an answer that should please it and one that should not."""
+    """Each program gets an answer that it should score high and one that it should score low."""
     good = "Paris is the capital of France because the government sits there. It lies on the Seine in the north."
     pairs = {
         "number_support": ("It has 2 rivers.", "It has 99 rivers."),
@@ -177,10 +177,10 @@ def test_recorded_scores_join_by_id_and_compare_texts():
         "i2": Recording(12.0),
         "i3": Recording(None),
     }
-    found = build_engine(judge, Context(recordings=recordings)).score(items(5))
-    assert [s.score for s in found] == [4.0, 5.0, None, None, None]
-    assert [s.status for s in found] == ["ok", "ok", "out_of_range", "refused", "refused"]
-    assert [s.text_mismatch for s in found] == [False, True, False, False, False]
+    scores = build_engine(judge, Context(recordings=recordings)).score(items(5))
+    assert [s.score for s in scores] == [4.0, 5.0, None, None, None]
+    assert [s.status for s in scores] == ["ok", "ok", "out_of_range", "refused", "refused"]
+    assert [s.text_mismatch for s in scores] == [False, True, False, False, False]
     shuffled = dict(reversed(recordings.items()))
     assert revision_of(judge, Context(recordings=shuffled)) == revision_of(judge, Context(recordings=recordings))
     with pytest.raises(JudgeError, match="no score file"):
@@ -190,9 +190,9 @@ def test_recorded_scores_join_by_id_and_compare_texts():
 def test_the_pool_hands_over_every_batch_once():
     seen: list[list[str]] = []
     with Pool(PoolConfig()) as pool:
-        done = pool.run(spec(batch_size=10), items(25), lambda batch, _: seen.append([s.item_id for s in batch]))
+        n_scored = pool.run(spec(batch_size=10), items(25), lambda batch, _: seen.append([s.item_id for s in batch]))
         assert pool.run(spec(), [], seen.append) == 0  # type: ignore[arg-type]
-    assert done == 25
+    assert n_scored == 25
     assert len(seen) == 3
     assert sorted(i for batch in seen for i in batch) == sorted(i.item_id for i in items(25))
 

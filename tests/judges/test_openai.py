@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from care_ops.errors import InputError, JudgeError
@@ -49,10 +51,10 @@ def scores(server, n=1, ledger=None, **more):
 
 def test_probabilities_of_the_first_token_are_used(serve):
     server = serve(lambda *_: answer("8", first_token("8", _7=0.2, _8=0.6, _9=0.1, The=0.1)))
-    found = scores(server, 3)
-    assert [s.score for s in found] == [pytest.approx((1.4 + 4.8 + 0.9) / 0.9)] * 3
-    assert found[0].valid_mass == pytest.approx(0.9)
-    assert (found[0].tokens_in, found[0].tokens_out) == (100, 1)
+    answers = scores(server, 3)
+    assert [s.score for s in answers] == [pytest.approx((1.4 + 4.8 + 0.9) / 0.9)] * 3
+    assert answers[0].valid_mass == pytest.approx(0.9)
+    assert (answers[0].tokens_in, answers[0].tokens_out) == (100, 1)
     body, headers = server.requests[0]
     assert headers["Authorization"] == f"Bearer {KEY}"
     assert body["temperature"] == 0
@@ -60,8 +62,8 @@ def test_probabilities_of_the_first_token_are_used(serve):
 
 
 def test_little_mass_on_legal_answers_is_no_score(serve):
-    found = scores(serve(lambda *_: answer("8", first_token("8", _8=0.3, Well=0.7))))[0]
-    assert (found.score, found.status) == (None, Status.LOW_VALID_MASS)
+    score = scores(serve(lambda *_: answer("8", first_token("8", _8=0.3, Well=0.7))))[0]
+    assert (score.score, score.status) == (None, Status.LOW_VALID_MASS)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +83,8 @@ def test_little_mass_on_legal_answers_is_no_score(serve):
     ids=range(10),
 )
 def test_wrong_log_probabilities_leave_the_text(serve, logprobs):
-    found = scores(serve(lambda *_: answer("8", logprobs)))[0]
-    assert (found.score, found.status, found.p_json) == (8.0, Status.OK, None)
+    score = scores(serve(lambda *_: answer("8", logprobs)))[0]
+    assert (score.score, score.status, score.p_json) == (8.0, Status.OK, None)
 
 
 def test_an_answer_of_several_tokens_is_read_as_text(serve):
@@ -92,8 +94,8 @@ def test_an_answer_of_several_tokens_is_read_as_text(serve):
 
 def test_timeouts_end_as_a_status_and_are_tried_again(serve):
     server = serve(lambda text, attempt: 3.0 if "It is 0" in text or attempt == 1 else answer("7"))
-    found = scores(server, 2, retries=1, timeout_s=0.3)
-    assert [(s.score, s.status) for s in found] == [(None, Status.TIMEOUT), (7.0, Status.OK)]
+    answers = scores(server, 2, retries=1, timeout_s=0.3)
+    assert [(s.score, s.status) for s in answers] == [(None, Status.TIMEOUT), (7.0, Status.OK)]
 
 
 def test_rate_limits_are_waited_for(serve):
@@ -125,9 +127,9 @@ def test_a_server_that_fails_once_is_asked_again(serve, said):
 
 @pytest.mark.parametrize("said", [(500, "oops"), (200, '{"choices": [{"mess'), (429, "no")], ids=range(3))
 def test_one_that_always_fails_is_a_status(serve, said):
-    found = scores(serve(lambda *_: said), retries=1)[0]
-    assert (found.score, found.status) == (None, Status.ENGINE_ERROR)
-    assert found.raw
+    score = scores(serve(lambda *_: said), retries=1)[0]
+    assert (score.score, score.status) == (None, Status.ENGINE_ERROR)
+    assert score.raw
 
 
 @pytest.mark.parametrize(
@@ -145,8 +147,8 @@ def test_one_that_always_fails_is_a_status(serve, said):
     ids=range(8),
 )
 def test_everything_else_has_a_status(serve, said, status):
-    found = scores(serve(lambda *_: said), retries=0)[0]
-    assert (found.score, found.status) == (None, status)
+    score = scores(serve(lambda *_: said), retries=0)[0]
+    assert (score.score, score.status) == (None, status)
 
 
 def test_a_dated_name_of_the_same_model_is_recorded(serve):
@@ -162,8 +164,16 @@ def test_a_refused_key_ends_the_judge_and_is_not_repeated(serve):
     with pytest.raises(JudgeError, match="HTTP 401") as error:
         scores(server)
     assert KEY not in str(error.value)
-    found = scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=0)[0]
-    assert KEY not in (found.raw or "")
+    score = scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=0)[0]
+    assert KEY not in (score.raw or "")
+
+
+def test_retries_are_logged_without_the_key(serve, caplog):
+    caplog.set_level(logging.INFO, logger="judges.engines.openai")
+    scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=1)
+    assert "attempt 1 of 2 failed (HTTP 500: crash with ***)" in caplog.text
+    assert "no answer after all retries" in caplog.text
+    assert KEY not in caplog.text
 
 
 def test_a_missing_key_is_told(serve, monkeypatch):
@@ -199,9 +209,9 @@ def test_pairs_are_shown_both_ways(serve):
     """A judge that always prefers what it sees first has no preference, and all position bias."""
     server = serve(lambda *_: answer("1"))
     engine = build_engine(judge(server, template="preference", scoring="text"))
-    found = engine.score([Item("a", "q", "one", "two")])[0]
+    score = engine.score([Item("a", "q", "one", "two")])[0]
     engine.close()
-    assert (found.score, found.order) == (0.0, "both")
+    assert (score.score, score.order) == (0.0, "both")
     longer = serve(lambda text, _: answer("6" if "Response B: long" in text else "0"))
     engine = build_engine(judge(longer, template="preference", scoring="text"))
     assert [s.score for s in engine.score([Item("a", "q", "one", "long"), Item("b", "q", "long", "x")])] == [3.0, -3.0]

@@ -1,4 +1,4 @@
-"""What models write, and what of it is a score."""
+"""Texts that models write, and the score that each of them gives."""
 
 import pytest
 

@@ -1,5 +1,6 @@
 """What the pool does about equal questions, engines that die, and machines without a GPU."""
 
+import logging
 import subprocess
 import sys
 
@@ -45,6 +46,15 @@ def test_equal_texts_are_one_question(asked):
     assert "40 of 40 items (4 questions)" in str(told[-1])
 
 
+def test_the_pool_logs_what_it_asks_and_what_is_stored(asked, caplog):
+    caplog.set_level(logging.DEBUG, logger="judges.pool")
+    items = [Item(f"i{k}", "q", f"answer {k % 2}") for k in range(4)]
+    with Pool(PoolConfig()) as pool:
+        pool.run(JudgeSpec(name="j", engine=ProgramEngine(program="test_remembers")), items, lambda *_: None)
+    assert "Judge 'j': 4 pending items, 2 different questions, in 1 batches." in caplog.text
+    assert "Judge 'j': batch 0 is stored; 4 of 4 items (2 questions)" in caplog.text
+
+
 def test_an_aspect_makes_another_question():
     one, other = Item("a", "q", "r", aspect="meaning"), Item("b", "q", "r", aspect="fluency")
     assert one.text_key != other.text_key
@@ -65,7 +75,7 @@ def test_a_repository_without_a_commit_is_refused():
 
 
 def test_a_dead_engine_ends_its_process():
-    """Else Ray would send it one batch after another, all in vain."""
+    """Otherwise Ray would send it one batch after another, which would all fail."""
     code = (
         "from judges.pool import _Worker\n"
         "class EngineDeadError(Exception): pass\n"

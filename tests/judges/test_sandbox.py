@@ -1,4 +1,4 @@
-"""What a program in the sandbox cannot do, tried; and what it can."""
+"""Tries everything that a program in the sandbox must not be able to do, and what it must be able to do."""
 
 import os
 import textwrap
@@ -30,7 +30,7 @@ def kind(request):
 
 
 def ask(folder, kind, body, *, timeout=3.0, memory=512):
-    """The answer of a program whose body is given; 10 means that it did what it should not."""
+    """The answer of a program with this body; 10 means that the program managed what it must not."""
     program = folder / "judge.py"
     code = "import os, socket, subprocess, sys, time\n\ndef program_judge(query, response):\n"
     program.write_text(code + textwrap.indent(textwrap.dedent(body), "    "))
@@ -76,8 +76,8 @@ def test_the_environment_is_empty(tmp_path, kind, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     assert ask(tmp_path, kind, "return 10 if 'OPENAI_API_KEY' in os.environ else 1") == {"score": 1.0}
     environ = "open('/proc/1/environ').read()"
-    found = ask(tmp_path, kind, f"return 10 if 'secret' in {environ} else 1")
-    assert found.get("score") != 10
+    answer = ask(tmp_path, kind, f"return 10 if 'secret' in {environ} else 1")
+    assert answer.get("score") != 10
 
 
 def test_a_fork_bomb_dies_out(tmp_path, kind):
@@ -157,9 +157,9 @@ def test_an_answer_cannot_be_forged_ahead_of_the_question(tmp_path, kind):
 def test_the_next_item_gets_a_fresh_process(tmp_path, kind):
     body = "if 'die' in response:\n    os._exit(1)\nreturn len(response)"
     engine = build_engine(file_judge(tmp_path, body), Context(tmp_path))
-    found = engine.score([Item("a", "q", "die"), Item("b", "q", "fine"), Item("c", "q", "x" * 2_000_000)])
+    scores = engine.score([Item("a", "q", "die"), Item("b", "q", "fine"), Item("c", "q", "x" * 2_000_000)])
     engine.close()
-    assert [(s.score, s.status) for s in found] == [
+    assert [(s.score, s.status) for s in scores] == [
         (None, Status.ENGINE_ERROR),
         (4.0, Status.OK),
         (None, Status.OUT_OF_RANGE),

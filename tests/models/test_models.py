@@ -79,9 +79,9 @@ def test_trie_scoring_equals_brute_force(model, template):
     ballot = scoring.ballot(lambda text: backend.encode(text, special=False), tail, answers)
     prompt = backend.encode(form.render(ITEMS[0], (0, 100)) + "\n\n" + tail, special=True)
     known = {}
-    while looks := ballot.next_looks(known):
-        requests = [([*prompt, *prefix], ballot.wanted(prefix)) for prefix in looks]
-        known.update(zip(looks, backend.next_logprobs(requests), strict=True))
+    while nodes := ballot.next_nodes(known):
+        requests = [([*prompt, *prefix], ballot.wanted(prefix)) for prefix in nodes]
+        known.update(zip(nodes, backend.next_logprobs(requests), strict=True))
     found = ballot.probabilities(known)
 
     import torch

@@ -96,7 +96,7 @@ def test_a_judge_that_costs_money_is_asked_again_on_request_only(paid):
     asked = len(server.requests)
     for _ in range(2):
         message = run(folder).failures["judge_inference", "api"]
-        assert "1 part(s) of what 'api' said of 'one' were damaged" in message
+        assert "1 part(s) with scores of judge 'api' on 'one' were damaged" in message
         assert "`care doctor --repair`" in message
     assert len(server.requests) == asked
     assert any(state == "fails" and "costs money" in sentence for state, sentence in doctor(folder))

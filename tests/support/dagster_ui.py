@@ -44,7 +44,7 @@ def serving(workspace: Path, log: Path) -> Iterator[str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """As a person ends it, and harder where that is ignored (a shell's background jobs ignore interrupts)."""
+    """End the UI by an interrupt, or by force if it ignores that, as background jobs of a shell do."""
     for told, seconds in ((signal.SIGINT, 20), (signal.SIGTERM, 20), (signal.SIGKILL, 20)):
         os.killpg(process.pid, told)
         try:

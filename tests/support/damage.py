@@ -19,17 +19,17 @@ from tests.support.faults import Difference, State, compare, state_of
 from tests.support.workspaces import make, write_items
 
 EDITED = 3
-"""The item that gets another text after the damage."""
+"""Id of the item that gets another text after the damage."""
 
 ITEMS, JUDGES = 12, ("length", "conciseness", "redundancy")
 CARE = "fit: {resamples: 20, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=compute_logs/)\w+")
 _REPAIR = re.compile(r"`care |put it back|put the parts back|mend that|move it away|no such file|not valid YAML")
-"""What a person is told to do."""
+"""Words by which a message tells a person what to do."""
 
 
 def _flip(path: Path) -> None:
-    """One bit at four places: so that text stays text, and only what it says is another."""
+    """Flip one bit at four places, so that text stays valid text but has another meaning."""
     content = bytearray(path.read_bytes())
     for quarter in range(4) if content else ():
         content[len(content) * quarter // 4 + len(content) // 8] ^= 1
@@ -37,7 +37,7 @@ def _flip(path: Path) -> None:
 
 
 def _overwrite_head(path: Path) -> None:
-    """Bytes 8 to 24, where databases say what they are."""
+    """Overwrite bytes 8 to 24, where databases keep their header."""
     content = bytearray(path.read_bytes())
     for at in range(8, min(24, len(content))):
         content[at] ^= 0xFF
@@ -61,7 +61,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 def make_small(folder: Path) -> Path:
-    """A workspace as small as may be after a good night."""
+    """Make a workspace that is as small as possible, and run one night on it."""
     make(folder, judges=JUDGES, n=ITEMS, care=CARE)
     assert run(folder).code == 0
     return folder
@@ -77,7 +77,7 @@ def one_of_each_kind(workspace: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Ran:
+class CareRun:
     """How ``care run`` ended; ``traceback`` is the exception that nobody had caught, if there was one."""
 
     code: int
@@ -85,28 +85,28 @@ class Ran:
     traceback: str = ""
 
 
-def run(workspace: Path, *command: str) -> Ran:
-    """A command as a person types it, by default ``care run``."""
+def run(workspace: Path, *command: str) -> CareRun:
+    """Run a command of ``care``, by default ``care run``."""
     result = CliRunner().invoke(app, [*(command or ("run",)), "--workspace", str(workspace)])
     escaped = result.exception
     uncaught = "" if escaped is None or isinstance(escaped, SystemExit) else repr(escaped)
     if not uncaught and "Traceback" in result.output:
         uncaught = result.output[result.output.index("Traceback") :][-300:]
-    return Ran(result.exit_code, result.output, uncaught)
+    return CareRun(result.exit_code, result.output, uncaught)
 
 
 @dataclass(frozen=True)
 class Case:
-    """What became of one damage.
+    """The result of damaging one file.
 
     Attributes
     ----------
     path, damage : str
     healed : str
-        By itself, after a run that failed, by ``care doctor --repair``, put back by a person, or not; and whether a
-        part of the history was set aside for good.
+        How the damage was repaired: by itself, after a run that failed, by ``care doctor --repair``, by a person who
+        put the file back, or not at all; and whether a part of the history was lost for good.
     told : str
-        What the first run that failed said.
+        Message of the first run that failed.
     wrong : list of str
         Uncaught exceptions, failures that name no repair, and what differs from an undisturbed workspace at the end.
     """
@@ -119,7 +119,7 @@ class Case:
 
 
 def undisturbed(small: Path, folder: Path) -> State:
-    """What a workspace must hold after what ``try_damage`` does apart from the damage."""
+    """The state that a workspace must have after all steps of ``try_damage`` except the damage itself."""
     workspace = shutil.copytree(small, folder, symlinks=True)
     for _ in range(2):
         write_items(workspace, ITEMS, edited=EDITED)
@@ -171,7 +171,7 @@ def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -
 
 
 def _is_damaged(target: Path, content: bytes, damage: str) -> bool:
-    """Whether a file is still as it was damaged."""
+    """Whether a file still has its damaged content."""
     if target.is_dir():
         return True
     now = target.read_bytes()
@@ -184,7 +184,7 @@ def _is_damaged(target: Path, content: bytes, damage: str) -> bool:
 
 
 def _differences(found: Difference) -> list[str]:
-    """What a workspace has otherwise than an undisturbed one, apart from what was set aside."""
+    """How a workspace differs from an undisturbed one, apart from files that were set aside."""
     different = [what for what in found.different if "damaged" not in what]
     return [
         f"{kind}: {what}"
@@ -193,7 +193,7 @@ def _differences(found: Difference) -> list[str]:
     ]
 
 
-def _line(ran: Ran) -> str:
-    """What a run said of a failure, on one line."""
+def _line(ran: CareRun) -> str:
+    """The message of a failed run, on one line."""
     lines = [line for line in ran.output.splitlines() if line.startswith(("failed:", "error:"))]
     return lines[0] if lines else " ".join(ran.output.split())[-200:]

@@ -26,9 +26,9 @@ SOURCE = Path(__file__).with_suffix(".c")
 _MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", "sha256"}
 """Columns and keys that say when something was done, how long it took, or seal a document that says so."""
 _LOCKS = "dagster/locks"
-"""In folders below it lie notes of who is at work, or waits; each goes when its process ends."""
+"""Folder of the notes on processes that work or wait; each note is removed when its process ends."""
 _SPOKEN = re.compile(rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?")
-"""A moment in a page."""
+"""Pattern of a date or a time in a page."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class State:
     ----------
     files : dict path -> hash of what it says, or "folder"
     rows : list of str
-        Of the database's tables, of the score parts, of what Dagster knows; a row that is there twice stands twice.
+        Rows of the database's tables, of the score parts and of Dagster's records; a repeated row is listed repeatedly.
     temporary : list of str
         Files named like something unfinished, and notes of processes at work.
     double : list of str
@@ -298,10 +298,10 @@ def _dagster(history: Path) -> list[str]:
 
 
 def _rows(connection: Any, table: str, names: Mapping[str, Mapping[int, str]]) -> list[str]:
-    found = connection.execute(f"SELECT * FROM {table}")
-    columns = [column[0] for column in found.description]
-    told: list[str] = []
-    for row in found.fetchall():
+    cursor = connection.execute(f"SELECT * FROM {table}")
+    columns = [column[0] for column in cursor.description]
+    rows: list[str] = []
+    for row in cursor.fetchall():
         cells = {c: names[c].get(v, v) if c in names else v for c, v in zip(columns, row, strict=True)}
-        told.append(f"{table}: {_text(cells.items())}")
-    return told
+        rows.append(f"{table}: {_text(cells.items())}")
+    return rows

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
 
-# Without the garbage collector, whose rounds over dagster's objects fall to whoever comes last.
+# The garbage collector is off, because the time of its passes would count for whichever import triggers them.
 _SECONDS = """
 import gc, time
 gc.disable()

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.workspaces import JUDGES, QUICK, make, write_items, write_judge, write_testset
 
 RESULTS = ("review", "evaluation", "intervals", "systems")
-"""What follows the labels as well as the fit."""
+"""Assets that are made again both after labels and after a fit have changed."""
 
 FIT = ("panel", "moments", "structure", "aggregates", *RESULTS, "factors", "report")
 
@@ -17,7 +17,7 @@ Ran = dict[str, set[str]]
 
 
 @dataclass(frozen=True)
-class Night:
+class PlannedNight:
     """What happens, and what must run because of it.
 
     Attributes
@@ -38,7 +38,7 @@ class Night:
 
 
 def workspace(folder: Path, care: str = QUICK) -> Path:
-    """Two test sets, five judges."""
+    """Make a workspace with two test sets and five judges."""
     make(folder, care=care)
     write_items(folder, 30, name="two")
     write_testset(folder, "two")
@@ -54,7 +54,7 @@ def _fits(*testsets: str) -> Ran:
 
 
 def _nothing(folder: Path) -> None:
-    """A newer date, the same content."""
+    """Give a file a newer date and the same content."""
     (folder / "one.csv").touch()
 
 
@@ -66,10 +66,10 @@ def _mended(folder: Path) -> None:
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: grade_level}\n")
 
 
-def nights() -> Iterator[Night]:
-    """In order; each starts from what the one before left."""
+def nights() -> Iterator[PlannedNight]:
+    """The nights in order; each begins with the workspace that the one before has left."""
     both = ("one", "two")
-    yield Night(
+    yield PlannedNight(
         "a fresh deployment",
         lambda folder: None,
         {
@@ -80,14 +80,14 @@ def nights() -> Iterator[Night]:
             **_fits(*both),
         },
     )
-    yield Night("nothing changed, or the same content again", _nothing, {})
-    yield Night(
+    yield PlannedNight("nothing changed, or the same content again", _nothing, {})
+    yield PlannedNight(
         "a judge comes",
         lambda folder: write_judge(folder, "readability"),
         {"judge_inference": {"readability"}, "scores": _slices(("readability",), *both), **_fits(*both)},
     )
     every = (*JUDGES, "readability")
-    yield Night(
+    yield PlannedNight(
         "one test set changes",
         lambda folder: write_items(folder, edited=7),
         {
@@ -98,12 +98,12 @@ def nights() -> Iterator[Night]:
             **_fits("one"),
         },
     )
-    yield Night(
+    yield PlannedNight(
         "a judge comes that is broken", _broken, {"panel": set(both)}, frozenset({("judge_inference", "oracle")})
     )
-    yield Night(
+    yield PlannedNight(
         "and is mended",
         _mended,
         {"judge_inference": {"oracle"}, "scores": _slices(("oracle",), *both), **_fits(*both)},
     )
-    yield Night("a judge leaves", lambda folder: (folder / "judges" / "length.yaml").unlink(), _fits(*both))
+    yield PlannedNight("a judge leaves", lambda folder: (folder / "judges" / "length.yaml").unlink(), _fits(*both))

@@ -1,4 +1,4 @@
-"""A local server that speaks the OpenAI protocol and does all that real ones do when they should not."""
+"""A local server that speaks the OpenAI protocol and misbehaves in every way that real servers do."""
 
 from __future__ import annotations
 

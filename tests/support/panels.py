@@ -1,7 +1,7 @@
-"""Real panels with gold, from CARE_DATA_DIR, and how an estimator is scored over all of them.
+"""Recorded panels with gold from CARE_DATA_DIR, and how an estimator is measured over all of them.
 
-A folder holds ``items.parquet`` and ``scores.parquet`` (long). Some folders make several views; a folder that
-is not known here makes one.
+Each folder holds ``items.parquet`` and ``scores.parquet`` (a long table). Some folders are analysed as several views;
+every other folder is one view.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from warehouse.sources.files import read_scores
 Array = NDArray[np.float64]
 
 LEAST_ROOM = 0.02
-"""Supervised ridge less the better of mean and majority vote: below it a gap has no meaning."""
+"""Least difference between the supervised ridge and the better of mean and vote for which a gap has a meaning."""
 
 SPLIT_UNITS = {
     "care_asset": "example_index",
@@ -52,21 +52,21 @@ FRANK_FAMILIES = {
 
 @dataclass(frozen=True)
 class View:
-    """One panel.
+    """One recorded panel as it is analysed.
 
     Attributes
     ----------
     family : str
-        The folder: views of one folder are not independent evidence.
+        Name of the folder; views of one folder are not independent evidence.
     name : str
     scores : ScoreMatrix
-        With the judges' declared families.
+        The scores, with the judges' declared families.
     gold : (n,) array
-        No NaN.
+        Gold label of each item, without NaN.
     units : (n,) array
-        Split units.
+        Split unit of each item.
     binary : bool
-        AUC (True) or Kendall's tau measures order.
+        Whether gold is binary, so that AUC measures order; otherwise Kendall's tau does.
     """
 
     family: str
@@ -80,17 +80,17 @@ class View:
         """AUC or tau-b over the items (all by default); an item without an estimate counts as the mean."""
         filled = np.where(np.isnan(estimate), np.nanmean(estimate), estimate)
         e, g = (filled, self.gold) if rows is None else (filled[rows], self.gold[rows])
-        found = auc(e, g) if self.binary else tau(e, g)
-        return float("nan") if self.binary and found is None else found or 0.0
+        order = auc(e, g) if self.binary else tau(e, g)
+        return float("nan") if self.binary and order is None else order or 0.0
 
 
 def views(folder: Path | None = None) -> list[View]:
     """Every view of every folder that has gold and scores."""
     root = folder or Path(os.environ["CARE_DATA_DIR"])
-    found: list[View] = []
+    all_views: list[View] = []
     for path in sorted(p for p in root.iterdir() if (p / "scores.parquet").exists()):
-        found.extend(_views_of(path))
-    return found
+        all_views.extend(_views_of(path))
+    return all_views
 
 
 def _views_of(path: Path) -> list[View]:
@@ -183,16 +183,16 @@ def declared_family(folder: str, judge: str) -> str:
 
 
 def supervised(view: View, folds: int = 5, seed: int = 0) -> float:
-    """Order of a ridge regression of gold on the scores, cross-fitted by split unit: what labels could reach."""
+    """m of a ridge regression of gold on the scores, cross-fitted by split unit: what labels could reach."""
     values = view.scores.values
     mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     z = np.nan_to_num((values - mean) / np.where(sd > 0, sd, 1.0))
     distinct = np.unique(view.units)
-    fold = dict(zip(distinct, np.random.default_rng(seed).permutation(len(distinct)) % folds, strict=True))
-    of = np.array([fold[u] for u in view.units])
+    fold_of_unit = dict(zip(distinct, np.random.default_rng(seed).permutation(len(distinct)) % folds, strict=True))
+    fold_of_item = np.array([fold_of_unit[u] for u in view.units])
     predicted = np.zeros(len(z))
     for k in range(folds):
-        train, test = of != k, of == k
+        train, test = fold_of_item != k, fold_of_item == k
         predicted[test] = ridge(z[train], view.gold[train], z[test])
     return view.measure(predicted)
 
@@ -216,19 +216,19 @@ def ridge(x: Array, y: Array, new: Array) -> Array:
 
 @dataclass(frozen=True)
 class Summary:
-    """An estimator over many views.
+    """An estimator's order, m, over many views.
 
     Attributes
     ----------
     gap : float
-        Share of the room between the better of mean and vote and supervised ridge that it gains, averaged by
-        folder, over views with at least ``LEAST_ROOM``.
+        How far m lies between the better of mean and vote (0) and supervised ridge (1), averaged by folder, over the
+        views on which these two differ by ``LEAST_ROOM`` or more.
     gain : float
-        m - mean's m, averaged by folder over all views.
+        m minus m of the mean, averaged by folder over all views.
     harm : float
-        The least of m - mean's m.
+        Smallest value of m minus m of the mean.
     worst : str
-        The view where that is.
+        Name of the view with that value.
     """
 
     gap: float
@@ -238,23 +238,23 @@ class Summary:
 
 
 def summarise(
-    found: Mapping[str, float],
+    m_by_view: Mapping[str, float],
     panels: Sequence[View],
     mean: Mapping[str, float],
     vote: Mapping[str, float],
     ceiling: Mapping[str, float],
 ) -> Summary:
-    """Gap, gain and harm of the measures ``found`` by view name."""
+    """Gap, gain and harm of an estimator with the given m by view."""
     gaps: dict[str, list[float]] = {}
     gains: dict[str, list[float]] = {}
     worst, harm = "", np.inf
     for view in panels:
         name = view.name
         best = max(mean[name], vote[name])
-        gain = found[name] - mean[name]
+        gain = m_by_view[name] - mean[name]
         gains.setdefault(view.family, []).append(gain)
         if ceiling[name] - best >= LEAST_ROOM:
-            gaps.setdefault(view.family, []).append((found[name] - best) / (ceiling[name] - best))
+            gaps.setdefault(view.family, []).append((m_by_view[name] - best) / (ceiling[name] - best))
         if gain < harm:
             harm, worst = gain, name
     return Summary(
@@ -266,8 +266,8 @@ def summarise(
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A view with its admitted judges, in canonical order, and what is computed of it once."""
+class PreparedView:
+    """A view with its admitted judges, in canonical order, and the problem that every aggregator solves on it."""
 
     view: View
     problem: Problem
@@ -277,8 +277,8 @@ class Panel:
         return self.view.name
 
 
-def prepare(view: View) -> Panel:
-    """Admit judges, sort, accumulate, decompose."""
+def prepare(view: View) -> PreparedView:
+    """Admit judges, sort items and judges, and compute moments and structure."""
     admitted = [c.judge for c in check_panel(view.scores, AdmissionRule()) if c.admitted]
     scores = view.scores.select_judges(tuple(sorted(admitted)))
     order = np.argsort(np.array(scores.item_ids), kind="stable")
@@ -292,7 +292,7 @@ def prepare(view: View) -> Panel:
     )
     structure, _, _ = try_structure(moments, config.structure, scores.judges)
     rng = np.random.default_rng(content_seed(scores))
-    return Panel(view, Problem(scores, moments, structure, rng, config))
+    return PreparedView(view, Problem(scores, moments, structure, rng, config))
 
 
 def recorded_correlation(folder: Path) -> Array:

@@ -1,10 +1,10 @@
-"""Votes with planted truth: what the recorded rivals and our tests are both given. numpy only."""
+"""Votes with planted truth, which both the recorded rivals and our tests get; needs numpy only."""
 
 import numpy as np
 
 
 def votes(seed: int, n: int, p: int, classes: int, missing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(truth (n,), grades (n, p) with -1 for missing, accuracy of each judge (p,))."""
+    """Draw votes: truth (n,), grades (n, p) with -1 for missing ones, and the accuracy of each judge (p,)."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, classes, n)
     accuracy = rng.uniform(1.05 / classes + 0.05, 0.85, p)

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.logical import Signature, files_below
 
 _QUICK = 1
-"""The level of compression: databases' pages shrink to a tenth by any."""
+"""Compression level; pages of databases shrink to a tenth at every level."""
 
 
 class Snapshots:
@@ -58,7 +58,7 @@ class Snapshots:
         temporary.replace(self._folder / f"{name}.json")
 
     def restore(self, name: str, target: Path) -> Path:
-        """Make a folder what it was."""
+        """Restore a folder to the state that was kept."""
         whole = json.loads((self._folder / f"{name}.json").read_text())
         target.mkdir()
         for folder in whole["folders"]:

@@ -1,7 +1,7 @@
-"""Files of scores as people have them: each is read right, or refused in one sentence.
+"""Files of scores as people have them; each must be read correctly or refused in one sentence.
 
-Belongs here: the files, made in memory, and what is expected of each. Does not: reading them
-(``tests/warehouse/test_wild_files.py``), printing the table (``benchmarks/wild_files.py``).
+Belongs here: the files, which are made in memory, and what is expected of each. Does not belong here: the test
+(``tests/warehouse/test_wild_files.py``) and printing the table (``benchmarks/wild_files.py``).
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from warehouse.sources.files import read_scores
 from warehouse.sources.reading import Reading
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
-Panel = Mapping[str, Mapping[str, float | None]]
+ScoreTable = Mapping[str, Mapping[str, float | None]]
 """Item -> judge -> score."""
 
-PANEL: Panel = {"i1": {"a": 4, "b": 5}, "i2": {"a": 2.5, "b": None}, "i3": {"a": 1, "b": 3}}
+PANEL: ScoreTable = {"i1": {"a": 4, "b": 5}, "i2": {"a": 2.5, "b": None}, "i3": {"a": 1, "b": 3}}
 WIDE = "item_id,a,b\ni1,4,5\ni2,2.5,\ni3,1,3\n"
 LONG = "item_id,judge,score\ni1,a,4\ni1,b,5\ni2,a,2.5\ni2,b,\ni3,a,1\ni3,b,3\n"
 
 
 @dataclass(frozen=True)
 class WildFile:
-    """One file, and what becomes of it.
+    """One file, and how it must be read or refused.
 
     Attributes
     ----------
     name : str
-        Of the file.
+        Name of the file.
     what : str
-        What is particular about it.
+        What is special about the file.
     content : bytes
     panel : mapping item -> judge -> score
-        What it holds, if it is read.
+        Scores that the file holds, if it is read.
     told : tuple of str
-        Parts of the sentences that are told of the reading.
+        Parts of the sentences that say how the file was read.
     refused : str, optional
-        A part of the sentence that refuses it.
+        Part of the sentence that refuses the file.
     columns, options : optional
-        What the user names.
+        Columns and reading options that the user names.
     """
 
     name: str
     what: str
     content: bytes
-    panel: Panel = field(default_factory=lambda: PANEL)
+    panel: ScoreTable = field(default_factory=lambda: PANEL)
     told: tuple[str, ...] = ()
     refused: str | None = None
     columns: ScoreColumns | None = None
@@ -69,15 +69,15 @@ class WildFile:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a reader made of a file: a panel and what it told, or its refusal."""
+class ReadOutcome:
+    """The result of reading a file: its scores and how it was read, or the message that refuses it."""
 
-    panel: Panel | None
+    panel: ScoreTable | None
     told: tuple[str, ...]
     refusal: str | None
 
 
-def read(file: WildFile, folder: Path) -> Outcome:
+def read(file: WildFile, folder: Path) -> ReadOutcome:
     """Write the file and read it."""
     path = folder / file.name
     path.write_bytes(file.content)
@@ -85,7 +85,7 @@ def read(file: WildFile, folder: Path) -> Outcome:
     try:
         scores = read_scores(path, file.columns, options=file.options, tell=readings.append).scores
     except InputError as error:
-        return Outcome(None, (), str(error).replace(f"{folder}/", ""))
+        return ReadOutcome(None, (), str(error).replace(f"{folder}/", ""))
     panel = {
         item: {
             judge: None if np.isnan(value) else float(value) for judge, value in zip(scores.judges, row, strict=True)
@@ -93,7 +93,7 @@ def read(file: WildFile, folder: Path) -> Outcome:
         for item, row in zip(scores.item_ids, scores.values, strict=True)
     }
     told = [sentence.replace(f"{folder}/", "") for reading in readings for sentence in reading.sentences()]
-    return Outcome(panel, tuple(told), None)
+    return ReadOutcome(panel, tuple(told), None)
 
 
 def workbook(sheets: Mapping[str, Sequence[Sequence[object]]]) -> bytes:
@@ -160,7 +160,7 @@ def _jsonl(rows: Sequence[Mapping[str, object]]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def _rows(panel: Panel = PANEL) -> list[dict[str, object]]:
+def _rows(panel: ScoreTable = PANEL) -> list[dict[str, object]]:
     return [{"item_id": item, **scores} for item, scores in panel.items()]
 
 
@@ -176,7 +176,7 @@ def _before(header: str, *values: str) -> bytes:
     return "".join(f"{more},{line}\n" for line, more in zip(lines, (header, *values), strict=True)).encode()
 
 
-def _quoted_newlines() -> tuple[bytes, Panel]:
+def _quoted_newlines() -> tuple[bytes, ScoreTable]:
     """Two megabytes as pandas writes answers of several lines, with quotes and separators inside."""
     answer = 'first, "so to speak"\nsecond\r\n\nlast ' + "x" * 900
     rows = ["item_id,a,response,b"]
@@ -188,9 +188,8 @@ def _quoted_newlines() -> tuple[bytes, Panel]:
     return ("\n".join(rows) + "\n").encode(), panel
 
 
-def _separated() -> list[WildFile]:
-    big, big_panel = _quoted_newlines()
-    comma = WIDE.replace(",", ";").replace("2.5", "2,5")
+def _encodings() -> list[WildFile]:
+    """Usual tables, and texts in several encodings."""
     return [
         WildFile("long.csv", "the usual long table", LONG.encode(), told=("long: item is 'item_id'", "a comma")),
         WildFile(
@@ -222,6 +221,14 @@ def _separated() -> list[WildFile]:
         WildFile(
             "utf16_no_mark.csv", "UTF-16 without a mark", WIDE.encode("utf-16-le"), refused="holds NUL characters"
         ),
+    ]
+
+
+def _separators() -> list[WildFile]:
+    """Separators, decimal characters, line ends and compression."""
+    big, big_panel = _quoted_newlines()
+    comma = WIDE.replace(",", ";").replace("2.5", "2,5")
+    return [
         WildFile(
             "semicolons.csv", "semicolons and decimal commas", comma.encode(), told=("a semicolon", "decimal comma")
         ),
@@ -266,6 +273,12 @@ def _separated() -> list[WildFile]:
             "cut.csv.gz", "gzip, cut off", gzip.compress((WIDE * 999).encode())[:-20], refused="cannot be read as csv"
         ),
         WildFile("pandas.csv", "two megabytes of quoted newlines", big, big_panel, ("'response' (holds text)",)),
+    ]
+
+
+def _malformed_texts() -> list[WildFile]:
+    """Quotes and records that are broken or unusual, and files of another kind."""
+    return [
         WildFile(
             "unclosed.csv",
             "a quote that is never closed",
@@ -307,7 +320,8 @@ def _separated() -> list[WildFile]:
     ]
 
 
-def _columns() -> list[WildFile]:
+def _columns_beside_judges() -> list[WildFile]:
+    """Columns of wide tables that are not judges."""
     counted = "item_id,a,b,number of row\n" + "".join(f"i{k},{k % 5},{k % 3},{k + 7}\n" for k in range(30))
     return [
         WildFile("index.csv", "pandas' index", _before("", "0", "1", "2"), told=("'unnamed column 1' (has no name",)),
@@ -361,6 +375,12 @@ def _columns() -> list[WildFile]:
             _with("question_id", "1", "2", "2"),
             told=("'question_id' (an id by its name)",),
         ),
+    ]
+
+
+def _names_of_columns() -> list[WildFile]:
+    """Names of columns that say, or do not say, what the columns hold."""
+    return [
         WildFile("text.csv", "texts", _with("model", "gpt", "claude", "gpt"), told=("'model' (holds text)",)),
         WildFile(
             "length_judge.csv",
@@ -410,6 +430,12 @@ def _columns() -> list[WildFile]:
             LONG.replace("judge", "model").encode(),
             refused="with its column 'score' it looks like a long table without a judge's column",
         ),
+    ]
+
+
+def _ids() -> list[WildFile]:
+    """Ids that are repeated, empty or unusual."""
+    return [
         WildFile(
             "repeated.csv",
             "an item twice",
@@ -466,14 +492,9 @@ def _values() -> list[WildFile]:
     ]
 
 
-def _documents() -> list[WildFile]:
+def _json_files() -> list[WildFile]:
+    """JSON documents and JSON lines."""
     nan = _jsonl(_rows()).replace(b"null", b"NaN")
-    sheet = [["item_id", "a", "b"], *([item, *scores.values()] for item, scores in PANEL.items())]
-    numbered = [["item_id", "judge", "score"], [7, "a", 4], [7, "b", 5], [8, "a", 2.5], [8, "b", 1]]
-    nested = {"item_id": list(PANEL), "scores": [dict(scores) for scores in PANEL.values()]}
-    flat = {"item_id": list(PANEL), **{j: [s[j] for s in PANEL.values()] for j in "ab"}}
-    categories = pa.array(["a", "b", "a", "b", "a", "b"]).dictionary_encode()
-    long = {"item_id": ["i1", "i1", "i2", "i2", "i3", "i3"], "judge": categories, "score": [4, 5, 2.5, None, 1, 3]}
     return [
         WildFile("lines.jsonl", "JSON lines with NaN", nan, told=("one object a line",)),
         WildFile("lines.json", "JSON lines called JSON", _jsonl(_rows()), told=("one object a line",)),
@@ -491,7 +512,7 @@ def _documents() -> list[WildFile]:
             "broken.jsonl",
             "a line that is cut off",
             _jsonl(_rows()) + b'{"item_id": "i4", "a"',
-            refused="not line 4 (Expecting",
+            refused="not so in line 4 (Expecting",
         ),
         WildFile(
             "key_twice.jsonl",
@@ -506,6 +527,24 @@ def _documents() -> list[WildFile]:
             {i: {"a": 1, "b": 2} for i in ("2026-05-01", "7", str(2**70))},
         ),
         WildFile("lines.jsonl.gz", "JSON lines, compressed", gzip.compress(_jsonl(_rows()))),
+        WildFile(
+            "true_among_numbers.jsonl",
+            "true among numbers",
+            _jsonl([{"item_id": "i1", "a": 4, "b": 5}, {"item_id": "i2", "a": True, "b": 1}]),
+            refused="column 'a' holds 'true' (line 2)",
+        ),
+    ]
+
+
+def _typed_tables() -> list[WildFile]:
+    """Parquet files, workbooks and queries."""
+    sheet = [["item_id", "a", "b"], *([item, *scores.values()] for item, scores in PANEL.items())]
+    numbered = [["item_id", "judge", "score"], [7, "a", 4], [7, "b", 5], [8, "a", 2.5], [8, "b", 1]]
+    nested = {"item_id": list(PANEL), "scores": [dict(scores) for scores in PANEL.values()]}
+    flat = {"item_id": list(PANEL), **{j: [s[j] for s in PANEL.values()] for j in "ab"}}
+    categories = pa.array(["a", "b", "a", "b", "a", "b"]).dictionary_encode()
+    long = {"item_id": ["i1", "i1", "i2", "i2", "i3", "i3"], "judge": categories, "score": [4, 5, 2.5, None, 1, 3]}
+    return [
         WildFile("categories.parquet", "a category for the judge", _parquet(long), told=("as Parquet",)),
         WildFile(
             "nested.parquet",
@@ -548,12 +587,6 @@ def _documents() -> list[WildFile]:
             refused="no column is called item_id",
         ),
         WildFile(
-            "true_among_numbers.jsonl",
-            "true among numbers",
-            _jsonl([{"item_id": "i1", "a": 4, "b": 5}, {"item_id": "i2", "a": True, "b": 1}]),
-            refused="column 'a' holds 'true' (line 2)",
-        ),
-        WildFile(
             "query.sql",
             "a query for DuckDB",
             b"SELECT * FROM (VALUES ('i1', 4, 5), ('i2', 2.5, NULL), ('i3', 1, 3)) AS scores(item_id, a, b)",
@@ -565,4 +598,14 @@ def _documents() -> list[WildFile]:
     ]
 
 
-WILD_FILES = (*_separated(), *_columns(), *_values(), *_documents())
+WILD_FILES = (
+    *_encodings(),
+    *_separators(),
+    *_malformed_texts(),
+    *_columns_beside_judges(),
+    *_names_of_columns(),
+    *_ids(),
+    *_values(),
+    *_json_files(),
+    *_typed_tables(),
+)

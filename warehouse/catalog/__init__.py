@@ -1,6 +1,6 @@
-"""The catalog: benchmarks as data, one YAML a test set; ``care testsets add`` copies one into a workspace.
+"""The catalog of benchmarks: one YAML file per test set, which ``care testsets add`` copies into a workspace.
 
-Belongs here: finding an entry. Does not: reading its data (``warehouse.sources``).
+Belongs here: finding an entry. Does not belong here: reading the benchmark's data (``warehouse.sources``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """An entry's YAML; ``InputError`` if there is none of this name."""
+    """The YAML text of an entry.
+
+    Raises
+    ------
+    InputError
+        The catalog has no entry of this name; the message lists those that exist.
+    """
     path = _FOLDER / f"{name}.yaml"
     if not path.exists():
         raise InputError(f"no test set {name!r} in the catalog; there are {', '.join(names())}")

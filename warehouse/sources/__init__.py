@@ -1,1 +1,1 @@
-"""Sources of test sets: files that people have (``files``) and the embedded demo (``demo``)."""
+"""Sources of test sets: files of users (``files``), the Hugging Face hub (``huggingface``) and the demo (``demo``)."""

@@ -1,9 +1,9 @@
-"""Which column of a table is what: by what was named, by known synonyms, and by what is plainly no judge.
+"""Decides what each column of a table holds, by the names that the user gives, by synonyms, and by its content.
 
-Whatever is decided here is in the record of the reading and is told. Names are compared without case, spaces,
-underscores and dots: ``Item ID`` is ``item_id``.
+Every decision goes into the record of the reading (``reading``), which is shown to the user. Names are compared without
+regard to case, spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``item_id``.
 
-Belongs here: names, and what a column holds. Does not: turning values into numbers (``values``).
+Belongs here: names of columns, and what a column holds. Does not belong here: turning values into numbers (``values``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from warehouse.testsets import ScoreColumns
 
 Layout = Literal["auto", "long", "wide"]
 
-# What people call a column, the usual name first.
+# Names that people give to a column; the usual name comes first.
 ITEM = ("item_id", "item", "id", "example_id", "sample_id", "instance_id", "document_id", "doc_id", "uid", "uuid")
 JUDGE = (
     *("judge", "judge_id", "judge_name", "judge_model", "rater", "rater_id", "annotator", "annotator_id"),
@@ -36,7 +36,7 @@ LABEL = (
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
 )
 
-# Names of columns that are no judges.
+# Names of columns that are not judges.
 _INDEX = ("index", "level_0", "row", "row_number", "row_id", "row_nr", "nr", "number", "#", "")
 _SIZES = (
     *("length", "len", "response_length", "answer_length", "prompt_length", "text_length", "size"),
@@ -53,12 +53,12 @@ _TEXTS = (
 )
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
-"""A column of whole numbers, each one above the last, counts the rows where there are more of them than this."""
+"""A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
 
 
 @dataclass(frozen=True)
 class ScoreLayout:
-    """A table of scores by the names of its columns; ``judge`` and ``score`` are those of a long one."""
+    """The columns of a table of scores; ``judge`` and ``score`` are None if the table is wide."""
 
     item: str | None
     judge: str | None = None
@@ -66,17 +66,31 @@ class ScoreLayout:
 
 
 def plain(name: str) -> str:
-    """A name as it is compared."""
+    """The form of a name in which names are compared."""
     return re.sub(r"[\s_.\-:]+", "", name).casefold()
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """The column of the usual name, or else the only one with another name for the same; None where there is none.
+    """Find the column that has the usual name or, if there is none, one of its synonyms.
+
+    Parameters
+    ----------
+    where : str
+        Beginning of an error message, such as the path of the file.
+    synonyms : sequence of str
+        The usual name, followed by its synonyms.
+    option : str
+        Option by which the user can name the column; part of the error message.
+
+    Returns
+    -------
+    str or None
+        Name of the column; None if no column has such a name.
 
     Raises
     ------
     InputError
-        Several columns may be meant.
+        Several columns have such a name.
     """
     usual = synonyms[0]
     if usual in names:
@@ -92,26 +106,26 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str)
 
 
 def named(where: str, names: Sequence[str], column: str) -> str:
-    """A column that was named; ``InputError`` where it is not there."""
+    """The column that the user named; raises ``InputError`` if the table has no such column."""
     if column not in names:
         raise InputError(f"{where}: no column {column!r}; the columns are {listed([repr(n) for n in names], 40)}")
     return column
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """The column of item ids: as named, or by its name."""
+    """The column of item ids: the one that the user named, or else the one found by its name; None if there is none."""
     if wanted is not None:
         return named(where, names, wanted)
     return find(where, names, ITEM, "--item (columns.item_id in a workspace)")
 
 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns, layout: Layout) -> ScoreLayout:
-    """Whether a table is long or wide, by the names of its columns.
+    """Decide by the names of its columns whether a table of scores is long or wide.
 
     Raises
     ------
     InputError
-        A column that was named is not there, or the layout that was asked for needs one.
+        The table lacks a column that the user named or that the requested layout needs.
     """
     given = columns.model_fields_set
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
@@ -141,7 +155,7 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns, layout
 
 
 def _long_without(names: Sequence[str], judge: str | None) -> str:
-    """What is said of a long table that lacks the judge's or the score's column."""
+    """Message about a long table that has no column of judges or no column of scores."""
     if judge is None:
         return (
             f"each row is one judge's score, but no column is called judge, nor {listed(JUDGE[1:], 20)}; "
@@ -154,59 +168,69 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
     )
 
 
-def item_or_index(read: InputTable, item: str | None) -> str:
-    """The item column; where no name says which it is, the only index that is no mere count of the rows.
+def item_or_index(input_table: InputTable, item: str | None) -> str:
+    """The item column ``item``, or, if it is None, the only index of the table that does not just count the rows.
 
     Raises
     ------
     InputError
-        There is none.
+        There is no such index, or there are several.
     """
     if item is not None:
         return item
-    candidates = [n for n in read.names if is_index(n) and not _counts_rows(read.table.column(n), least=0)]
+    candidates = [
+        n for n in input_table.names if is_index(n) and not _counts_rows(input_table.table.column(n), least=0)
+    ]
     if len(candidates) == 1:
         return candidates[0]
     raise InputError(
-        f"{read.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; name the item's with --item "
-        f"(columns.item_id in a workspace); the columns are {listed([repr(name) for name in read.names], 40)}"
+        f"{input_table.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; name the item's with --item "
+        f"(columns.item_id in a workspace); the columns are {listed([repr(name) for name in input_table.names], 40)}"
     )
 
 
-def judge_columns(read: InputTable, item: str, columns: ScoreColumns) -> tuple[list[str], list[LeftOut]]:
-    """Columns of a wide table that are judges, and those that are not, with the reason.
+def judge_columns(input_table: InputTable, item: str, columns: ScoreColumns) -> tuple[list[str], list[LeftOut]]:
+    """Decide which columns of a wide table are judges.
+
+    Returns
+    -------
+    judges : list of str
+    left_out : list of LeftOut
+        The other columns, each with the reason why it is not a judge.
 
     Raises
     ------
     InputError
-        A column that was named is not there, the table is a long one without a score's column, no judge is left.
+        The table lacks a column that the user named, it is a long table without a column of scores, or it has no judge.
     """
-    others = [name for name in read.names if name != item]
+    others = [name for name in input_table.names if name != item]
     if columns.judge_columns:
-        judges = [named(read.name, others, name) for name in columns.judge_columns]
+        judges = [named(input_table.name, others, name) for name in columns.judge_columns]
         return judges, [LeftOut(name, "not among the judges named") for name in others if name not in judges]
     for name in columns.drop:
-        named(read.name, others, name)
+        named(input_table.name, others, name)
     kept = [name for name in others if name not in columns.drop]
-    long_by = [name for name in kept if is_called(name, JUDGE) and is_text(read.table.column(name).type)]
-    if long_by:
+    judge_names = [name for name in kept if is_called(name, JUDGE) and is_text(input_table.table.column(name).type)]
+    if judge_names:
         raise InputError(
-            f"{read.name}: {_long_without(read.names, long_by[0])}; the columns are {listed(read.names, 40)}"
+            f"{input_table.name}: {_long_without(input_table.names, judge_names[0])}; the columns are "
+            f"{listed(input_table.names, 40)}"
         )
-    reasons = {name: why_no_judge(name, read.table.column(name), columns.drop) for name in others}
+    reasons = {name: why_no_judge(name, input_table.table.column(name), columns.drop) for name in others}
     judges = [name for name, why in reasons.items() if why is None]
     left_out = [LeftOut(name, why) for name, why in reasons.items() if why is not None]
     if not judges:
-        told = listed([f"{one.column!r} is left out ({one.why})" for one in left_out])
+        reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
-            f"{read.name}: no judge beside {item!r}{': ' if told else ''}{told}; give each judge a column of numbers, "
-            "and where one is left out name all of them, each with --judge (columns.judge_columns in a workspace)"
+            f"{input_table.name}: no judge beside {item!r}{': ' if reasons_listed else ''}{reasons_listed}; give each "
+            "judge a column of numbers, and if a judge is left out, name all judges, each with --judge "
+            "(columns.judge_columns in a workspace)"
         )
     return judges, left_out
 
 
 def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:
-    """Why a column of a wide table is no judge; None where it is one."""
+    """The reason why a column of a wide table is not a judge; None if it is one."""
     if name in drop:
         return "as you asked"
     kind = column.type
@@ -227,6 +251,7 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
 
 
 def _why_by_name(name: str) -> str | None:
+    """The reason in a column's name why it is not a judge; None if its name gives none."""
     if _UNNAMED.match(name):
         return "has no name, as an index has none"
     if is_index(name):
@@ -247,18 +272,18 @@ def _why_by_name(name: str) -> str | None:
 
 
 def is_called(name: str, synonyms: Sequence[str]) -> bool:
-    """Whether a name is one of these, as names are compared."""
+    """Whether a name equals one of the synonyms, in the form in which names are compared."""
     return plain(name) in {plain(synonym) for synonym in synonyms}
 
 
 def is_index(name: str) -> bool:
-    """Whether a column is an index by its name."""
+    """Whether a column's name says that it is an index."""
     return _UNNAMED.match(name) is not None or is_called(name, _INDEX)
 
 
 def _counts_rows(column: pa.ChunkedArray, least: int) -> bool:
-    """Whether a column is whole numbers, each one above the last."""
-    if is_text(column.type):  # an index that may be the item's is read as text
+    """Whether a column holds consecutive whole numbers in more than ``least`` rows."""
+    if is_text(column.type):  # an index is read as text, because it may hold item ids
         try:
             column = column.cast(pa.int64())
         except pa.ArrowInvalid:

@@ -1,10 +1,10 @@
-"""Text files with separated values: CSV, TSV and what spreadsheets write.
+"""Reads text files with separated values: CSV, TSV and what spreadsheets write.
 
-pyarrow parses; Python's ``csv`` looks at the first records for the separator, reads files with quotes a second time so
-that a quote that is never closed is found, and finds the lines that a message names.
+pyarrow parses the file. Python's ``csv`` module finds the separator in the first records, reads a file with quotes a
+second time to find a quote that is never closed, and finds the line numbers for messages.
 
-Belongs here: encoding, separator, quotes, lines. Does not: what a column means (``columns``), what a number looks
-like (``values``).
+Belongs here: encoding, separator, quotes and lines. Does not belong here: what a column means (``columns``) and what
+counts as a number (``values``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-"""Spellings of a missing number: those that pandas reads as one."""
+"""Spellings of a missing number: those that pandas takes for missing."""
 
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _BYTE_ORDER_MARKS = {
@@ -38,18 +38,18 @@ _BYTE_ORDER_MARKS = {
 }
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 25
-"""What pyarrow parses at once; one cell may not be longer."""
+"""Size of the blocks that pyarrow parses; no cell may be longer."""
 
 
 @dataclass(frozen=True)
 class _Dialect:
-    """How the text of one file is written."""
+    """The encoding, separator and decimal character of one file."""
 
     path: Path
     encoding: str
     separator: str
     decimal: str
-    skipped: int  # lines before the names of the columns
+    skipped: int  # number of lines before the names of the columns
 
     def described(self) -> str:
         separator = _SEPARATORS.get(self.separator, repr(self.separator))
@@ -58,7 +58,7 @@ class _Dialect:
         return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Each record, the one of names first, with its first line."""
+        """All records, beginning with the names of the columns, each with the number of its first line."""
         _allow_long_fields()
         with open_text(self.path, self.encoding, newline="") as text:
             for _ in range(self.skipped):
@@ -78,12 +78,12 @@ class _Dialect:
 
 
 def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
-    """A table from separated text; every record has as many values as there are names.
+    """Read a table from text with separated values, in which every record must have as many values as there are names.
 
     Raises
     ------
     InputError
-        The text is in another encoding, records differ in length, quotes do not match, names are repeated.
+        The text has another encoding, records differ in length, quotes do not match, or names are repeated.
     """
     import pyarrow.csv as pc
 
@@ -113,7 +113,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
         _refuse_undecodable(path, dialect.encoding)
         _refuse_uneven(dialect, len(names))
         raise
-    if any(pa.types.is_binary(column.type) for column in table.columns):  # pyarrow's type of what is no UTF-8
+    if any(pa.types.is_binary(column.type) for column in table.columns):  # pyarrow's type for text that is not UTF-8
         _refuse_undecodable(path, dialect.encoding)
     if _has_quotes(path):
         _check_quotes(dialect, table.num_rows)
@@ -124,12 +124,12 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
 def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
     with open_stream(path) as stream:
         start = bytes(stream.read(_SAMPLE_BYTES))
-    whole = len(start) < _SAMPLE_BYTES
+    sample_is_file = len(start) < _SAMPLE_BYTES
     encoding = options.encoding or next((e for mark, e in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8")
     with open_text(path, encoding) as text:
         encoding = codecs.lookup(text.encoding).name
     try:
-        sample = codecs.getincrementaldecoder(encoding)().decode(start, final=whole)
+        sample = codecs.getincrementaldecoder(encoding)().decode(start, final=sample_is_file)
     except UnicodeError:
         _refuse_undecodable(path, encoding)
         raise
@@ -143,29 +143,31 @@ def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
         )
     first = sample.splitlines()[0]
     skipped = int(first.lower().startswith("sep=") and len(first) == len("sep=") + 1)
-    separator = options.separator or (first[-1] if skipped else _separator(sample, whole=whole, kind=kind))
+    separator = options.separator or (
+        first[-1] if skipped else _separator(sample, sample_is_file=sample_is_file, kind=kind)
+    )
     return _Dialect(path, encoding, separator, options.decimal or ".", skipped)
 
 
-def _separator(sample: str, *, whole: bool, kind: str) -> str:
-    """The separator that cuts the names and the first records into most pieces, equally many each time."""
+def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
+    """The separator that cuts the names and the first records into the most pieces, with the same number in each."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
-    even: dict[str, int] = {}
-    names: dict[str, int] = {}
+    even_widths: dict[str, int] = {}
+    name_counts: dict[str, int] = {}
     _allow_long_fields()
     for separator in sorted(_SEPARATORS, key=lambda other: other != usual):
         widths = [len(record) for record in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if record]
-        names[separator] = widths[0]
-        if not whole:
-            widths.pop()  # cut off by the end of the sample
+        name_counts[separator] = widths[0]
+        if not sample_is_file:
+            widths.pop()  # the end of the sample cuts off the last record
         if len(set(widths)) == 1:
-            even[separator] = widths[0]
-    best = max(even, key=even.__getitem__, default=usual)
-    return best if even.get(best, 1) > 1 else max(names, key=names.__getitem__)
+            even_widths[separator] = widths[0]
+    best = max(even_widths, key=even_widths.__getitem__, default=usual)
+    return best if even_widths.get(best, 1) > 1 else max(name_counts, key=name_counts.__getitem__)
 
 
 def _refuse_undecodable(path: Path, encoding: str) -> None:
-    """``InputError`` naming the first line whose bytes are no text in this encoding."""
+    """Raise ``InputError`` if a file is not text in this encoding; the message names the first such line."""
     decoder, lines = codecs.getincrementaldecoder(encoding)(), 1
     with open_stream(path) as stream:
         block = b"-"
@@ -174,19 +176,19 @@ def _refuse_undecodable(path: Path, encoding: str) -> None:
             try:
                 lines += decoder.decode(block, final=not block).count("\n")
             except UnicodeError as error:
-                where = "it"
+                place = "it"
                 if isinstance(error, UnicodeDecodeError):
                     lines += error.object[: error.start].decode(encoding, "replace").count("\n")
-                    where = f"line {lines}, with the byte 0x{error.object[error.start]:02x},"
+                    place = f"line {lines}, with the byte 0x{error.object[error.start]:02x},"
                 raise InputError(
-                    f"{path}: {where} is not {encoding.upper()}; "
+                    f"{path}: {place} is not {encoding.upper()}; "
                     "save the file as UTF-8, or name its encoding with --encoding (reading.encoding in a workspace), "
                     "such as cp1252"
                 ) from error
 
 
 def _refuse_uneven(dialect: _Dialect, width: int) -> None:
-    """``InputError`` naming the records that have more or fewer values than there are names."""
+    """Raise ``InputError`` if a record has more or fewer values than there are names."""
     widths = [(line, len(record)) for line, record in dialect.records(strict=True)]
     uneven = [(line, count) for line, count in widths if count != width]
     if not uneven:
@@ -209,7 +211,7 @@ def _has_quotes(path: Path) -> bool:
 
 
 def _check_quotes(dialect: _Dialect, rows: int) -> None:
-    """A second, strict reading: pyarrow takes all that follows a quote that is never closed for one value."""
+    """Read the file again, strictly: pyarrow takes everything after a quote that is never closed for one value."""
     counted = sum(1 for _ in dialect.records(strict=True)) - 1
     if counted != rows:
         raise InputError(
@@ -219,6 +221,7 @@ def _check_quotes(dialect: _Dialect, rows: int) -> None:
 
 
 def _lines(dialect: _Dialect, rows: Sequence[int]) -> list[str]:
+    """Places of rows, which are counted from 0, as lines of the file."""
     wanted, last = set(rows), max(rows, default=-1)
     lines: dict[int, int] = {}
     for row, (line, _) in enumerate(dialect.records(), start=-1):
@@ -230,5 +233,5 @@ def _lines(dialect: _Dialect, rows: Sequence[int]) -> list[str]:
 
 
 def _allow_long_fields() -> None:
-    """Python's ``csv`` refuses values beyond 128 KiB unless it is told otherwise, once for the whole process."""
+    """Let Python's ``csv`` accept values of more than 128 KiB; the limit holds for the whole process."""
     csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))

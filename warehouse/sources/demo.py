@@ -1,10 +1,10 @@
-"""The embedded demo: questions about countries, answered with known quality and planted style.
+"""The embedded demo: questions about countries, with answers of known quality and planted style.
 
-Everything is simulated, by this file: a fact table, answers that get a random share of it right, and four
-style confounders (padding, list formatting, false citations, emoji) drawn independently of quality. No
-constant was chosen by looking at what any aggregator makes of it.
+This file simulates everything: a table of facts, answers that get a random share of the facts right, and four style
+confounders (padding, list formatting, false citations, emoji) that are drawn independently of quality. No constant was
+chosen by looking at what an aggregator makes of the result.
 
-Belongs here: generating the demo's items. Does not: judging them; that is done for real by programs.
+Belongs here: generating the demo's items. Does not belong here: judging them; real programs do that.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class DemoConfig:
     Attributes
     ----------
     countries, answers : int
-        Questions, and answers to each.
+        Number of questions, one per country, and of answers to each question.
     seed : int
     """
 
@@ -85,10 +85,10 @@ class DemoConfig:
 
 
 def generate(config: DemoConfig) -> list[ItemRecord]:
-    """Items with texts, gold and the planted style as metadata.
+    """Generate items with texts, gold, and the planted style as metadata.
 
-    Gold is ten times the F1 of right facts: precision is the share of stated facts that are right,
-    recall the share of asked facts that are stated and right.
+    Gold is ten times the F1 score of the facts. Its precision is the share of the stated facts that are right, and its
+    recall is the share of the requested facts that are stated and right.
     """
     rng = np.random.default_rng(config.seed)
     countries = sorted(FACTS)[: config.countries]
@@ -134,8 +134,8 @@ def _wrong(rng: np.random.Generator, country: str, aspect: int) -> str:
 def _styled(rng: np.random.Generator, facts: list[str], style: dict[str, int | bool]) -> str:
     facts = list(facts)
     for k in range(int(style["citations"])):
-        at = k % len(facts)
-        facts[at] = f"{facts[at][:-1]} {_CITATIONS[k]}."
+        position = k % len(facts)
+        facts[position] = f"{facts[position][:-1]} {_CITATIONS[k]}."
     padding = [str(s) for s in rng.permutation(np.array(_PADDING))[: int(style["padding"])]]
     opening, closing = padding[::2], padding[1::2]
     body = "\n".join(f"- {fact}" for fact in facts) if style["list"] else " ".join(facts)

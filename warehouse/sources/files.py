@@ -1,10 +1,10 @@
-"""Tables as items, scores, labels and families.
+"""Turns tables into items, scores, labels and families.
 
-Every reader takes a file of any kind or a frame (``tables.read_table``), finds its columns by their names
-(``columns``), and tells what it took for what: ``tell`` is called with the record of the reading.
+Every reader accepts a file of any kind or a frame (``tables.read_input_table``) and finds its columns by their names
+(``columns``). It then calls ``tell`` with a record of what it took each column for.
 
-Belongs here: what the rows of such tables must be, with errors that say what is wrong and where. Does not: parsing
-(``tables``), judging (``judges.engines.recorded``), where a workspace is.
+Belongs here: what the rows of such tables must be, with errors that say what is wrong and where. Does not belong here:
+parsing (``tables``), judging (``judges.engines.recorded``) and where a workspace lies.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from warehouse.sources.columns import (
     named,
     score_layout,
 )
-from warehouse.sources.input_table import InputTable, Wanted
+from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import LeftOut, Reading, listed
-from warehouse.sources.tables import TableSource, read_table
+from warehouse.sources.tables import TableSource, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
 
@@ -45,18 +45,19 @@ _TEXT_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
 _FAMILY = ("family", "base_model", "vendor", "provider")
 
 Tell = Callable[[Reading], object]
+"""A function that is told how a table was read."""
 
 
 @dataclass(frozen=True)
 class RecordedTable:
-    """Scores as a file holds them.
+    """The scores in a file.
 
     Attributes
     ----------
     scores : ScoreMatrix
-        Items in the order of their first row.
+        The scores; items are in the order of their first row.
     responses : mapping judge -> {item_id: text}
-        The texts that were scored, where the file has them.
+        The texts that were scored; empty if the file does not hold them.
     """
 
     scores: ScoreMatrix
@@ -64,7 +65,7 @@ class RecordedTable:
 
 
 def tell_nobody(reading: Reading) -> None:
-    """For callers that need the content alone."""
+    """Ignore how a table was read; for callers that need its content alone."""
 
 
 def read_scores(
@@ -74,31 +75,31 @@ def read_scores(
     options: ReadingOptions | None = None,
     tell: Tell = tell_nobody,
 ) -> RecordedTable:
-    """Recorded scores, long (item, judge, score) or wide (item and a column a judge).
+    """Read recorded scores from a long table (item, judge, score) or a wide one (item, and one column per judge).
 
     Parameters
     ----------
     source : path or frame
     columns : ScoreColumns, optional
-        What is not named there is looked for.
+        Names of columns; a column that is not named is looked for.
     layout : {"auto", "long", "wide"}
     options : ReadingOptions, optional
     tell : callable
-        Called with what was taken for what, before anything is made of it.
+        Called with the record of how the table was read.
 
     Raises
     ------
     InputError
-        No item column, an empty id, scores that are no finite numbers, two rows for one item and judge, or no score at
-        all. The message names the columns and the lines.
+        The table has no item column, an empty id, scores that are no finite numbers, two rows for one item and judge,
+        or no score at all. The message names the columns and the lines.
     """
     columns, options = columns or ScoreColumns(), options or ReadingOptions()
-    read, chosen = _open_scores(source, columns, layout, options)
-    item = item_or_index(read, chosen.item)
+    input_table, chosen = _open_scores(source, columns, layout, options)
+    item = item_or_index(input_table, chosen.item)
     if chosen.judge is not None and chosen.score is not None:
-        recorded, reading = _long(read, item, chosen.judge, chosen.score, columns, options)
+        recorded, reading = _long(input_table, item, chosen.judge, chosen.score, columns, options)
     else:
-        recorded, reading = _wide(read, item, columns, options)
+        recorded, reading = _wide(input_table, item, columns, options)
     tell(reading)
     return recorded
 
@@ -109,7 +110,7 @@ def recorded_judges(
     layout: Layout = "auto",
     options: ReadingOptions | None = None,
 ) -> list[str]:
-    """Names of the judges in a score file, in the order of their first row, without checking the scores.
+    """Names of the judges in a score file, in the order of their first row; the scores are not checked.
 
     Raises
     ------
@@ -117,10 +118,10 @@ def recorded_judges(
         The file cannot be read, or a judge's name is empty.
     """
     columns = columns or ScoreColumns()
-    read, chosen = _open_scores(source, columns, layout, options)
+    input_table, chosen = _open_scores(source, columns, layout, options)
     if chosen.judge is not None:
-        return identifiers(read, chosen.judge).names
-    return judge_columns(read, item_or_index(read, chosen.item), columns)[0]
+        return identifiers(input_table, chosen.judge).names
+    return judge_columns(input_table, item_or_index(input_table, chosen.item), columns)[0]
 
 
 def read_items(
@@ -132,50 +133,53 @@ def read_items(
     item: str | None = None,
     tell: Tell = tell_nobody,
 ) -> list[ItemRecord]:
-    """Items in the order of the file.
+    """Read items, in the order of the file.
 
     Parameters
     ----------
     source : path or frame
     columns : ItemColumns, optional
-        By default every column that is called as the field of an item is.
+        Columns of an item's fields; by default those that have the names of the fields.
     where : mapping column -> value, optional
-        Only rows where every column has its value.
+        Value that each of these columns must have; other rows are left out.
     drop : sequence of str
-        Columns that are not read at all.
+        Columns that are not used at all.
     options : ReadingOptions, optional
     item : str, optional
-        Another usual name for the item column, as the scores may have it.
+        A further usual name of the item column, such as the one that it has in the table of scores.
     tell : callable
+        Called with the record of how the table was read.
 
     Raises
     ------
     InputError
-        A column that is named, also in ``drop``, is missing; an id is empty or occurs twice, gold is no finite number.
+        A column that is named (also in ``drop``) is missing, an id is empty or occurs twice, or gold is not finite.
     """
     options = options or ReadingOptions()
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
-    read, item = _open_items(source, wanted, item, options)
-    fields = _item_fields(read, item, columns)
+    input_table, item = _open_items(source, wanted, item, options)
+    fields = _item_fields(input_table, item, columns)
     for column in where or {}:
-        named(read.name, read.names, column)
+        named(input_table.name, input_table.names, column)
     for column in drop:
-        if column not in read.names:
-            columns_there = listed([repr(name) for name in read.names], 40)
-            raise InputError(f"{read.name}: there is no column {column!r} to `drop`; the columns are {columns_there}")
-    table = read.table.drop_columns(list(dict.fromkeys(drop)))
+        if column not in input_table.names:
+            columns_there = listed([repr(name) for name in input_table.names], 40)
+            raise InputError(
+                f"{input_table.name}: there is no column {column!r} to `drop`; the columns are {columns_there}"
+            )
+    table = input_table.table.drop_columns(list(dict.fromkeys(drop)))
     rows = table.to_pylist()
-    ids = identifiers(read, item)
-    gold, notes = numbers(read, [fields["gold"]], options.decimal) if "gold" in fields else (None, [])
+    ids = identifiers(input_table, item)
+    gold, notes = numbers(input_table, [fields["gold"]], options.decimal) if "gold" in fields else (None, [])
     chosen = [k for k, row in enumerate(rows) if all(row.get(c) == value for c, value in (where or {}).items())]
     if not chosen:
-        raise InputError(f"{read.name}: no row where {dict(where or {})}; correct `where`")
-    refuse_repeated(read, item, ids, np.array(chosen, dtype=np.intp))
+        raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
+    refuse_repeated(input_table, item, ids, np.array(chosen, dtype=np.intp))
     dropped = [LeftOut(column, "as you asked") for column in drop]
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     if metadata:
         notes = [*notes, f"kept beside them: {listed([repr(c) for c in metadata], 40)}"]
-    tell(_reading(read, {"item": item, **fields}, left_out=dropped, notes=notes))
+    tell(_reading(input_table, {"item": item, **fields}, left_out=dropped, notes=notes))
     return [
         ItemRecord(
             ids.names[ids.codes[k]],
@@ -191,60 +195,62 @@ def read_items(
 def read_labels(
     source: TableSource, item: str | None = None, options: ReadingOptions | None = None, tell: Tell = tell_nobody
 ) -> dict[str, float]:
-    """Labels as {item_id: label} from a column of items and one of labels; empty labels are left out.
+    """Read labels from a column of item ids and a column of labels, as {item_id: label}; empty labels are left out.
 
     Parameters
     ----------
     source : path or frame
     item : str, optional
-        Another usual name for the item column, as the scores may have it.
+        A further usual name of the item column, such as the one that it has in the table of scores.
     options : ReadingOptions, optional
     tell : callable
+        Called with the record of how the table was read.
 
     Raises
     ------
     InputError
-        A column is missing, an item is labelled twice, a label is no finite number.
+        A column is missing, an item is labelled twice, or a label is no finite number.
     """
     options = options or ReadingOptions()
-    read, item = _open_items(source, None, item, options)
-    label = _needed(read, LABEL, "labels are a table of item_id, label")
-    ids = identifiers(read, item)
-    refuse_repeated(read, item, ids)
-    values, notes = numbers(read, [label], options.decimal)
-    tell(_reading(read, {"item": item, "label": label}, notes=notes))
+    input_table, item = _open_items(source, None, item, options)
+    label = _needed(input_table, LABEL, "labels are a table of item_id, label")
+    ids = identifiers(input_table, item)
+    refuse_repeated(input_table, item, ids)
+    values, notes = numbers(input_table, [label], options.decimal)
+    tell(_reading(input_table, {"item": item, "label": label}, notes=notes))
     return {i: float(v) for i, v in zip(as_texts(ids), values[:, 0], strict=True) if not np.isnan(v)}
 
 
 def read_families(
     source: TableSource, options: ReadingOptions | None = None, tell: Tell = tell_nobody
 ) -> dict[str, str]:
-    """Families as {judge: family} from a column of judges and one of families; empty ones are left out.
+    """Read families from a column of judges and a column of families, as {judge: family}; empty ones are left out.
 
     Raises
     ------
     InputError
-        A column is missing, or a judge stands twice.
+        A column is missing, or a judge occurs twice.
     """
 
-    def plan(names: Sequence[str]) -> Wanted:
-        return Wanted(frozenset(names))
+    def plan(names: Sequence[str]) -> WantedColumns:
+        return WantedColumns(frozenset(names))
 
-    read = read_table(source, plan, options)
+    input_table = read_input_table(source, plan, options)
     shape = "judges are a table of judge, family"
-    judge, family = _needed(read, JUDGE, shape), _needed(read, _FAMILY, shape)
-    judges = identifiers(read, judge)
-    refuse_repeated(read, judge, judges)
-    tell(_reading(read, {"judge": judge, "family": family}))
-    families = [_text(value) for value in read.table.column(family).to_pylist()]
+    judge, family = _needed(input_table, JUDGE, shape), _needed(input_table, _FAMILY, shape)
+    judges = identifiers(input_table, judge)
+    refuse_repeated(input_table, judge, judges)
+    tell(_reading(input_table, {"judge": judge, "family": family}))
+    families = [_text(value) for value in input_table.table.column(family).to_pylist()]
     return {name: value for name, value in zip(as_texts(judges), families, strict=True) if value}
 
 
-def _needed(read: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    column = find(read.name, read.names, synonyms, "its usual name")
+def _needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
+    column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
-            f"{read.name}: no column {synonyms[0]!r}; {shape}, and here are {listed([repr(n) for n in read.names], 40)}"
+            f"{input_table.name}: no column {synonyms[0]!r}; {shape}, and the columns here are "
+            f"{listed([repr(name) for name in input_table.names], 40)}"
         )
     return column
 
@@ -252,109 +258,117 @@ def _needed(read: InputTable, synonyms: Sequence[str], shape: str) -> str:
 def _open_items(
     source: TableSource, wanted: str | None, usual: str | None, options: ReadingOptions
 ) -> tuple[InputTable, str]:
-    """A table and its item column: the one wanted, or else the one called ``usual``, or else by its name."""
+    """A table and its item column: ``wanted`` if given, else ``usual`` if there is one, else the one found by name."""
 
     def column(where: str, names: Sequence[str]) -> str | None:
         return item_column(where, names, usual if wanted is None and usual in names else wanted)
 
-    read = read_table(source, lambda names: Wanted(_as_text(names, column(str(source), names))), options)
-    return read, item_or_index(read, column(read.name, read.names))
+    input_table = read_input_table(
+        source, lambda names: WantedColumns(_as_text(names, column(str(source), names))), options
+    )
+    return input_table, item_or_index(input_table, column(input_table.name, input_table.names))
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
-    """What may be the item column: where no name says so, an index."""
+    """Columns that may hold item ids, which are read as text: the item column, or else every index."""
     return frozenset([item] if item is not None else [name for name in names if is_index(name)])
 
 
-def _item_fields(read: InputTable, item: str, columns: ItemColumns | None) -> dict[str, str]:
-    """Columns by the field of an item that they hold, the id apart."""
+def _item_fields(input_table: InputTable, item: str, columns: ItemColumns | None) -> dict[str, str]:
+    """The column that holds each field of an item, except for the id."""
     if columns is None:
-        every = [name for name in ItemColumns.model_fields if name != "item_id"]
-        return {name: name for name in every if name in read.names and name != item}
+        usual_names = [name for name in ItemColumns.model_fields if name != "item_id"]
+        return {name: name for name in usual_names if name in input_table.names and name != item}
     fields = {f: c for f, c in columns.model_dump().items() if c is not None and f != "item_id"}
-    return {f: named(read.name, read.names, c) for f, c in fields.items()}
+    return {f: named(input_table.name, input_table.names, c) for f, c in fields.items()}
 
 
 def _open_scores(
     source: TableSource, columns: ScoreColumns, layout: Layout, options: ReadingOptions | None
 ) -> tuple[InputTable, ScoreLayout]:
-    def plan(names: Sequence[str]) -> Wanted:
+    def plan(names: Sequence[str]) -> WantedColumns:
         chosen = score_layout(str(source), names, columns, layout)
         as_text = _as_text(names, chosen.item)
         if chosen.judge is None or chosen.score is None:
-            return Wanted(as_text)
+            return WantedColumns(as_text)
         response = [named(str(source), names, columns.response)] if columns.response is not None else []
-        return Wanted(as_text | {chosen.judge}, as_text | {chosen.judge, chosen.score, *response})
+        return WantedColumns(as_text | {chosen.judge}, as_text | {chosen.judge, chosen.score, *response})
 
-    read = read_table(source, plan, options)
-    return read, score_layout(read.name, read.names, columns, layout)
+    input_table = read_input_table(source, plan, options)
+    return input_table, score_layout(input_table.name, input_table.names, columns, layout)
 
 
 def _long(
-    read: InputTable, item: str, judge: str, score: str, columns: ScoreColumns, options: ReadingOptions
+    input_table: InputTable, item: str, judge: str, score: str, columns: ScoreColumns, options: ReadingOptions
 ) -> tuple[RecordedTable, Reading]:
-    items, judges = identifiers(read, item), identifiers(read, judge)
-    values, notes = numbers(read, [score], options.decimal)
+    items, judges = identifiers(input_table, item), identifiers(input_table, judge)
+    values, notes = numbers(input_table, [score], options.decimal)
     cells = items.codes * len(judges.names) + judges.codes
-    _refuse_repeated_cells(read, items, judges, cells)
+    _refuse_repeated_cells(input_table, items, judges, cells)
     matrix = np.full(len(items.names) * len(judges.names), np.nan)
     matrix[cells] = values[:, 0]
     scores = ScoreMatrix(matrix.reshape(len(items.names), len(judges.names)), tuple(items.names), tuple(judges.names))
     taken = {"item": item, "judge": judge, "score": score}
     responses: dict[str, dict[str, str]] = {}
     if columns.response is not None:
-        taken["response"] = named(read.name, read.names, columns.response)
-        texts = read.table.column(columns.response).to_pylist()
+        taken["response"] = named(input_table.name, input_table.names, columns.response)
+        texts = input_table.table.column(columns.response).to_pylist()
         for item_id, name, text in zip(as_texts(items), as_texts(judges), texts, strict=True):
             if text:
                 responses.setdefault(name, {})[item_id] = str(text)
-    unused = [name for name in (*read.names, *read.unread) if name not in taken.values()]
+    unused = [name for name in (*input_table.names, *input_table.unread) if name not in taken.values()]
     left_out = [LeftOut(name, "not needed") for name in unused]
     size = f"items: {len(items.names):,}, judges: {len(judges.names):,} ({listed([repr(j) for j in judges.names])})"
-    notes = [*notes, size, _missing_scores(read, matrix)]
-    reading = _reading(read, taken, "long", tuple(judges.names), left_out, notes)
+    notes = [*notes, size, _missing_scores(input_table, matrix)]
+    reading = _reading(input_table, taken, "long", tuple(judges.names), left_out, notes)
     return RecordedTable(scores, responses), reading
 
 
-def _missing_scores(read: InputTable, values: NDArray[np.float64]) -> str:
-    """How many scores are missing, in words; ``InputError`` where all are."""
+def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str:
+    """A sentence that says how many scores are missing; raises ``InputError`` if all of them are."""
     missing = int(np.isnan(values).sum())
     if missing == values.size:
-        raise InputError(f"{read.name}: every score is missing; nothing can be aggregated")
+        raise InputError(f"{input_table.name}: every score is missing; nothing can be aggregated")
     return f"missing scores: {missing:,} of {values.size:,}"
 
 
-def _refuse_repeated_cells(read: InputTable, items: Identifiers, judges: Identifiers, cells: NDArray[np.intp]) -> None:
-    """``InputError`` naming the items that a judge scored more than once."""
+def _refuse_repeated_cells(
+    input_table: InputTable, items: Identifiers, judges: Identifiers, cells: NDArray[np.intp]
+) -> None:
+    """Raise ``InputError`` if a judge has scored an item more than once."""
     order = np.argsort(cells, kind="stable")
-    again = np.flatnonzero(np.diff(cells[order]) == 0)
-    if not len(again):
+    repeated = np.flatnonzero(np.diff(cells[order]) == 0)
+    if not len(repeated):
         return
     examples = [
         f"item {items.names[items.codes[second]]!r} and judge {judges.names[judges.codes[second]]!r} "
-        f"({', '.join(read.locate([first, second]))})"
-        for first, second in zip(order[again[:5]].tolist(), order[again[:5] + 1].tolist(), strict=True)
+        f"({', '.join(input_table.locate([first, second]))})"
+        for first, second in zip(order[repeated[:5]].tolist(), order[repeated[:5] + 1].tolist(), strict=True)
     ]
-    more = f" and {len(again) - 5:,} more" if len(again) > 5 else ""
-    raise InputError(f"{read.name}: several rows for {', '.join(examples)}{more}; keep one of each, or their mean")
+    more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
+    raise InputError(
+        f"{input_table.name}: several rows for {', '.join(examples)}{more}; keep one of each, or their mean"
+    )
 
 
-def _wide(read: InputTable, item: str, columns: ScoreColumns, options: ReadingOptions) -> tuple[RecordedTable, Reading]:
-    judges, left_out = judge_columns(read, item, columns)
-    items = identifiers(read, item)
-    refuse_repeated(read, item, items, remedy=_remedy_of_repeated(read))
-    refuse_spaces(read, "the name of a judge", judges)
-    values, notes = numbers(read, judges, options.decimal, "; leave a column that is no judge out with --drop")
-    notes = [*notes, _missing_scores(read, values)]
-    reading = _reading(read, {"item": item}, "wide", tuple(judges), left_out, notes)
+def _wide(
+    input_table: InputTable, item: str, columns: ScoreColumns, options: ReadingOptions
+) -> tuple[RecordedTable, Reading]:
+    judges, left_out = judge_columns(input_table, item, columns)
+    items = identifiers(input_table, item)
+    refuse_repeated(input_table, item, items, remedy=_remedy_of_repeated(input_table))
+    refuse_spaces(input_table, "the name of a judge", judges)
+    values, notes = numbers(input_table, judges, options.decimal, "; leave a column that is no judge out with --drop")
+    notes = [*notes, _missing_scores(input_table, values)]
+    reading = _reading(input_table, {"item": item}, "wide", tuple(judges), left_out, notes)
     return RecordedTable(ScoreMatrix(values, tuple(items.names), tuple(judges))), reading
 
 
-def _remedy_of_repeated(read: InputTable) -> str:
-    """What to do about items with several rows in a table that is taken to be wide."""
-    judge, score = (next((n for n in read.names if is_called(n, synonyms)), None) for synonyms in (JUDGE, SCORE))
+def _remedy_of_repeated(input_table: InputTable) -> str:
+    """Advice for the error that a wide table has several rows for an item."""
+    judge, score = (next((n for n in input_table.names if is_called(n, synonyms)), None) for synonyms in (JUDGE, SCORE))
     if judge is None and score is None:
-        return "a wide table has one row an item; keep one, or name a long table's columns with --judge and --score"
+        return "a wide table has one row per item; keep one, or name a long table's columns with --judge and --score"
     lacking, option = ("score", "--score") if score is None else ("judge", "--judge")
     return (
         f"with its column {(judge or score)!r} it looks like a long table without a {lacking}'s column; name that "
@@ -363,15 +377,17 @@ def _remedy_of_repeated(read: InputTable) -> str:
 
 
 def _reading(
-    read: InputTable,
+    input_table: InputTable,
     taken: Mapping[str, str],
     layout: Any = None,
     judges: tuple[str, ...] = (),
     left_out: Sequence[LeftOut] = (),
     notes: Sequence[str] = (),
 ) -> Reading:
-    rows = read.table.num_rows
-    return Reading(read.name, read.parser, rows, layout, taken, judges, tuple(left_out), (*read.notes, *notes))
+    rows = input_table.table.num_rows
+    return Reading(
+        input_table.name, input_table.parser, rows, layout, taken, judges, tuple(left_out), (*input_table.notes, *notes)
+    )
 
 
 def _text(value: object) -> str | None:

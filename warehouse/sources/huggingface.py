@@ -1,6 +1,7 @@
-"""Test sets from the Hugging Face hub, at a pinned revision.
+"""Reads test sets from the Hugging Face hub, at a pinned revision.
 
-Belongs here: rows to items, gold and a sample. Does not: which data sets there are (``warehouse.catalog``).
+Belongs here: turning rows into items, computing gold, and drawing a sample. Does not belong here: which data sets there
+are (``warehouse.catalog``).
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ _TEXTS = ("prompt", "response", "response_2", "reference", "aspect", "split_unit
 
 
 def read_items(source: HuggingFaceSource, base: Path) -> list[ItemRecord]:
-    """Items of a data set.
+    """Read the items of a data set.
+
+    Parameters
+    ----------
+    source : HuggingFaceSource
+    base : Path
+        Folder to which the path of a local data set is relative.
 
     Raises
     ------
     InputError
-        ``datasets`` is not installed, the data set cannot be had, a repository has no revision, a column is not there,
-        or gold is no number; the message names the column and what there is.
+        ``datasets`` is not installed, the data set cannot be loaded, a repository has no revision, a column is missing,
+        or gold is no number; the message names the column.
     """
     name = f"data set {source.dataset!r}"
     rows = _load(source, base, name)
@@ -83,11 +90,11 @@ def _gold(source: HuggingFaceSource, row: Mapping[str, Any], name: str) -> float
     if rule is None:
         column = source.columns.gold
         return None if column is None else _number(_at(row, column, name), {}, column, name)
-    found = [_number(_at(row, path, name), rule.values, path, name) for path in rule.mean_of]
-    known = [value for value in found if value is not None]
-    if not known:
+    numbers = [_number(_at(row, path, name), rule.values, path, name) for path in rule.mean_of]
+    present = [number for number in numbers if number is not None]
+    if not present:
         return None
-    mean = sum(known) / len(known)
+    mean = sum(present) / len(present)
     return mean if rule.above is None else float(mean > rule.above)
 
 
@@ -103,15 +110,15 @@ def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> fl
 
 
 def _at(row: Any, path: str, name: str) -> Any:
-    """What lies at a path such as ``a.b[1].c``."""
-    here = row
-    for key, place in _STEP.findall(path):
+    """The value at a path, such as ``a.b[1].c``, in a row."""
+    value = row
+    for key, position in _STEP.findall(path):
         try:
-            here = here[int(place)] if place else here[key]
+            value = value[int(position)] if position else value[key]
         except (KeyError, IndexError, TypeError) as error:
-            there = ", ".join(row) if isinstance(row, Mapping) else "nothing"
-            raise InputError(f"{name}: no {path!r} in a row; its columns are {there}") from error
-    return here
+            columns = ", ".join(row) if isinstance(row, Mapping) else "nothing"
+            raise InputError(f"{name}: no {path!r} in a row; its columns are {columns}") from error
+    return value
 
 
 def _text(value: Any) -> str | None:

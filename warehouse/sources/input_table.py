@@ -1,6 +1,7 @@
-"""A table that was read, and where its cells are for a person who looks for them.
+"""A table that was read from a file or a frame, and where in the file a person finds its cells.
 
-Belongs here: what parsers are told and what they return. Does not: parsing (``tables`` and the modules that it calls).
+Belongs here: what parsers are asked for and what they return. Does not belong here: parsing (``tables`` and the modules
+that it calls).
 """
 
 from __future__ import annotations
@@ -17,33 +18,33 @@ from care_ops.errors import InputError
 from warehouse.sources.reading import listed
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-"""Compression by the end of a file's name."""
+"""Compression of a file, by the ending of its name."""
 
 _LISTED_CELLS = 10
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is to be read of a table whose column names are known.
+class WantedColumns:
+    """Which columns of a table a parser is to read, and how.
 
     Attributes
     ----------
     as_text : frozenset of str
-        Read as text whatever they look like, so that the id ``007`` stays one.
+        Columns that are read as text even if they look like numbers, so that the id ``007`` stays as it is.
     only : frozenset of str, optional
-        Columns that are needed, where a format can leave the others unread.
+        Columns that are needed; if the format allows it, the others are not read. By default all are read.
     """
 
     as_text: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
 
-Plan = Callable[[Sequence[str]], Wanted]
-"""From the names of the columns to what is wanted of them."""
+Plan = Callable[[Sequence[str]], WantedColumns]
+"""A function that gets the names of a table's columns and says which of them are wanted."""
 
 
 def rows_by_number(rows: Sequence[int]) -> list[str]:
-    """Where rows are in a table that has no lines."""
+    """Places of rows, counted from 0, in a table that has no lines: ``row 1`` is the first."""
     return [f"row {row + 1}" for row in rows]
 
 
@@ -54,16 +55,17 @@ class InputTable:
     Attributes
     ----------
     name : str
-        Opens every message: the path, or what kind of frame it is.
+        Path of the file, or the kind of frame; every message begins with it.
     table : pyarrow.Table
-        Column names are unique and not empty.
+        The table, whose column names are unique and not empty.
     parser : str
+        Name of the parser and its settings.
     notes : tuple of str
-        What the parser decided beside its settings.
+        What the parser decided beyond its settings.
     locate : callable
-        From row numbers, counted from 0, to where a person finds them: ``line 7``.
+        From row numbers, counted from 0, to the places where a person finds the rows, such as ``line 7``.
     unread : tuple of str
-        Columns that were not wanted, and that the format could leave where they are.
+        Columns that were not wanted and that the format allowed to leave unread.
     """
 
     name: str
@@ -75,11 +77,11 @@ class InputTable:
 
     @property
     def names(self) -> list[str]:
-        """The columns' names."""
+        """Names of the columns."""
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Values and where they are, for a message; beyond ten they are counted."""
+        """Values and their places, for a message; those after the first ten are only counted."""
         rows, values = list(rows), list(values)
         places = self.locate(rows[:_LISTED_CELLS])
         shown = [f"{value!r} ({place})" for value, place in zip(values, places, strict=False)]
@@ -88,7 +90,7 @@ class InputTable:
 
 
 def open_text(path: Path, encoding: str, newline: str | None = None) -> io.TextIOWrapper:
-    """A file's text.
+    """Open a file, which may be compressed, as text.
 
     Raises
     ------
@@ -102,17 +104,17 @@ def open_text(path: Path, encoding: str, newline: str | None = None) -> io.TextI
 
 
 def open_stream(path: Path) -> pa.NativeFile:
-    """A file's bytes, decompressed by what its name says."""
+    """Open a file as bytes; they are decompressed if the file's name ends accordingly."""
     return pa.input_stream(path, compression=COMPRESSED.get(path.suffix.lower()))
 
 
 def name_columns(names: Sequence[str]) -> list[str]:
-    """Names where those that are empty say so."""
+    """The names of columns, where an empty name is replaced by ``unnamed column 3``."""
     return [name if name.strip() else f"unnamed column {k + 1}" for k, name in enumerate(names)]
 
 
 def refuse_repeated(where: str, names: Sequence[str]) -> None:
-    """``InputError`` where two columns share a name."""
+    """Raise ``InputError`` if two columns have the same name."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         positions = [

@@ -1,7 +1,7 @@
-"""What was read: which parser read it, and which column was taken as what.
+"""The record of how a table was read: which parser read it, and what each column was taken for.
 
-Belongs here: the record of one reading and its sentences. Does not: reading (``tables``), choosing columns
-(``columns``).
+Belongs here: this record and the sentences that tell it to a person. Does not belong here: reading (``tables``) and
+choosing columns (``columns``).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 _LISTED = 12
-"""Names that one sentence lists; the record holds all."""
+"""Largest number of names that a sentence lists; the record holds all of them."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A column that is not used, and why."""
+    """A column that is not used, and the reason."""
 
     column: str
     why: str
@@ -24,24 +24,26 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a table was taken to be.
+    """How a table was read and understood.
 
     Attributes
     ----------
     source : str
-        The file, or what kind of frame it was.
+        Path of the file, or the kind of frame.
     parser : str
-        What read it, with its settings.
+        Name of the parser and its settings.
     rows : int
+        Number of rows.
     layout : {"long", "wide"}, optional
-        Of a table of scores.
+        Layout of a table of scores.
     columns : mapping role -> column
-        Such as ``item`` -> ``id``.
+        Which column holds what, such as ``item`` -> ``id``.
     judges : tuple of str
-        Columns of a wide table that are judges.
+        Names of the judges.
     left_out : tuple of LeftOut
+        Columns that are not used.
     notes : tuple of str
-        Whatever else was decided.
+        Further decisions, as sentences.
     """
 
     source: str
@@ -54,7 +56,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
-        """The decisions, one a line, for a person to check."""
+        """The decisions as lines of text, for a person to check."""
         lines = [f"{self.source}: {self.rows:,} rows, read by {self.parser}"]
         taken = ", ".join(f"{role} is {column!r}" for role, column in self.columns.items())
         if self.layout == "wide":
@@ -62,15 +64,15 @@ class Reading:
         elif taken:
             lines.append(f"{self.layout}: {taken}" if self.layout else taken)
         if self.left_out:
-            lines.append(f"left out: {listed([f'{one.column!r} ({one.why})' for one in self.left_out])}")
+            lines.append(f"left out: {listed([f'{left.column!r} ({left.why})' for left in self.left_out])}")
         return [*lines, *self.notes]
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as plain data."""
+        """The record as a dictionary of plain values."""
         return asdict(self)
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:
-    """Names in a sentence; beyond ``most`` they are counted."""
+    """Join names for a sentence; those after the first ``most`` are only counted."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

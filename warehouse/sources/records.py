@@ -1,8 +1,9 @@
-"""Records of Python values: JSON, JSON lines and the sheets of a workbook.
+"""Reads records of Python values: JSON, JSON lines and the sheets of a workbook.
 
-A column of one type keeps it; where records differ, as ids do that are numbers here and words there, it is text.
+A column whose values have one type keeps that type; a column with several types, such as ids that are partly numbers
+and partly words, becomes text.
 
-Belongs here: from records to columns. Does not: what a column means (``columns``).
+Belongs here: turning records into columns. Does not belong here: what a column means (``columns``).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ Record = dict[str, Any]
 
 
 def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """A table from one JSON object a line, or from a document that is, or holds, one list of objects.
+    """Read a table from lines of JSON objects, or from a JSON document that is, or holds, one list of objects.
 
     Raises
     ------
     InputError
-        A line is no JSON object, a key stands twice in one, the document holds no list of objects.
+        A line is no JSON object, an object has a key twice, or the document holds no list of objects.
     """
     first, second = _first_lines(path, options)
     if not first:
@@ -49,12 +50,13 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """A table from one sheet of an Excel or OpenDocument workbook, its first row that is not empty the names.
+    """Read a table from one sheet of an Excel or OpenDocument workbook; its first row that is not empty has the names.
 
     Raises
     ------
     InputError
-        ``python-calamine`` is not installed, several sheets hold something and none is named, a cell has no column.
+        ``python-calamine`` is not installed, the file is no workbook, the sheet is empty, or several sheets are not
+        empty and none is named.
     """
     try:
         calamine: Any = importlib.import_module("python_calamine")
@@ -104,14 +106,14 @@ def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | 
 
 
 def _cell(value: Any) -> Any:
-    """An empty cell is None; a span of time is text."""
+    """A cell's value: None if it is empty, and text if it is a duration."""
     if value == "":
         return None
     return str(value) if isinstance(value, datetime.timedelta) else value
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:
-    """A workbook knows no integers: what are integers throughout becomes them, so that the id 7 is not 7.0."""
+    """Turn a column of whole numbers into integers, which workbooks do not have, so that the id 7 is not 7.0."""
     if not pa.types.is_floating(column.type):
         return column
     try:
@@ -145,6 +147,7 @@ def _is_whole_object(line: str) -> bool:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
+    """A JSON object as a dictionary; raises ``ValueError`` if it has a key twice."""
     record = dict(pairs)
     if len(record) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -153,7 +156,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
 
 
 def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
-    """Each object with the number of its line; all lines that are none in one error."""
+    """Each object with the number of its line; one error names all lines that are no objects."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique_keys)
     refused: list[str] = []
     with open_text(path, options.encoding or "utf-8-sig") as text:
@@ -174,12 +177,13 @@ def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
             raise _no_text(path, options, error) from error
     if refused:
         raise InputError(
-            f"{path}: each line is to be one JSON object, but not {listed(refused, 5)}; correct or remove them"
+            f"{path}: each line must be one JSON object, which is not so in {listed(refused, 5)}; correct or remove "
+            "these lines"
         )
 
 
 def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
-    """The records of a document, and where in it they are."""
+    """The records in a JSON document, and a phrase that says where in the document they are."""
     with open_text(path, options.encoding or "utf-8-sig") as text:
         try:
             document = json.load(text, object_pairs_hook=_unique_keys)
@@ -201,7 +205,7 @@ def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
 
 
 def _are_records(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(record, dict) for record in value)
 
 
 def _locate_lines(path: Path, options: ReadingOptions, rows: Sequence[int]) -> list[str]:
@@ -220,7 +224,7 @@ def _locate_records(rows: Sequence[int]) -> list[str]:
 
 
 def _table_of(records: Iterator[Record] | Sequence[Record]) -> pa.Table:
-    """Records as a table; a few thousand at a time, so that they are not all held as Python objects."""
+    """Turn records into a table, in batches, so that they are not all in memory as Python objects at once."""
     parts: list[dict[str, pa.Array]] = []
     names: dict[str, None] = {}
     sizes: list[int] = []
@@ -248,7 +252,7 @@ def _table_of(records: Iterator[Record] | Sequence[Record]) -> pa.Table:
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
-    """Values as an array of their type; as text where they have several, so that true among numbers is no 1."""
+    """Values as an array of their type, or of text if they have several types, so that true does not become 1."""
     kinds = set(map(type, values)) - {type(None)}
     if bool in kinds and len(kinds) > 1:
         return _texts(values)

@@ -1,9 +1,9 @@
-"""Any input as one Arrow table: files of every kind that people have, queries, and frames in memory.
+"""Reads any input as one Arrow table: files of many kinds, queries, and frames in memory.
 
-A file's kind is told by its name and checked against its first bytes; nothing is tried out until something fits.
+A file's name says of which kind it is, and its first bytes must agree; no parser is tried to see whether it fits.
 
-Belongs here: which parser reads what, Parquet, Arrow, queries and frames, and what holds for every table. Does not:
-the parsers with more to decide (``delimited``, ``records``), what a column means (``columns``).
+Belongs here: which parser reads which file; reading Parquet, Arrow, queries and frames; what holds for every table.
+Does not belong here: text files and records (``delimited``, ``records``) and what a column means (``columns``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from care_ops.errors import InputError
-from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, Wanted, name_columns, refuse_repeated
+from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.testsets import ReadingOptions
 
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt")
@@ -36,7 +36,7 @@ _FIRST_BYTES = {
 
 @runtime_checkable
 class ArrowStream(Protocol):
-    """A frame that hands out its columns by Arrow's PyCapsule interface: pandas, polars, pyarrow, DuckDB."""
+    """A frame with Arrow's PyCapsule interface, as pandas, polars, pyarrow and DuckDB have them."""
 
     def __arrow_c_stream__(self, _requested_schema: object | None = None, /) -> object: ...
 
@@ -44,34 +44,36 @@ class ArrowStream(Protocol):
 TableSource = str | Path | ArrowStream
 
 
-def read_table(source: TableSource, plan: Plan | None = None, options: ReadingOptions | None = None) -> InputTable:
-    """A table from a file or a frame.
+def read_input_table(
+    source: TableSource, plan: Plan | None = None, options: ReadingOptions | None = None
+) -> InputTable:
+    """Read a table from a file or a frame.
 
     Parameters
     ----------
     source : path or frame
-        Files: CSV and its relatives, JSON, JSON lines, Parquet, Arrow, Excel, a query for DuckDB in a ``.sql`` file;
-        text may be compressed. Frames: whatever has ``__arrow_c_stream__``.
+        A file may be CSV or similar text, JSON, JSON lines, Parquet, Arrow, a workbook, or a ``.sql`` file with a query
+        for DuckDB; text and JSON may be compressed. A frame is any object that has ``__arrow_c_stream__``.
     plan : callable, optional
-        Called with the columns' names before anything is parsed.
+        Called with the names of the columns before the values are parsed; says which columns are wanted.
     options : ReadingOptions, optional
-        What is not to be decided by looking.
+        How to read the file, where this is not to be guessed from its content.
 
     Raises
     ------
     InputError
-        No such file, an unknown kind, a table that cannot be read or is empty, two columns of one name.
+        There is no such file, its kind is unknown, it cannot be read, it has no row, or two columns have the same name.
     """
-    plan, options = plan or (lambda _: Wanted()), options or ReadingOptions()
-    read = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
-    read = replace(read, table=_with_names(read.name, read.table))
-    if read.table.num_rows == 0:
-        raise InputError(f"{read.name}: the table is empty; it needs at least one row")
-    return read
+    plan, options = plan or (lambda _: WantedColumns()), options or ReadingOptions()
+    input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
+    input_table = replace(input_table, table=_with_names(input_table.name, input_table.table))
+    if input_table.table.num_rows == 0:
+        raise InputError(f"{input_table.name}: the table is empty; it needs at least one row")
+    return input_table
 
 
 def _with_names(where: str, table: pa.Table) -> pa.Table:
-    """Unique names, and text where a writer said bytes of what is text."""
+    """The table with unique column names, and with text in columns of bytes that are valid text."""
     names = name_columns(table.column_names)
     refuse_repeated(where, names)
     columns = [_as_text_if_it_is(column) for column in table.columns]
@@ -109,7 +111,7 @@ def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _parser_of(kind: str) -> Callable[[Path, Plan, ReadingOptions], InputTable]:
-    """Imported when needed: an installation without Excel reads everything else."""
+    """The parser of a kind of file; it is imported only now, so that a missing extra hinders no other kind."""
     if kind in _DELIMITED:
         from warehouse.sources.delimited import read_delimited
 
@@ -126,6 +128,7 @@ def _parser_of(kind: str) -> Callable[[Path, Plan, ReadingOptions], InputTable]:
 
 
 def _refuse_another_kind(path: Path, suffix: str) -> None:
+    """Raise ``InputError`` if the first bytes of a file show that its name is wrong."""
     with path.open("rb") as file:
         start = file.read(8)
     for first, (what, suffixes) in _FIRST_BYTES.items():
@@ -139,9 +142,9 @@ def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     names = pq.read_schema(path).names
     refuse_repeated(str(path), names)
     only = plan(names).only
-    read = names if only is None else [name for name in names if name in only]
-    table = pq.ParquetFile(path).read(columns=read)
-    unread = tuple(name for name in names if name not in read)
+    input_table = names if only is None else [name for name in names if name in only]
+    table = pq.ParquetFile(path).read(columns=input_table)
+    unread = tuple(name for name in names if name not in input_table)
     return InputTable(str(path), table, f"pyarrow {pa.__version__} as Parquet", unread=unread)
 
 
@@ -152,13 +155,13 @@ def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """A DuckDB query; files that it names are looked for beside it."""
+    """The result of a DuckDB query; relative paths in it begin at the query's own folder."""
     import duckdb
 
     with duckdb.connect() as connection:
         connection.execute("SET file_search_path = ?", [str(path.parent)])
         try:
-            relation: Any = connection.sql(path.read_text(encoding="utf-8"))  # None where there is no statement
+            relation: Any = connection.sql(path.read_text(encoding="utf-8"))  # None if the file holds no statement
             table = None if relation is None else relation.to_arrow_table()
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}: the query fails: {' '.join(str(error).split())}") from error
@@ -178,6 +181,6 @@ def _from_frame(frame: object) -> InputTable:
     name = f"{package} {kind.__name__}"
     try:
         table = pa.table(frame)
-    except (pa.ArrowNotImplementedError, ValueError, TypeError) as error:  # Arrow's others are of these two
+    except (pa.ArrowNotImplementedError, ValueError, TypeError) as error:  # Arrow's further errors derive from these
         raise InputError(f"{name}: cannot be turned into an Arrow table: {' '.join(str(error).split())}") from error
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")

@@ -1,6 +1,6 @@
-"""Columns as ids and as numbers, with errors that name every cell that is neither.
+"""Reads columns as ids or as numbers, with errors that name every cell that cannot be read so.
 
-Belongs here: what a number looks like, what an id is. Does not: which column is which (``columns``).
+Belongs here: what counts as a number and what as an id. Does not belong here: what each column holds (``columns``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from care_ops.errors import InputError
 from warehouse.sources.delimited import MISSING
 from warehouse.sources.input_table import InputTable
 
-pc: Any = pyarrow.compute  # its functions are made when it is imported, where pyright does not see them
+pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 Decimal = Literal[".", ","] | None
 
@@ -29,32 +29,34 @@ _THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
 
 
 class Identifiers(NamedTuple):
-    """A column of names, each kept once.
+    """A column of names, in which every different name is kept once.
 
     Attributes
     ----------
     names : list of str
-        In the order of their first row.
+        The different names, in the order of their first row.
     codes : (rows,) array of int
-        Which name a row has.
+        Position in ``names`` of each row's name.
     """
 
     names: list[str]
     codes: NDArray[np.intp]
 
 
-def identifiers(read: InputTable, column: str) -> Identifiers:
-    """A column as names; where the column's own name has spaces around it, those of the values are taken off too.
+def identifiers(input_table: InputTable, column: str) -> Identifiers:
+    """Read a column as names.
+
+    If the column's own name has spaces around it, spaces around the values are removed too.
 
     Raises
     ------
     InputError
-        A row has none, or two names differ in nothing but spaces around them.
+        A row has no name, or two names differ only in the spaces around them.
     """
-    kind = read.table.column(column).type
+    kind = input_table.table.column(column).type
     if pa.types.is_nested(kind):
-        raise InputError(f"{read.name}: {column} holds {kind}, where names are needed; make it a column of text")
-    encoded = _plain(read.table.column(column)).dictionary_encode().combine_chunks()
+        raise InputError(f"{input_table.name}: {column} holds {kind}, where names are needed; make it a column of text")
+    encoded = _plain(input_table.table.column(column)).dictionary_encode().combine_chunks()
     values = encoded.dictionary.to_pylist()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
     names = [_name(value) for value in values]
@@ -63,11 +65,11 @@ def identifiers(read: InputTable, column: str) -> Identifiers:
     empty = np.array([not name for name in names] + [True])[codes]
     if empty.any():
         rows = np.flatnonzero(empty).tolist()
-        places = ", ".join(read.locate(rows[:10])) + (f" and {len(rows) - 10:,} more" if len(rows) > 10 else "")
-        raise InputError(f"{read.name}: {column} is empty in {places}; every row needs one")
+        places = ", ".join(input_table.locate(rows[:10])) + (f" and {len(rows) - 10:,} more" if len(rows) > 10 else "")
+        raise InputError(f"{input_table.name}: {column} is empty in {places}; every row needs one")
     first: dict[str, int] = {}
     merged = np.array([first.setdefault(name, len(first)) for name in names], dtype=np.intp)
-    refuse_spaces(read, column, list(first))
+    refuse_spaces(input_table, column, list(first))
     return Identifiers(list(first), merged[codes])
 
 
@@ -77,29 +79,37 @@ def as_texts(values: Identifiers) -> list[str]:
 
 
 def refuse_repeated(
-    read: InputTable, column: str, items: Identifiers, rows: NDArray[np.intp] | None = None, remedy: str = "keep one"
+    input_table: InputTable,
+    column: str,
+    items: Identifiers,
+    rows: NDArray[np.intp] | None = None,
+    remedy: str = "keep one",
 ) -> None:
-    """``InputError`` naming the items that have several rows, among all rows or some."""
+    """Raise ``InputError`` if an item has several rows among ``rows``, which are all rows by default."""
     rows = np.arange(len(items.codes)) if rows is None else rows
     codes = items.codes[rows]
     repeated = np.flatnonzero(np.bincount(codes) > 1)
     if not len(repeated):
         return
     examples = [
-        f"{items.names[code]!r} ({', '.join(read.locate(rows[codes == code][:3].tolist()))})" for code in repeated[:5]
+        f"{items.names[code]!r} ({', '.join(input_table.locate(rows[codes == code][:3].tolist()))})"
+        for code in repeated[:5]
     ]
     more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
-    raise InputError(f"{read.name}: {column} has several rows for {', '.join(examples)}{more}; {remedy}")
+    raise InputError(f"{input_table.name}: {column} has several rows for {', '.join(examples)}{more}; {remedy}")
 
 
 def holds_numbers(values: pa.ChunkedArray) -> bool:
-    """Whether any value of a column of text is a number, or has digits and no letter, as ``40%`` and ``1.250,5`` have.
+    """Whether any value of a column of text is meant as a number.
 
-    Dates and times are no numbers.
+    This is a number, or a text with digits and without letters, such as ``40%`` and ``1.250,5``. Dates and times do not
+    count.
     """
     text = _trimmed(values)
-    bare = pc.and_(pc.match_substring_regex(text, _NO_LETTER), pc.invert(pc.match_substring_regex(text, _DATE_OR_TIME)))
-    return bool(pc.any(pc.or_(pc.match_substring_regex(text, _POINT), bare)).as_py())
+    without_letters = pc.and_(
+        pc.match_substring_regex(text, _NO_LETTER), pc.invert(pc.match_substring_regex(text, _DATE_OR_TIME))
+    )
+    return bool(pc.any(pc.or_(pc.match_substring_regex(text, _POINT), without_letters)).as_py())
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -110,16 +120,16 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 class Numbers(NamedTuple):
-    """A column as numbers.
+    """A column that was read as numbers.
 
     Attributes
     ----------
     values : (rows,) array of float64
-        NaN where it is empty, or refused.
+        The numbers; NaN for cells that are empty or refused.
     refused : (rows,) array of bool, optional
-        What is no finite number.
+        Which cells hold something that is not a finite number; None if there are none.
     note : str, optional
-        What was decided to read it.
+        A decision that was made in order to read the column.
     """
 
     values: NDArray[np.float64]
@@ -128,37 +138,44 @@ class Numbers(NamedTuple):
 
 
 def numbers(
-    read: InputTable, columns: Sequence[str], decimal: Decimal = None, remedy: str = ""
+    input_table: InputTable, columns: Sequence[str], decimal: Decimal = None, remedy: str = ""
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Columns as one (rows, columns) array with NaN for what is missing, and what was decided.
+    """Read columns as numbers.
+
+    Returns
+    -------
+    matrix : (rows, columns) array of float64
+        NaN for cells that are empty.
+    notes : list of str
+        Decisions that were made in order to read the columns.
 
     Raises
     ------
     InputError
-        Cells that are no finite numbers, all of them in one message.
+        Some cells hold something that is not a finite number; the message names all of them.
     """
-    matrix = np.empty((read.table.num_rows, len(columns)))
+    matrix = np.empty((input_table.table.num_rows, len(columns)))
     notes: list[str] = []
     refused: list[str] = []
     for k, name in enumerate(columns):
-        column = _numbers(read, name, decimal)
+        column = _numbers(input_table, name, decimal)
         matrix[:, k] = column.values
         if column.note:
             notes.append(column.note)
         if column.refused is not None and column.refused.any():
             rows = np.flatnonzero(column.refused).tolist()
-            cells = read.table.column(name).take(pa.array(rows[:10])).to_pylist()
-            refused.append(f"column {name!r} holds {read.cells(rows, cells)}")
+            cells = input_table.table.column(name).take(pa.array(rows[:10])).to_pylist()
+            refused.append(f"column {name!r} holds {input_table.cells(rows, cells)}")
     if refused:
         raise InputError(
-            f"{read.name}: {'; '.join(refused)}, where a finite number is needed; correct that, or leave it empty if "
-            f"it is missing{remedy}"
+            f"{input_table.name}: {'; '.join(refused)}, where a finite number is needed; correct that, or "
+            f"leave it empty if it is missing{remedy}"
         )
     return matrix, notes
 
 
-def _numbers(read: InputTable, name: str, decimal: Decimal) -> Numbers:
-    column = _plain(read.table.column(name))
+def _numbers(input_table: InputTable, name: str, decimal: Decimal) -> Numbers:
+    column = _plain(input_table.table.column(name))
     kind = column.type
     if pa.types.is_null(kind):
         return Numbers(np.full(len(column), np.nan))
@@ -169,27 +186,27 @@ def _numbers(read: InputTable, name: str, decimal: Decimal) -> Numbers:
         infinite = np.isinf(values)
         return Numbers(values, infinite if infinite.any() else None)
     if is_text(kind):
-        return _parsed(read, name, column, decimal)
-    raise InputError(f"{read.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
+        return _parsed(input_table, name, column, decimal)
+    raise InputError(f"{input_table.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
 
 
-def _parsed(read: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal) -> Numbers:
-    """Text as numbers; a decimal comma only where nothing speaks against it."""
+def _parsed(input_table: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal) -> Numbers:
+    """Read a column of text as numbers; commas are decimal commas only if no value contradicts that."""
     text, note = _trimmed(column), None
     missing = pc.fill_null(pc.is_in(text, pa.array(MISSING)), True)
     comma = pc.fill_null(pc.match_substring_regex(text, _COMMA), False)
     point = pc.and_(pc.match_substring_regex(text, r"[.]"), pc.match_substring_regex(text, _POINT))
     good = pc.match_substring_regex(text, _POINT)
     if decimal == ",":
-        good = pc.and_(good, pc.invert(point))  # a point stands before thousands here, if it is a number at all
+        good = pc.and_(good, pc.invert(point))  # with decimal commas, a point could only separate thousands
     if decimal != "." and pc.any(comma).as_py():
         thousands = pc.match_substring_regex(text, _THOUSANDS)
         if decimal is None and (pc.any(point).as_py() or pc.all(pc.or_(thousands, pc.invert(comma))).as_py()):
             rows = np.flatnonzero(comma.to_numpy()).tolist()
-            cells = read.cells(rows, column.take(pa.array(rows[:10])).to_pylist())
+            cells = input_table.cells(rows, column.take(pa.array(rows[:10])).to_pylist())
             raise InputError(
-                f"{read.name}: column {name!r} holds {cells}, where the comma may stand before decimals or thousands; "
-                "say which with --decimal (reading.decimal in a workspace)"
+                f"{input_table.name}: column {name!r} holds {cells}, where the comma may stand before "
+                "decimals or thousands; say which with --decimal (reading.decimal in a workspace)"
             )
         text, good = pc.if_else(comma, pc.replace_substring(text, ",", "."), text), pc.or_(good, comma)
         note = f"{name!r} is read with a decimal comma"
@@ -204,11 +221,12 @@ def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def _trimmed(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column without spaces around its values."""
     return pc.utf8_trim_whitespace(_plain(values))
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Without a dictionary, and in the one type of text that every function of Arrow takes."""
+    """The column without a dictionary; text has the one type that all functions of Arrow accept."""
     if pa.types.is_dictionary(column.type):
         kind = _one_text(column.type.value_type)
         parts = [part.dictionary.cast(kind).take(part.indices) for part in column.chunks]
@@ -221,13 +239,16 @@ def _one_text(kind: pa.DataType) -> pa.DataType:
 
 
 def _name(value: Any) -> str:
+    """A value as a name; empty for None and NaN."""
     return "" if value is None or value != value else str(value)
 
 
-def refuse_spaces(read: InputTable, column: str, names: Sequence[str]) -> None:
-    """``InputError`` where two names differ in nothing but spaces around them."""
+def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) -> None:
+    """Raise ``InputError`` if two names differ only in the spaces around them."""
     plain: dict[str, str] = {}
     for name in names:
         other = plain.setdefault(name.strip(), name)
         if other != name:
-            raise InputError(f"{read.name}: {column} is {other!r} and {name!r}, which differ only in spaces; write one")
+            raise InputError(
+                f"{input_table.name}: {column} is {other!r} and {name!r}, which differ only in spaces; write one"
+            )
