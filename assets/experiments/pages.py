@@ -6,6 +6,7 @@ Belongs here: laying out findings. Does not: experiments.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ def write_experiments(folder: Path, workspace: Workspace, experiments: Sequence[
             experiment=experiment,
             kept=kept,
             size=said(kept.size),
+            version=asdict(kept.version),
             figures=[_drawn(f"{experiment.key}-{k}", figure) for k, figure in enumerate(kept.findings.figures)],
         )
         rows.append({"experiment": experiment, "kept": kept, "page": pages[experiment.key].name})
