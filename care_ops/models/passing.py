@@ -1,11 +1,11 @@
 """The share of items that people would pass, given a few yes-or-no labels and one score for every item.
 
 The model is a logistic regression of the label on the score with an intercept for each system,
-P(Y = 1) = expit(c_s + b x), where c_s ~ N(a, tau^2). Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps it finite where all labels agree; the
-half-normal prior of tau on the logit scale (Gelman, Bayesian Analysis 2006) lets the systems' intercepts share what
-they have in common: a judge that is too kind to one system is usually too kind to all. The posterior is summed over a
-grid, so nothing is approximated but the grid, and the items without a label are drawn from it (finite-population
-inference: Ghosh and Meeden, 1997).
+P(Y = 1) = expit(c_s + b x), where c_s ~ N(a, tau^2). Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps it finite
+where all labels agree; the half-normal prior of tau on the logit scale (Gelman, Bayesian Analysis 2006) lets the
+systems' intercepts share what they have in common: a judge that is too kind to one system is usually too kind to all.
+The posterior is summed over a grid, so nothing is approximated but the grid, and the items without a label are drawn
+from it (finite-population inference: Ghosh and Meeden, 1997).
 
 Why a model of the label and not a mean of differences: with twenty labels, of which the judges contradict one or none,
 the differences have no variance to estimate, and intervals from them cover far less than they claim.
@@ -252,17 +252,20 @@ def _shares(
 ) -> Array:
     """Draws of one system's share, shape (draws,)."""
     n = len(system.scores)
-    rest = np.delete(system.scores, system.labelled) if of_these_items else system.scores
+    chosen = bool(np.ptp(system.weights) > 0)
+    rest = np.delete(system.scores, system.labelled) if of_these_items and not chosen else system.scores
     if not len(rest):
         return np.full(len(slopes), float(system.labels.mean()))
     at, count = _binned(rest)
     p = expit(intercepts[:, None] + slopes[:, None] * at[None, :])
     expected = p @ count
-    if of_these_items:
+    if of_these_items and not chosen:
         noise = np.sqrt(np.maximum((p * (1 - p)) @ count, 0.0)) * rng.standard_normal(len(slopes))
         known = float(system.labels.sum())
         return np.clip(known + expected + noise, known, known + len(rest)) / n
     mean = expected / n
+    if of_these_items:  # chosen items are unlike the rest, so all are predicted; what is known narrows the interval
+        return mean.mean() + (mean - mean.mean()) * np.sqrt(1.0 - len(system.labels) / n)
     spread = np.sqrt(np.maximum(p**2 @ count / n - mean**2, 0.0) / n)
     return np.clip(mean + spread * rng.standard_normal(len(slopes)), 0.0, 1.0)
 
