@@ -88,27 +88,34 @@ def test_coverage_of_a_share(share, strength):
     assert inside / 200 >= 0.9 - 3 * np.sqrt(0.09 / 200)
 
 
-def test_systems_borrow_from_one_another_only_what_they_share():
-    """Twelve systems about which judges err alike: less error than each alone; one judged too kindly stays apart."""
+def twelve_systems(rng, labels_each):
+    """Names, latent qualities, gold and labels of twelve systems about which judges err alike."""
+    names = np.repeat([f"s{k:02}" for k in range(12)], 150)
+    latent = rng.normal(size=len(names)) + np.repeat(rng.normal(0, 0.7, 12), 150)
+    gold = (rng.random(len(names)) < expit(2 * latent - 1)).astype(float)
+    members = [np.flatnonzero(names == name) for name in np.unique(names)]
+    seen = np.concatenate([rng.choice(rows, labels_each, replace=False) for rows in members])
+    return names, latent, gold, sampled(gold, seen)
+
+
+def test_systems_borrow_from_one_another_what_they_share():
     rng = np.random.default_rng(7)
     shared, alone = [], []
     for _ in range(6):
-        names = np.repeat([f"s{k:02}" for k in range(12)], 150)
-        latent = rng.normal(size=len(names)) + np.repeat(rng.normal(0, 0.7, 12), 150)
-        gold = (rng.random(len(names)) < expit(2 * latent - 1)).astype(float)
-        seen = np.concatenate([rng.choice(np.flatnonzero(names == n), 12, replace=False) for n in np.unique(names)])
-        labels = sampled(gold, seen)
-        truth = {n: gold[names == n].mean() for n in np.unique(names)}
+        names, latent, gold, labels = twelve_systems(rng, 12)
         for rate in rates_of(latent, labels, names.tolist()).rates:
-            shared.append(abs(rate.value - truth[rate.system]))
             own = names == rate.system
-            (single,) = rates_of(np.where(own, latent, np.nan)[own], labels[own]).rates
-            alone.append(abs(single.value - truth[rate.system]))
+            (single,) = rates_of(latent[own], labels[own]).rates
+            shared.append(abs(rate.value - gold[own].mean()))
+            alone.append(abs(single.value - gold[own].mean()))
     assert np.mean(shared) < 0.9 * np.mean(alone)
-    kind = np.where(names == "s00", latent + 3.0, latent)  # judges are three deviations too kind to one
-    seen = np.concatenate([rng.choice(np.flatnonzero(names == n), 60, replace=False) for n in np.unique(names)])
-    rates = {r.system: r for r in rates_of(kind, sampled(gold, seen), names.tolist()).rates}
-    assert rates["s00"].lo <= truth["s00"] <= rates["s00"].hi
+
+
+def test_a_system_that_judges_favour_stays_apart():
+    names, latent, gold, labels = twelve_systems(np.random.default_rng(12), 60)
+    favoured = np.where(names == "s00", latent + 3.0, latent)
+    rates = {rate.system: rate for rate in rates_of(favoured, labels, names.tolist()).rates}
+    assert rates["s00"].lo <= gold[names == "s00"].mean() <= rates["s00"].hi
 
 
 def test_a_difference_is_of_joint_draws():
