@@ -137,7 +137,7 @@ def cells(panel: Panel) -> Iterator[Cell]:
     column = SYSTEMS.get(view.family)
     if column is None:
         return
-    system = _column(view.family, column, view.scores.item_ids)
+    system = column_of(view.family, column, view.scores.item_ids)
     members = {name: np.flatnonzero(system == name) for name in np.unique(system)}
     members = {name: rows for name, rows in members.items() if len(rows) >= LEAST_ITEMS}
     gap = {
@@ -151,7 +151,8 @@ def cells(panel: Panel) -> Iterator[Cell]:
             yield cell(f"{view.name}, {word}: {a} - {b}", members[a], members[b])
 
 
-def _column(folder: str, column: str, item_ids: tuple[str, ...]) -> NDArray[np.str_]:
+def column_of(folder: str, column: str, item_ids: tuple[str, ...]) -> NDArray[np.str_]:
+    """A column of a folder's items, in the order of the item ids."""
     table = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / folder / "items.parquet", columns=["item_id", column])
     value = dict(zip(table.column("item_id").to_pylist(), table.column(column).to_pylist(), strict=True))
     return np.array([str(value[item]) for item in item_ids])
