@@ -1,9 +1,10 @@
 """How often a gate is wrong where nothing differs, and how often it finds what differs. ``make bench-gate``.
 
-The design, fixed before any result was seen. ``triviaqa_judges_v1`` names nine systems that answered 400 questions each;
-``care`` is fitted once, without a label.
+The design, fixed before any result was seen. ``triviaqa_judges_v1`` names nine systems that answered 400 questions
+each; ``care`` is fitted once, without a label.
 
-- Nothing differs: the items of one system, drawn anew for each gate, are cut into two halves at random; one is called new.
+- Nothing differs: the items of one system, drawn anew for each gate, are cut into two halves at random; one is called
+  new.
 - Something differs: for the pairs of systems whose gold differs by the most, the median and the least (of all 36).
 - 20, 50 and 100 labels for each of the two; 2,000 gates for each cell (``--draws``), samples drawn anew.
 - Methods: this gate; the same on labels alone; and the judges alone, which is what a gate without labels does: a paired

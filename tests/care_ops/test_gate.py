@@ -9,7 +9,7 @@ from care_ops.results.gate import gate
 
 
 def two_systems(rng, gain, labels_each=60, items=300):
-    """Estimates, labels and names of two systems whose latent quality differs by ``gain``, judged a deviation too kindly where new."""
+    """Estimates, labels, names: latent quality differs by ``gain``, and judges are a deviation too kind to the new."""
     names = np.repeat(["new", "old"], items)
     quality = rng.normal(size=2 * items) + gain * (names == "new")
     gold = (rng.random(2 * items) < expit(2 * quality)).astype(float)
