@@ -1,0 +1,299 @@
+"""How good each system is by the standard of people, from a few of their labels and a score for every item.
+
+The judges' answer is biased in a way that nobody knows; a mean of it over a system's items inherits the bias however
+many items there are. Labels of a random sample of items correct it. The answer must have been fitted without these
+labels, or be cross-fitted: an answer that has seen a label lies closer to it than to those that it has not.
+
+Belongs here: rates, means and differences of systems by labels, with intervals. Does not: the judges' own view of
+systems (``systems``), the models (``models.passing``, ``models.label_means``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import FitError, InputError
+from care_ops.models.label_means import draw_means
+from care_ops.models.passing import System, draw_shares, normal_scores
+
+Array = NDArray[np.float64]
+
+LEAST_LABELS = 5
+"""Labels that a system needs before anything is said of it."""
+
+LEAST_TO_BORROW = 5
+"""Systems from which on each is estimated with the help of the others: below, their spread cannot be estimated."""
+
+DRAWS = 4_000
+
+ALL = "all items"
+"""Name of the one system where none is named."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One system.
+
+    Attributes
+    ----------
+    system : str
+    value, lo, hi : float
+        Posterior median and equal-tailed interval of its mean label: for labels of 0 and 1 the share that people pass.
+    items, labels : int
+    by_labels : (value, lo, hi)
+        What the labels alone say.
+    by_judges : float
+        Mean of the answer itself, corrected by nothing; in the answer's own unit.
+    """
+
+    system: str
+    value: float
+    lo: float
+    hi: float
+    items: int
+    labels: int
+    by_labels: tuple[float, float, float]
+    by_judges: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """System ``first`` less system ``second``.
+
+    Attributes
+    ----------
+    first, second : str
+    value, lo, hi : float
+    chance_better : float
+        Posterior probability that ``first`` is better.
+    """
+
+    first: str
+    second: str
+    value: float
+    lo: float
+    hi: float
+    chance_better: float
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Systems, the best first.
+
+    Attributes
+    ----------
+    kind : {"share", "mean"}
+        A share of items where labels are 0 and 1, else a mean of labels.
+    level : float
+    rates : list of Rate
+    left_out : dict system -> why
+    """
+
+    kind: str
+    level: float
+    rates: list[Rate]
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    _names: tuple[str, ...] = ()
+    _draws: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    def difference(self, first: str, second: str) -> Difference:
+        """Of two systems, from the same joint draws; ``InputError`` where one has no rate."""
+        missing = [name for name in (first, second) if name not in self._names]
+        if missing:
+            known = ", ".join(sorted(self._names)) or "none"
+            raise InputError(f"no rate for {', '.join(missing)}; there are rates for {known}")
+        apart = self._draws[:, self._names.index(first)] - self._draws[:, self._names.index(second)]
+        value, lo, hi = _summary(apart, self.level)
+        return Difference(first, second, value, lo, hi, float((apart > 0).mean() + 0.5 * (apart == 0).mean()))
+
+
+def rates_of(
+    estimate: Array,
+    labels: Array,
+    systems: Sequence[str | None] | None = None,
+    units: Sequence[str] | None = None,
+    chance: Array | None = None,
+    *,
+    level: float = 0.9,
+    of_these_items: bool = True,
+    borrow: bool | None = None,
+    seed: int = 0,
+) -> Rates:
+    """The mean label of each system, prediction-powered by the estimates of all its items.
+
+    Parameters
+    ----------
+    estimate : (n,) array
+        One answer an item, fitted without the labels; only its order matters where labels are 0 and 1. NaN where
+        there is none.
+    labels : (n,) array
+        NaN where there is none.
+    systems : sequence of n str or None, optional
+        None belongs to no system. By default all items are one.
+    units : sequence of n str, optional
+        Split units: items of one unit that resemble one another count for fewer.
+    chance : (n,) array, optional
+        Probability with which each labelled item was chosen for a label; equal for all by default.
+    level : float
+        Of the intervals, between 0 and 1.
+    of_these_items : bool
+        Whether the target is the mean over the items given, or over endless items like them.
+    borrow : bool, optional
+        Whether systems are taken to be alike in how judges err about them, as far as the labels allow. By default from
+        ``LEAST_TO_BORROW`` systems on. It lowers the error over all systems, and moves one that judges favour more
+        than the others towards what the judges say of it; a comparison of two systems should not borrow.
+    seed : int
+        Of the posterior draws.
+
+    Raises
+    ------
+    InputError
+        Lengths differ, a level or a chance outside (0, 1].
+    FitError
+        No system has ``LEAST_LABELS`` labels.
+    """
+    n = len(estimate)
+    names = [ALL] * n if systems is None else list(systems)
+    of_units = [str(i) for i in range(n)] if units is None else list(units)
+    probability = np.ones(n) if chance is None else np.asarray(chance, dtype=np.float64)
+    _check(n, labels, names, of_units, probability, level)
+    binary = bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all())
+    known = ~np.isnan(estimate)
+    score = normal_scores(estimate) if binary else _standardised(estimate)
+    given: dict[str, System] = {}
+    left_out: dict[str, str] = {}
+    rows_of: dict[str, NDArray[np.intp]] = {}
+    for name in sorted({name for name in names if name is not None}):
+        rows = np.array([i for i, each in enumerate(names) if each == name], dtype=np.intp)
+        seen = np.flatnonzero(~np.isnan(labels[rows]))
+        if len(seen) < LEAST_LABELS:
+            left_out[name] = f"{len(seen)} labels; {LEAST_LABELS} are needed"
+            continue
+        weights = _weights(probability[rows[seen]])
+        given[name] = System(score[rows], seen, labels[rows[seen]], weights)
+        rows_of[name] = rows
+    if not given:
+        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
+    given = _discounted(given, rows_of, of_units)
+    rng = np.random.default_rng(seed)
+    together = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
+    draws = _draws(list(given.values()), rng, together=together, binary=binary, of_these_items=of_these_items)
+    found: list[Rate] = []
+    for k, (name, system) in enumerate(given.items()):
+        value, lo, hi = _summary(draws[:, k], level)
+        alone = _by_labels(system, rng, level, binary=binary, of_these_items=of_these_items)
+        rows = rows_of[name]
+        by_judges = float(estimate[rows[known[rows]]].mean()) if known[rows].any() else float("nan")
+        found.append(Rate(name, value, lo, hi, len(rows), len(system.labels), alone, by_judges))
+    found.sort(key=lambda rate: -rate.value)
+    return Rates("share" if binary else "mean", level, found, left_out, tuple(given), draws)
+
+
+def _check(
+    n: int, labels: Array, systems: Sequence[object], units: Sequence[object], chance: Array, level: float
+) -> None:
+    for what, length in (
+        ("labels", len(labels)),
+        ("systems", len(systems)),
+        ("units", len(units)),
+        ("chances", len(chance)),
+    ):
+        if length != n:
+            raise InputError(f"rates: {n} estimates, but {length} {what}")
+    if not 0 < level < 1:
+        raise InputError(f"rates: the level of intervals lies between 0 and 1, got {level:g}")
+    drawn = chance[~np.isnan(labels)]
+    if np.isnan(drawn).any() or (drawn <= 0).any() or (drawn > 1).any():
+        raise InputError("rates: the chance with which an item was chosen for its label lies above 0 and at most at 1")
+
+
+def _weights(chance: Array) -> Array:
+    """Inverse chances whose sum is the effective number of labels (Kish, Survey Sampling, 1965)."""
+    inverse = 1.0 / chance
+    return inverse * inverse.sum() / np.sum(inverse**2)
+
+
+def _standardised(estimate: Array) -> Array:
+    known = ~np.isnan(estimate)
+    spread = float(estimate[known].std()) if known.any() else 0.0
+    return np.where(known, (estimate - estimate[known].mean()) / spread, 0.0) if spread > 0 else np.zeros(len(estimate))
+
+
+def _discounted(
+    systems: dict[str, System], rows_of: dict[str, NDArray[np.intp]], units: Sequence[str]
+) -> dict[str, System]:
+    """Labels count for less where those of one split unit go together beyond what the score says (design effect).
+
+    The correlation within units is that of residuals of a line through the labels, over all systems, at least 0.
+    """
+    products, squares, pairs, members = 0.0, 0.0, 0, 0
+    sizes: dict[str, float] = {}
+    for name, system in systems.items():
+        x, y = system.scores[system.labelled], system.labels
+        slope = float(np.cov(x, y)[0, 1] / np.var(x, ddof=1)) if np.ptp(x) > 0 else 0.0
+        residual = y - y.mean() - slope * (x - x.mean())
+        groups: dict[str, list[int]] = {}
+        for k, row in enumerate(rows_of[name][system.labelled]):
+            groups.setdefault(units[int(row)], []).append(k)
+        sizes[name] = sum(len(group) ** 2 for group in groups.values()) / len(y)
+        squares, members = squares + float(residual @ residual), members + len(y)
+        for group in groups.values():
+            total, own = float(residual[group].sum()), float(residual[group] @ residual[group])
+            products, pairs = products + total**2 - own, pairs + len(group) * (len(group) - 1)
+    alike = max(0.0, (products / pairs) / (squares / members)) if pairs and squares > 0 else 0.0
+    return {
+        name: System(s.scores, s.labelled, s.labels, s.weights / (1.0 + alike * (sizes[name] - 1.0)))
+        for name, s in systems.items()
+    }
+
+
+def _draws(
+    systems: list[System], rng: np.random.Generator, *, together: bool, binary: bool, of_these_items: bool
+) -> Array:
+    """Joint draws of all systems' means, shape (DRAWS, S)."""
+    groups = [systems] if together else [[system] for system in systems]
+    if binary:
+        drawn = [draw_shares(_for_parameters(g), DRAWS, rng, of_these_items=of_these_items) for g in groups]
+    else:
+        drawn = [draw_means(g, DRAWS, rng, of_these_items=of_these_items) for g in groups]
+    return np.column_stack(drawn)
+
+
+def _for_parameters(systems: Sequence[System]) -> list[System]:
+    """Labels count for less by what the regression's parameters use up: an intercept a system, one slope for all.
+
+    A posterior summed over a grid has no degrees of freedom of its own; on simulated populations with 20 labels its
+    90 % intervals covered .88 without this and .90 with it, with 50 labels .89 and .90.
+    """
+    parameters = 1.0 + 1.0 / len(systems)
+    return [
+        System(s.scores, s.labelled, s.labels, s.weights * max(1.0 - parameters / len(s.labels), 0.5)) for s in systems
+    ]
+
+
+def _by_labels(
+    system: System, rng: np.random.Generator, level: float, *, binary: bool, of_these_items: bool
+) -> tuple[float, float, float]:
+    """What the labels say without any score."""
+    if not binary:
+        flat = System(np.zeros(len(system.scores)), system.labelled, system.labels, system.weights)
+        return _summary(draw_means([flat], DRAWS, rng, of_these_items=of_these_items)[:, 0], level)
+    passed, total = float(system.weights @ system.labels), float(system.weights.sum())
+    share = rng.beta(passed + 0.5, total - passed + 0.5, DRAWS)
+    if of_these_items:
+        rest = len(system.scores) - len(system.labels)
+        share = (float(system.labels.sum()) + rng.binomial(rest, share)) / len(system.scores)
+    return _summary(share, level)
+
+
+def _summary(draws: Array, level: float) -> tuple[float, float, float]:
+    lo, value, hi = np.quantile(draws, [(1 - level) / 2, 0.5, (1 + level) / 2])
+    return float(value), float(lo), float(hi)
+
+
+def _listed(reasons: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {why}" for name, why in reasons.items())

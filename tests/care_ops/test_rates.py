@@ -1,0 +1,184 @@
+"""Rates of systems by a few labels: closed forms, symmetries, coverage over simulated populations."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import beta, betabinom
+
+from care_ops.errors import FitError, InputError
+from care_ops.models.passing import System, draw_shares, normal_scores
+from care_ops.results.rates import ALL, rates_of
+
+TAILS = (0.05, 0.5, 0.95)
+
+
+def sampled(labels, rows):
+    """Labels of some rows only."""
+    kept = np.full(len(labels), np.nan)
+    kept[rows] = labels[rows]
+    return kept
+
+
+def test_without_information_the_share_is_beta_binomial():
+    """A score that is the same for all leaves Jeffreys' prior for one proportion: Beta(y + 1/2, m - y + 1/2)."""
+    labels = np.zeros(50)
+    labels[:9] = 1.0
+    system = System(np.zeros(400), np.arange(50), labels, np.ones(50))
+    draws = draw_shares([system], 40_000, np.random.default_rng(0))[:, 0]
+    expected = (9 + betabinom.ppf(TAILS, 350, 9.5, 41.5)) / 400
+    assert np.quantile(draws, TAILS) == pytest.approx(expected, abs=0.004)
+    endless = draw_shares([system], 40_000, np.random.default_rng(0), of_these_items=False)[:, 0]
+    assert np.quantile(endless, TAILS) == pytest.approx(beta.ppf(TAILS, 9.5, 41.5), abs=0.003)
+
+
+def test_with_a_vote_the_two_groups_are_independent_proportions():
+    """Jeffreys' prior of a logistic regression on a group is Beta(1/2, 1/2) for each group's proportion."""
+    score = np.repeat([-1.0, 1.0], [600, 400])
+    seen = np.r_[:30, 600:640]
+    labels = np.r_[np.repeat([1.0, 0.0], [4, 26]), np.repeat([1.0, 0.0], [37, 3])]
+    system = System(score, seen, labels, np.ones(70))
+    draws = draw_shares([system], 40_000, np.random.default_rng(1), of_these_items=False)[:, 0]
+    rng = np.random.default_rng(2)
+    expected = 0.6 * rng.beta(4.5, 26.5, 400_000) + 0.4 * rng.beta(37.5, 3.5, 400_000)
+    assert np.quantile(draws, TAILS) == pytest.approx(np.quantile(expected, TAILS), abs=0.006)
+
+
+def test_all_labelled_leaves_no_doubt():
+    labels = np.random.default_rng(3).integers(0, 2, 80).astype(float)
+    (rate,) = rates_of(np.arange(80.0), labels).rates
+    assert (rate.value, rate.lo, rate.hi) == pytest.approx((labels.mean(),) * 3)
+    assert (rate.system, rate.items, rate.labels) == (ALL, 80, 80)
+
+
+def test_only_the_order_of_the_estimates_counts_and_answers_can_be_turned_round():
+    rng = np.random.default_rng(4)
+    estimate = rng.normal(size=500)
+    gold = (rng.random(500) < expit(estimate)).astype(float)
+    labels = sampled(gold, rng.choice(500, 40, replace=False))
+    (plain,) = rates_of(estimate, labels).rates
+    (curved,) = rates_of(np.exp(3 * estimate), labels).rates
+    (turned,) = rates_of(estimate, 1.0 - labels).rates
+    assert (curved.value, curved.lo, curved.hi) == (plain.value, plain.lo, plain.hi)
+    assert (1 - turned.value, 1 - turned.hi, 1 - turned.lo) == pytest.approx(
+        (plain.value, plain.lo, plain.hi), abs=0.01
+    )
+
+
+def test_labels_that_all_agree_leave_doubt():
+    """Twenty labels that are all 1 do not say that every item is."""
+    labels = sampled(np.ones(300), np.arange(20))
+    (rate,) = rates_of(np.linspace(0, 1, 300), labels).rates
+    assert rate.lo < 0.97
+    assert rate.hi <= 1.0
+
+
+@pytest.mark.parametrize(("share", "strength"), [(0.1, 1.0), (0.5, 4.0), (0.9, 0.0)])
+def test_coverage_of_a_share(share, strength):
+    """Ninety per cent intervals over 200 samples of 30 labels: within three standard errors of .9 from below."""
+    rng = np.random.default_rng(5)
+    latent = rng.normal(size=1500)
+    chance = expit(strength * latent + np.log(share / (1 - share)) * (1 + strength / 2))
+    gold = (rng.random(1500) < chance).astype(float)
+    inside = 0
+    for seed in range(200):
+        rows = np.random.default_rng([6, seed]).choice(1500, 30, replace=False)
+        system = System(normal_scores(latent), rows, gold[rows], np.ones(30))
+        lo, hi = np.quantile(draw_shares([system], 1000, rng)[:, 0], (0.05, 0.95))
+        inside += bool(lo <= gold.mean() <= hi)
+    assert inside / 200 >= 0.9 - 3 * np.sqrt(0.09 / 200)
+
+
+def twelve_systems(rng, labels_each):
+    """Names, latent qualities, gold and labels of twelve systems about which judges err alike."""
+    names = np.repeat([f"s{k:02}" for k in range(12)], 150)
+    latent = rng.normal(size=len(names)) + np.repeat(rng.normal(0, 0.7, 12), 150)
+    gold = (rng.random(len(names)) < expit(2 * latent - 1)).astype(float)
+    members = [np.flatnonzero(names == name) for name in np.unique(names)]
+    seen = np.concatenate([rng.choice(rows, labels_each, replace=False) for rows in members])
+    return names, latent, gold, sampled(gold, seen)
+
+
+def test_systems_borrow_from_one_another_what_they_share():
+    rng = np.random.default_rng(7)
+    shared, alone = [], []
+    for _ in range(6):
+        names, latent, gold, labels = twelve_systems(rng, 12)
+        for rate in rates_of(latent, labels, names.tolist()).rates:
+            own = names == rate.system
+            (single,) = rates_of(latent[own], labels[own]).rates
+            shared.append(abs(rate.value - gold[own].mean()))
+            alone.append(abs(single.value - gold[own].mean()))
+    assert np.mean(shared) < 0.9 * np.mean(alone)
+
+
+def test_a_system_that_judges_favour_stays_apart():
+    names, latent, gold, labels = twelve_systems(np.random.default_rng(12), 60)
+    favoured = np.where(names == "s00", latent + 3.0, latent)
+    rates = {rate.system: rate for rate in rates_of(favoured, labels, names.tolist()).rates}
+    assert rates["s00"].lo <= gold[names == "s00"].mean() <= rates["s00"].hi
+
+
+def test_a_difference_is_of_joint_draws():
+    rng = np.random.default_rng(8)
+    names = np.repeat(["new", "old"], 400)
+    latent = rng.normal(size=800) + (names == "new")
+    gold = (rng.random(800) < expit(2 * latent)).astype(float)
+    labels = sampled(gold, rng.choice(800, 200, replace=False))
+    rates = rates_of(latent, labels, names.tolist())
+    forward, back = rates.difference("new", "old"), rates.difference("old", "new")
+    assert forward.chance_better > 0.95
+    assert (forward.value, forward.lo, forward.hi) == pytest.approx((-back.value, -back.hi, -back.lo))
+    assert forward.lo <= gold[:400].mean() - gold[400:].mean() <= forward.hi
+
+
+def test_graded_labels_follow_the_regression_estimator():
+    """One system, a simple sample: the regression estimator of survey sampling, and its leave-one-out error."""
+    rng = np.random.default_rng(9)
+    estimate = rng.normal(size=900)
+    gold = 3 + 0.8 * estimate + rng.normal(size=900)
+    rows = rng.choice(900, 60, replace=False)
+    rates = rates_of(estimate, sampled(gold, rows))
+    (rate,) = rates.rates
+    slope, level = np.polyfit(estimate[rows], gold[rows], 1)
+    assert rates.kind == "mean"
+    assert rate.value == pytest.approx(level + slope * estimate.mean(), abs=0.02)
+    residual = gold[rows] - level - slope * estimate[rows]
+    half = 1.67 * residual.std(ddof=2) / np.sqrt(60) * np.sqrt(1 - 60 / 900)
+    assert (rate.hi - rate.lo) / 2 == pytest.approx(half, rel=0.15)
+    assert rate.hi - rate.lo < 0.85 * (rate.by_labels[2] - rate.by_labels[1])
+
+
+def test_labels_of_chosen_items_count_by_their_chance():
+    """Where failures are labelled four times as often, only the chances put the share right."""
+    rng = np.random.default_rng(10)
+    gold = (rng.random(4000) < 0.7).astype(float)
+    chance = np.where(gold == 0, 0.2, 0.05)
+    labels = sampled(gold, np.flatnonzero(rng.random(4000) < chance))
+    flat = np.zeros(4000)
+    (naive,), (weighed,) = rates_of(flat, labels).rates, rates_of(flat, labels, chance=chance).rates
+    assert naive.hi < 0.6
+    assert weighed.lo <= gold.mean() <= weighed.hi
+
+
+def test_items_of_one_unit_that_resemble_one_another_count_for_fewer():
+    rng = np.random.default_rng(11)
+    units = np.repeat(np.arange(100), 5)
+    gold = np.repeat(rng.integers(0, 2, 100), 5).astype(float)
+    labels = sampled(gold, np.arange(100))
+    (apart,) = rates_of(np.zeros(500), labels).rates
+    (together,) = rates_of(np.zeros(500), labels, units=units.astype(str).tolist()).rates
+    assert together.hi - together.lo > 1.8 * (apart.hi - apart.lo)
+
+
+def test_bad_input_is_named():
+    estimate, labels = np.arange(10.0), np.r_[np.ones(4), np.full(6, np.nan)]
+    with pytest.raises(FitError, match=r"no system has 5 labels \(all items: 4 labels"):
+        rates_of(estimate, labels)
+    with pytest.raises(InputError, match="10 estimates, but 9 labels"):
+        rates_of(estimate, labels[:9])
+    with pytest.raises(InputError, match="chance"):
+        rates_of(estimate, np.ones(10), chance=np.zeros(10))
+    with pytest.raises(InputError, match="level"):
+        rates_of(estimate, np.ones(10), level=90)
+    with pytest.raises(InputError, match="no rate for c; there are rates for a, b"):
+        rates_of(estimate, np.ones(10), ["a", "b"] * 5).difference("a", "c")
