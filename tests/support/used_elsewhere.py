@@ -9,6 +9,7 @@ judge_rows  # templates/page.html
 factor_rows  # templates/page.html
 disagreements  # templates/page.html
 labels_seen  # templates/page.html
+kappa  # templates/page.html
 avg  # templates/page.html
 Named  # an annotation written as a string, so that importing the asset imports no types
 missing_rate  # asdict of a judge's check, templates/page.html

@@ -42,6 +42,9 @@ from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
 
 _TEXT_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
+CHANCE = "chance"
+"""Column of a table of labels: the probability with which the item was drawn for a label."""
+
 _FAMILY = ("family", "base_model", "vendor", "provider")
 
 Tell = Callable[[Reading], object]
@@ -219,6 +222,30 @@ def read_labels(
     values, notes = numbers(input_table, [label], options.decimal)
     tell(_reading(input_table, {"item": item, "label": label}, notes=notes))
     return {i: float(v) for i, v in zip(as_texts(ids), values[:, 0], strict=True) if not np.isnan(v)}
+
+
+def read_chances(
+    source: TableSource, item: str | None = None, options: ReadingOptions | None = None
+) -> dict[str, float]:
+    """Read from a table of labels the chance with which each item was drawn for its label, as {item_id: chance}.
+
+    Empty where the table has no column ``chance``: then all items had the same. The rest is as in ``read_labels``.
+
+    Raises
+    ------
+    InputError
+        A chance is no finite number above 0 and at most 1.
+    """
+    options = options or ReadingOptions()
+    input_table, item = _open_items(source, None, item, options)
+    if CHANCE not in input_table.names:
+        return {}
+    values, _ = numbers(input_table, [CHANCE], options.decimal)
+    ids = as_texts(identifiers(input_table, item))
+    for item_id, chance in zip(ids, values[:, 0].tolist(), strict=True):
+        if not 0 < chance <= 1:
+            raise InputError(f"{input_table.name}: the chance of item {item_id!r} is {chance:g}; give one in (0, 1]")
+    return dict(zip(ids, values[:, 0].tolist(), strict=True))
 
 
 def read_families(

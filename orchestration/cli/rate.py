@@ -1,0 +1,158 @@
+"""``care rate`` and ``care gate``: systems by the standard of people, from a few labels and a file of scores.
+
+Belongs here: options, tables, exit codes, the line for a pull request. Does not: the work (``assets.table.rating``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestration.cli import tables
+from orchestration.cli.inputs import read_table
+from orchestration.cli.output import console, errors, show, speaking_errors
+
+if TYPE_CHECKING:
+    from assets.table.fitting import ScoreTable, TableConfig
+    from assets.table.rating import RandomLabels
+    from care_ops.results.gate import Decision
+    from care_ops.results.rates import Rate
+
+REGRESSION, NOT_ENOUGH = 3, 4
+"""Exit codes of the gate beside 0; 1 and 2 are those of every command that failed or was given what is wrong."""
+
+Scores = Annotated[Path, typer.Argument(help=tables.SCORES)]
+Labels = Annotated[
+    Path, typer.Option(help="item_id, label of a random sample of items; chance where some were likelier to be drawn.")
+]
+Items = Annotated[Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")]
+System = Annotated[str | None, typer.Option(help="Column of --items that names the item's system.")]
+Judges = Annotated[Path | None, typer.Option(help="judge, family.")]
+Anchors = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit may see.")]
+Level = Annotated[float, typer.Option(help="Of the intervals.")]
+Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+
+
+@speaking_errors
+def rate(
+    scores: Scores,
+    labels: Labels,
+    items: Items = None,
+    system: System = None,
+    judges: Judges = None,
+    anchors: Anchors = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="Rates among items to come, not among these.")
+    ] = False,
+    level: Level = 0.9,
+    json: Json = False,
+    item: tables.Item = None,
+    judge: tables.Judge = None,
+    score: tables.Score = None,
+) -> None:
+    """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels."""
+    from assets.table.rating import rate_table
+
+    table, drawn, config = _read(scores, labels, items, system, judges, anchors, (item, judge, score))
+    rates = rate_table(table, drawn, config, level=level, of_these_items=not population)
+    title = f"{'share that people pass' if rates.kind == 'share' else 'mean label'}, {level:.0%} intervals"
+    show([_row(each) for each in rates.rates], title, as_json=json)
+    for name, why in rates.left_out.items():
+        errors.print(f"no rate for {name}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+@speaking_errors
+def gate(
+    scores: Scores,
+    new: Annotated[str, typer.Argument(help="The system that is to be released.")],
+    against: Annotated[str, typer.Option(help="The system that it is compared with.")],
+    labels: Labels,
+    items: Annotated[Path, typer.Option(help="item_id, the column that names the system, and split_unit.")],
+    system: Annotated[str, typer.Option(help="Column of --items that names the item's system.")],
+    margin: Annotated[float, typer.Option(help="Loss that is let pass; fix it before you look.")] = 0.0,
+    judges: Judges = None,
+    anchors: Anchors = None,
+    level: Level = 0.9,
+    json: Json = False,
+    item: tables.Item = None,
+    judge: tables.Judge = None,
+    score: tables.Score = None,
+) -> None:
+    """Say whether a system is better or worse than another; ends with 0, 3 (worse) or 4 (not enough evidence)."""
+    from assets.table.rating import gate_table
+
+    table, drawn, config = _read(scores, labels, items, system, judges, anchors, (item, judge, score))
+    decision = gate_table(table, drawn, config, new, against, margin=margin, level=level)
+    if json:
+        show([_decision_row(decision)], "gate", as_json=True)
+    else:
+        console.print(_sentence(decision, level), markup=False, highlight=False, soft_wrap=True)
+    if decision.passes is not True:
+        raise typer.Exit(REGRESSION if decision.passes is False else NOT_ENOUGH)
+
+
+def _read(
+    scores: Path,
+    labels: Path,
+    items: Path | None,
+    system: str | None,
+    judges: Path | None,
+    anchors: Path | None,
+    columns: tuple[str | None, list[str] | None, str | None],
+) -> tuple[ScoreTable, RandomLabels, TableConfig]:
+    from assets.table.fitting import TableConfig
+    from assets.table.rating import RandomLabels
+    from care_ops.errors import InputError
+    from warehouse.sources.files import read_chances, read_labels
+
+    if system is not None and items is None:
+        raise InputError(f"--system {system}: give --items, the table that has this column")
+    item, judge, score = columns
+    named = tables.score_columns(item, judge, score, None)
+    options = tables.reading_options(None, None, None, None)
+    table = read_table(scores, items, judges, anchors, named, options)
+    drawn = RandomLabels(
+        read_labels(labels, named.item_id, options, tables.tell), read_chances(labels, named.item_id, options)
+    )
+    return table, drawn, TableConfig(systems=() if system is None else (system,))
+
+
+def _row(rate: Rate) -> dict[str, Any]:
+    return {
+        "system": rate.system,
+        "value": rate.value,
+        "lo": rate.lo,
+        "hi": rate.hi,
+        "items": rate.items,
+        "labels": rate.labels,
+        "labels alone": rate.by_labels[0],
+        "its lo": rate.by_labels[1],
+        "its hi": rate.by_labels[2],
+        "judges alone": rate.by_judges,
+    }
+
+
+def _decision_row(decision: Decision) -> dict[str, Any]:
+    difference = decision.difference
+    return {
+        "outcome": decision.outcome,
+        "new": difference.first,
+        "against": difference.second,
+        "difference": difference.value,
+        "lo": difference.lo,
+        "hi": difference.hi,
+        "chance_better": difference.chance_better,
+        "margin": decision.margin,
+    }
+
+
+def _sentence(decision: Decision, level: float) -> str:
+    """One line of Markdown for a pull request."""
+    difference = decision.difference
+    words = {"undecided": "not decided: label more items", "not worse": f"not worse by {decision.margin:g} or more"}
+    return (
+        f"**{difference.first}** against {difference.second}: **{words.get(decision.outcome, decision.outcome)}**, "
+        f"difference {difference.value:+.3f} ({level:.0%} interval {difference.lo:+.3f} to {difference.hi:+.3f})"
+    )

@@ -1,0 +1,100 @@
+"""``care rate`` and ``care gate`` from files: what is printed, exit codes, bad input."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+
+SYSTEMS = ("new", "old")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Five judges on 2 x 200 answers; the new system is better, and the judges exaggerate by how much."""
+    path = tmp_path_factory.mktemp("rates")
+    rng = np.random.default_rng(0)
+    names = np.repeat(SYSTEMS, 200)
+    quality = rng.normal(size=400) + 0.5 * (names == "new")
+    gold = (rng.random(400) < expit(5 * quality)).astype(int)
+    seen = quality + 1.0 * (names == "new")
+    item_ids = [f"{name}-{k:03}" for k, name in enumerate(names)]
+    write(path / "items.csv", ("item_id", "model"), zip(item_ids, names, strict=True))
+    scores = [(i, *np.round(s + 0.5 * rng.normal(size=5), 3)) for i, s in zip(item_ids, seen, strict=True)]
+    write(path / "scores.csv", ("item_id", "a", "b", "c", "d", "e"), scores)
+    drawn = np.concatenate([rng.choice(np.flatnonzero(names == name), 60, replace=False) for name in SYSTEMS])
+    write(path / "labels.csv", ("item_id", "label"), [(item_ids[k], gold[k]) for k in drawn])
+    write(path / "few.csv", ("item_id", "label"), [(item_ids[k], gold[k]) for k in (*drawn[:6], *drawn[60:66])])
+    truth = {name: gold[names == name].mean() for name in SYSTEMS}
+    (path / "truth.json").write_text(json.dumps(truth))
+    return path
+
+
+def write(path, header, rows):
+    """A CSV file."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def care(*command):
+    """Exit code, standard output, and both streams on one line."""
+    result = CliRunner().invoke(app, [str(word) for word in command])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, " ".join(result.output.split())
+
+
+def of_systems(folder, command, *more, labels="labels.csv"):
+    """Run a command on the folder's files."""
+    given = ["--labels", folder / labels, "--items", folder / "items.csv", "--system", "model"]
+    return care(command, folder / "scores.csv", *more, *given)
+
+
+def test_rates_hold_the_truth_and_are_sharper_than_labels_alone(folder):
+    code, printed, _ = of_systems(folder, "rate", "--json")
+    truth = json.loads((folder / "truth.json").read_text())
+    assert code == 0
+    rows = json.loads(printed)
+    for row in rows:
+        assert row["lo"] <= truth[row["system"]] <= row["hi"]
+        assert (row["items"], row["labels"]) == (200, 60)
+    assert sum(r["hi"] - r["lo"] for r in rows) < 0.8 * sum(r["its hi"] - r["its lo"] for r in rows)
+
+
+def test_without_systems_all_items_are_one(folder):
+    code, printed, _ = care("rate", folder / "scores.csv", "--labels", folder / "labels.csv", "--json")
+    (row,) = json.loads(printed)
+    assert (code, row["system"], row["items"], row["labels"]) == (0, "all items", 400, 120)
+
+
+def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
+    better = of_systems(folder, "gate", "new", "--against", "old")
+    worse = of_systems(folder, "gate", "old", "--against", "new")
+    undecided = of_systems(folder, "gate", "new", "--against", "old", "--level", "0.999", labels="few.csv")
+    assert [code for code, *_ in (better, worse, undecided)] == [0, 3, 4]
+    assert "**new** against old: **better**, difference +0." in better[2]
+    assert "**worse**" in worse[2]
+    assert "label more items" in undecided[2]
+    code, printed, _ = of_systems(folder, "gate", "old", "--against", "new", "--margin", "0.9", "--json")
+    assert (code, json.loads(printed)[0]["outcome"]) == (0, "not worse")
+
+
+def test_what_is_wrong_is_named(folder):
+    write(folder / "strange.csv", ("item_id", "label"), [("nobody", 1)])
+    write(folder / "chance.csv", ("item_id", "label", "chance"), [("new-000", 1, 1.5)])
+    cases = {
+        ("--labels", folder / "strange.csv"): "label(s) are of items without scores, the first is 'nobody'",
+        ("--labels", folder / "chance.csv"): "the chance of item 'new-000' is 1.5; give one in (0, 1]",
+        ("--labels", folder / "labels.csv", "--system", "model"): "--system model: give --items",
+        ("--labels", folder / "labels.csv", "--anchors", folder / "few.csv"): "are both anchors and labels",
+    }
+    for options, sentence in cases.items():
+        code, _, output = care("rate", folder / "scores.csv", *options)
+        assert (code, sentence in output) == (2, True), output
+    code, _, output = of_systems(folder, "gate", "newer", "--against", "old")
+    assert (code, "no rate for newer; there are rates for old" in output) == (2, True), output
+    code, _, output = of_systems(folder, "rate", labels="strange.csv")
+    assert code == 2
