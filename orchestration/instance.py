@@ -66,7 +66,11 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
         with _opened(home) as instance:
             yield instance
     except DatabaseError as error:
-        raise WarehouseError(refusal(error, home) or _damaged(home, error)) from None
+        raise WarehouseError(refusal(error, home) or _damaged(home, str(error.orig or error))) from None
+    except dg.DagsterInvalidInvocationError as error:
+        if "table, which currently does not exist" not in str(error):
+            raise
+        raise WarehouseError(_damaged(home, str(error))) from None  # an empty file is a database without tables
     finally:
         if previous is None:
             os.environ.pop("DAGSTER_HOME", None)
@@ -85,8 +89,8 @@ def _opened(home: Path) -> dg.DagsterInstance:
         ) from None
 
 
-def _damaged(home: Path, error: DatabaseError) -> str:
-    reason = str(error.orig or error).splitlines()[0]
+def _damaged(home: Path, reason: str) -> str:
+    reason = reason.splitlines()[0]
     return (
         f"{home}: Dagster's storage cannot be used ({reason}); `care doctor --repair` moves it away and `care run` "
         "makes a new one; no score is lost"

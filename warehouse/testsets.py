@@ -403,7 +403,7 @@ class TestsetSpec(BaseModel):
         Raises
         ------
         InputError
-            The item file does not exist.
+            The item file does not exist, or a folder lies in its place.
         """
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
         if self.further_columns:
@@ -455,3 +455,7 @@ def _file_hash(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; correct the path in the test set's YAML") from error
+    except IsADirectoryError as error:
+        raise InputError(
+            f"{path}: is a folder; put the file back, or correct the path in the test set's YAML"
+        ) from error

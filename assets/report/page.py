@@ -56,12 +56,12 @@ def render(folder: Path, name: str, template: str, **values: Any) -> Path:
 
 
 def write_script(folder: Path) -> None:
-    """Write plotly's script beside the pages where it is missing."""
-    path = folder / _SCRIPT
-    if not path.exists():
-        from plotly.offline import get_plotlyjs
+    """Write plotly's script beside the pages where it is missing, damaged or of another release."""
+    from plotly.offline import get_plotlyjs
 
-        write_bytes(path, get_plotlyjs().encode())
+    path, plotly = folder / _SCRIPT, get_plotlyjs().encode()
+    if not path.is_file() or path.read_bytes() != plotly:
+        write_bytes(path, plotly)
 
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:

@@ -75,4 +75,5 @@ def states_differ(workspace: Workspace, owing: Owing) -> bool:
     path = workspace.report_folder / FILE
     if not path.is_file() or not (workspace.report_folder / "index.html").is_file():
         return True
-    return path.read_text(encoding="utf-8") != script({name: notes(workspace, name, owing[name]) for name in names})
+    expected = script({name: notes(workspace, name, owing[name]) for name in names})
+    return path.read_bytes() != expected.encode()

@@ -201,7 +201,11 @@ def _broken_yaml(path: Path) -> str | None:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:
         return f"{path}: it is damaged ({str(error).strip().splitlines()[0]})"
-    return None if isinstance(settings, dict) else f"{path}: it is damaged (it holds no settings)"
+    if not isinstance(settings, dict):
+        return f"{path}: it is damaged (it holds no settings)"
+    if "concurrency" not in settings:
+        return f"{path}: it is incomplete (it lacks `concurrency`, which keeps two judges from loading at once)"
+    return None
 
 
 def _broken_sqlite(path: Path) -> str | None:

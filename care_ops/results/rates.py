@@ -162,35 +162,49 @@ def rates_of(
     probability = np.ones(n) if chance is None else np.asarray(chance, dtype=np.float64)
     _check(n, labels, names, of_units, probability, level)
     binary = bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all())
-    known = ~np.isnan(estimate)
+    rows_of = _rows_by_system(names)
     score = normal_scores(estimate) if binary else _standardised(estimate)
-    given: dict[str, System] = {}
-    left_out: dict[str, str] = {}
-    rows_of: dict[str, NDArray[np.intp]] = {}
-    for name in sorted({name for name in names if name is not None}):
-        rows = np.array([i for i, each in enumerate(names) if each == name], dtype=np.intp)
-        seen = np.flatnonzero(~np.isnan(labels[rows]))
-        if len(seen) < LEAST_LABELS:
-            left_out[name] = f"{len(seen)} labels; {LEAST_LABELS} are needed"
-            continue
-        weights = _weights(probability[rows[seen]])
-        given[name] = System(score[rows], seen, labels[rows[seen]], weights)
-        rows_of[name] = rows
+    given, left_out = _with_labels(rows_of, score, labels, probability)
     if not given:
         raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
     given = _discounted(given, rows_of, of_units)
     rng = np.random.default_rng(seed)
     together = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=together, binary=binary, of_these_items=of_these_items)
-    found: list[Rate] = []
+    rates: list[Rate] = []
     for k, (name, system) in enumerate(given.items()):
-        value, lo, hi = _summary(draws[:, k], level)
         alone = _by_labels(system, rng, level, binary=binary, of_these_items=of_these_items)
-        rows = rows_of[name]
-        by_judges = float(estimate[rows[known[rows]]].mean()) if known[rows].any() else float("nan")
-        found.append(Rate(name, value, lo, hi, len(rows), len(system.labels), alone, by_judges))
-    found.sort(key=lambda rate: -rate.value)
-    return Rates("share" if binary else "mean", level, found, left_out, tuple(given), draws)
+        by_judges = _mean_of_known(estimate[rows_of[name]])
+        rates.append(
+            Rate(name, *_summary(draws[:, k], level), len(system.scores), len(system.labels), alone, by_judges)
+        )
+    rates.sort(key=lambda rate: -rate.value)
+    return Rates("share" if binary else "mean", level, rates, left_out, tuple(given), draws)
+
+
+def _rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
+    """Rows of each system, sorted by its name."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        if name is not None:
+            rows.setdefault(name, []).append(row)
+    return {name: np.array(rows[name], dtype=np.intp) for name in sorted(rows)}
+
+
+def _with_labels(
+    rows_of: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array
+) -> tuple[dict[str, System], dict[str, str]]:
+    """The systems that have enough labels, and why the others have no rate."""
+    systems: dict[str, System] = {}
+    left_out: dict[str, str] = {}
+    for name, rows in rows_of.items():
+        labelled = np.flatnonzero(~np.isnan(labels[rows]))
+        if len(labelled) < LEAST_LABELS:
+            left_out[name] = f"{len(labelled)} labels; {LEAST_LABELS} are needed"
+            continue
+        seen = rows[labelled]
+        systems[name] = System(score[rows], labelled, labels[seen], _weights(chance[seen]))
+    return systems, left_out
 
 
 def _check(
@@ -221,6 +235,11 @@ def _standardised(estimate: Array) -> Array:
     known = ~np.isnan(estimate)
     spread = float(estimate[known].std()) if known.any() else 0.0
     return np.where(known, (estimate - estimate[known].mean()) / spread, 0.0) if spread > 0 else np.zeros(len(estimate))
+
+
+def _mean_of_known(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def _discounted(

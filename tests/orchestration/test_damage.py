@@ -124,7 +124,11 @@ SAMPLE = {
     "data/parts/fits/testset=one/publications.jsonl": "flipped",
     "data/fits/testset=one/review.json": "emptied",
     "data/care.duckdb": "flipped",
+    "data/dagster/history/runs/index.db": "emptied",
+    "data/report/plotly.min.js": "flipped",
+    "data/report/state.js": "head",
     "judges/length.yaml": "truncated",
+    "one.csv": "a folder",
 }
 """One damage for some kinds of files; all of them are tried by `make soak-damage`."""
 

@@ -27,6 +27,10 @@ _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=compute_logs/)
 _REPAIR = re.compile(r"`care |put it back|put the parts back|mend that|move it away|no such file|not valid YAML")
 """Words by which a message tells a person what to do."""
 
+_HISTORY_OF_DAGSTER = re.compile(r"compute_logs/|history/runs/[0-9a-f-]{36}\.db$|schedules\.db$")
+"""Logs of runs and ticks that are over. Only Dagster's UI reads them; SQLite has no checksums, so a bit that is flipped
+within a value stays unnoticed there."""
+
 
 def _flip(path: Path) -> None:
     """Flip one bit at four places, so that text stays valid text but has another meaning."""
@@ -151,12 +155,11 @@ def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -
     wrong += [f"no repair named: {_line(each)}" for each in failed if not named.search(each.output)]
     wrong += [f"run {n} fails" for n, each in enumerate(runs) if n > 2 and each.code != 0]
     if target.exists() and not users and _is_damaged(target, content, damage):
-        told = run(workspace, "doctor")
-        wrong += (
-            [] if target.name in told.output.replace("\n", "") else ["nobody has read it, and the doctor is silent"]
-        )
+        named_by_doctor = target.name in run(workspace, "doctor").output.replace("\n", "")
+        harmless = _HISTORY_OF_DAGSTER.search(path) is not None
+        wrong += [] if named_by_doctor or harmless else ["nobody has read it, and the doctor is silent"]
         shutil.rmtree(target) if target.is_dir() else target.unlink()
-        healed = "told by the doctor"
+        healed = "told by the doctor" if named_by_doctor else "without effect"
     if not users or failed:  # else a person's file was changed and stayed valid: that night was another
         differs = _differences(compare(calm, state_of(workspace)))
         if path.startswith("data/parts/fits/") and not target.exists():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ from warehouse.sources.reading import LeftOut, Reading, listed
 from warehouse.sources.tables import TableSource, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _TEXT_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
 CHANCE = "chance"
@@ -164,13 +167,7 @@ def read_items(
     fields = _item_fields(input_table, item, columns)
     for column in where or {}:
         named(input_table.name, input_table.names, column)
-    for column in drop:
-        if column not in input_table.names:
-            columns_there = listed([repr(name) for name in input_table.names], 40)
-            raise InputError(
-                f"{input_table.name}: there is no column {column!r} to `drop`; the columns are {columns_there}"
-            )
-    table = input_table.table.drop_columns(list(dict.fromkeys(drop)))
+    table = _without(input_table, drop)
     rows = table.to_pylist()
     ids = identifiers(input_table, item)
     gold, notes = numbers(input_table, [fields["gold"]], options.decimal) if "gold" in fields else (None, [])
@@ -193,6 +190,15 @@ def read_items(
         )
         for k in chosen
     ]
+
+
+def _without(input_table: InputTable, drop: Sequence[str]) -> pa.Table:
+    """The table without the columns that are to be dropped; ``InputError`` where one of them does not exist."""
+    for column in drop:
+        if column not in input_table.names:
+            names = listed([repr(name) for name in input_table.names], 40)
+            raise InputError(f"{input_table.name}: there is no column {column!r} to `drop`; the columns are {names}")
+    return input_table.table.drop_columns(list(dict.fromkeys(drop)))
 
 
 def read_labels(
