@@ -182,7 +182,7 @@ def _posterior(systems: Sequence[System], grid: _Grid) -> _Posterior:
     taus = np.array(TAUS)
     apart = grid.intercepts[None, :] - grid.intercepts[:, None]
     between = -0.5 * (apart / taus[:, None, None]) ** 2
-    between = between - logsumexp(between, axis=2, keepdims=True)
+    between = between - np.asarray(logsumexp(between, axis=2, keepdims=True))
     log_tau = -0.5 * (taus / _TAU_SCALE) ** 2 + np.log(np.gradient(taus))
     common = prior[None] + log_tau[:, None, None]
     for likelihood in own:

@@ -128,8 +128,7 @@ def rates_of(
     Parameters
     ----------
     estimate : (n,) array
-        One answer an item, fitted without the labels; only its order matters where labels are 0 and 1. NaN where
-        there is none.
+        An answer for each item, fitted without the labels, or NaN; of 0/1 labels its order alone matters.
     labels : (n,) array
         NaN where there is none.
     systems : sequence of n str or None, optional
@@ -143,9 +142,8 @@ def rates_of(
     of_these_items : bool
         Whether the target is the mean over the items given, or over endless items like them.
     borrow : bool, optional
-        Whether systems are taken to be alike in how judges err about them, as far as the labels allow. By default from
-        ``LEAST_TO_BORROW`` systems on. It lowers the error over all systems, and moves one that judges favour more
-        than the others towards what the judges say of it; a comparison of two systems should not borrow.
+        Whether judges are taken to err alike about all systems, as far as the labels allow; by default from
+        ``LEAST_TO_BORROW`` systems on. It lowers the mean error, and lets a system that judges favour keep some of that.
     seed : int
         Of the posterior draws.
 
@@ -157,9 +155,9 @@ def rates_of(
         No system has ``LEAST_LABELS`` labels.
     """
     n = len(estimate)
-    names = [ALL] * n if systems is None else list(systems)
-    of_units = [str(i) for i in range(n)] if units is None else list(units)
-    probability = np.ones(n) if chance is None else np.asarray(chance, dtype=np.float64)
+    names = [ALL] * n if systems is None else systems
+    of_units = [str(i) for i in range(n)] if units is None else units
+    probability = np.ones(n) if chance is None else chance
     _check(n, labels, names, of_units, probability, level)
     binary = bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all())
     rows_of = _rows_by_system(names)
@@ -167,17 +165,20 @@ def rates_of(
     given, left_out = _with_labels(rows_of, score, labels, probability)
     if not given:
         raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
-    given = _discounted(given, rows_of, of_units)
-    rng = np.random.default_rng(seed)
+    given, rng = _discounted(given, rows_of, of_units), np.random.default_rng(seed)
     together = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=together, binary=binary, of_these_items=of_these_items)
-    rates: list[Rate] = []
-    for k, (name, system) in enumerate(given.items()):
-        alone = _by_labels(system, rng, level, binary=binary, of_these_items=of_these_items)
-        by_judges = _mean_of_known(estimate[rows_of[name]])
-        rates.append(
-            Rate(name, *_summary(draws[:, k], level), len(system.scores), len(system.labels), alone, by_judges)
+    rates = [
+        Rate(
+            name,
+            *_summary(draws[:, k], level),
+            len(system.scores),
+            len(system.labels),
+            _by_labels(system, rng, level, binary=binary, of_these_items=of_these_items),
+            _mean_of_known(estimate[rows_of[name]]),
         )
+        for k, (name, system) in enumerate(given.items())
+    ]
     rates.sort(key=lambda rate: -rate.value)
     return Rates("share" if binary else "mean", level, rates, left_out, tuple(given), draws)
 
