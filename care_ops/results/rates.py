@@ -143,7 +143,7 @@ def rates_of(
         Whether the target is the mean over the items given, or over endless items like them.
     borrow : bool, optional
         Whether judges are taken to err alike about all systems, as far as the labels allow; by default from
-        ``LEAST_TO_BORROW`` systems on. It lowers the mean error, and lets a system that judges favour keep some of that.
+        ``LEAST_TO_BORROW`` systems on. The mean error falls, but a system that judges favour keeps some of that.
     seed : int
         Of the posterior draws.
 
@@ -154,33 +154,37 @@ def rates_of(
     FitError
         No system has ``LEAST_LABELS`` labels.
     """
-    n = len(estimate)
-    names = [ALL] * n if systems is None else systems
-    of_units = [str(i) for i in range(n)] if units is None else units
-    probability = np.ones(n) if chance is None else chance
-    _check(n, labels, names, of_units, probability, level)
+    names, of_units, chance = _completed(len(estimate), systems, units, chance)
+    _check(len(estimate), labels, names, of_units, chance, level)
     binary = bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all())
     rows_of = _rows_by_system(names)
     score = normal_scores(estimate) if binary else _standardised(estimate)
-    given, left_out = _with_labels(rows_of, score, labels, probability)
+    given, left_out = _with_labels(rows_of, score, labels, chance)
     if not given:
         raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
-    given, rng = _discounted(given, rows_of, of_units), np.random.default_rng(seed)
+    given = _discounted(given, rows_of, of_units)
+    rng = np.random.default_rng(seed)
     together = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=together, binary=binary, of_these_items=of_these_items)
-    rates = [
-        Rate(
-            name,
-            *_summary(draws[:, k], level),
-            len(system.scores),
-            len(system.labels),
-            _by_labels(system, rng, level, binary=binary, of_these_items=of_these_items),
-            _mean_of_known(estimate[rows_of[name]]),
-        )
-        for k, (name, system) in enumerate(given.items())
-    ]
+    rates: list[Rate] = []
+    for k, (name, system) in enumerate(given.items()):
+        alone = _by_labels(system, rng, level, binary=binary, of_these_items=of_these_items)
+        by_judges = _mean_of_known(estimate[rows_of[name]])
+        sizes = len(system.scores), len(system.labels)
+        rates.append(Rate(name, *_summary(draws[:, k], level), *sizes, alone, by_judges))
     rates.sort(key=lambda rate: -rate.value)
     return Rates("share" if binary else "mean", level, rates, left_out, tuple(given), draws)
+
+
+def _completed(
+    n: int, systems: Sequence[str | None] | None, units: Sequence[str] | None, chance: Array | None
+) -> tuple[Sequence[str | None], Sequence[str], Array]:
+    """Systems, units and chances; where none are given, one system, units of one item each, and equal chances."""
+    return (
+        [ALL] * n if systems is None else systems,
+        [str(i) for i in range(n)] if units is None else units,
+        np.ones(n) if chance is None else chance,
+    )
 
 
 def _rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
