@@ -10,7 +10,7 @@ systems (``systems``), the models (``models.passing``, ``models.label_means``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -166,14 +166,21 @@ def rates_of(
     rng = np.random.default_rng(seed)
     together = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=together, binary=binary, of_these_items=of_these_items)
-    rates: list[Rate] = []
-    for k, (name, system) in enumerate(given.items()):
-        alone = _by_labels(system, rng, level, binary=binary, of_these_items=of_these_items)
-        by_judges = _mean_of_known(estimate[rows_of[name]])
-        sizes = len(system.scores), len(system.labels)
-        rates.append(Rate(name, *_summary(draws[:, k], level), *sizes, alone, by_judges))
+    flat = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
+    rates = [
+        _rate(name, system, draws[:, k], estimate[rows_of[name]], level, flat[:, k])
+        for k, (name, system) in enumerate(given.items())
+    ]
     rates.sort(key=lambda rate: -rate.value)
     return Rates("share" if binary else "mean", level, rates, left_out, tuple(given), draws)
+
+
+def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, alone: Array) -> Rate:
+    """The record of one system; ``alone`` are draws that the labels alone give."""
+    known = estimate[~np.isnan(estimate)]
+    by_judges = float(known.mean()) if len(known) else float("nan")
+    sizes = len(system.scores), len(system.labels)
+    return Rate(name, *_summary(draws, level), *sizes, _summary(alone, level), by_judges)
 
 
 def _completed(
@@ -242,11 +249,6 @@ def _standardised(estimate: Array) -> Array:
     return np.where(known, (estimate - estimate[known].mean()) / spread, 0.0) if spread > 0 else np.zeros(len(estimate))
 
 
-def _mean_of_known(values: Array) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
-
-
 def _discounted(
     systems: dict[str, System], rows_of: dict[str, NDArray[np.intp]], units: Sequence[str]
 ) -> dict[str, System]:
@@ -299,19 +301,23 @@ def _for_parameters(systems: Sequence[System]) -> list[System]:
     ]
 
 
-def _by_labels(
-    system: System, rng: np.random.Generator, level: float, *, binary: bool, of_these_items: bool
-) -> tuple[float, float, float]:
-    """What the labels say without any score."""
-    if not binary:
-        flat = System(np.zeros(len(system.scores)), system.labelled, system.labels, system.weights)
-        return _summary(draw_means([flat], DRAWS, rng, of_these_items=of_these_items)[:, 0], level)
-    passed, total = float(system.weights @ system.labels), float(system.weights.sum())
-    share = rng.beta(passed + 0.5, total - passed + 0.5, DRAWS)
-    if of_these_items:
-        rest = len(system.scores) - len(system.labels)
-        share = (float(system.labels.sum()) + rng.binomial(rest, share)) / len(system.scores)
-    return _summary(share, level)
+def _draws_by_labels(
+    systems: Iterable[System], rng: np.random.Generator, *, binary: bool, of_these_items: bool
+) -> Array:
+    """Draws of each system's mean by its labels without any score, shape (DRAWS, S)."""
+    columns: list[Array] = []
+    for system in systems:
+        if not binary:
+            flat = System(np.zeros(len(system.scores)), system.labelled, system.labels, system.weights)
+            columns.append(draw_means([flat], DRAWS, rng, of_these_items=of_these_items)[:, 0])
+            continue
+        passed, total = float(system.weights @ system.labels), float(system.weights.sum())
+        share = rng.beta(passed + 0.5, total - passed + 0.5, DRAWS)
+        if of_these_items:
+            rest = len(system.scores) - len(system.labels)
+            share = (float(system.labels.sum()) + rng.binomial(rest, share)) / len(system.scores)
+        columns.append(share)
+    return np.column_stack(columns)
 
 
 def _summary(draws: Array, level: float) -> tuple[float, float, float]:
