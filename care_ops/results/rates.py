@@ -164,13 +164,11 @@ def rates_of(
         raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
     given = _discounted(given, rows_of, of_units)
     rng = np.random.default_rng(seed)
-    together = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
-    draws = _draws(list(given.values()), rng, together=together, binary=binary, of_these_items=of_these_items)
+    borrow = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
+    draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
     flat = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
-    rates = [
-        _rate(name, system, draws[:, k], estimate[rows_of[name]], level, flat[:, k])
-        for k, (name, system) in enumerate(given.items())
-    ]
+    columns = zip(given.items(), draws.T, flat.T, strict=True)
+    rates = [_rate(n, s, drawn, estimate[rows_of[n]], level, alone) for (n, s), drawn, alone in columns]
     rates.sort(key=lambda rate: -rate.value)
     return Rates("share" if binary else "mean", level, rates, left_out, tuple(given), draws)
 
