@@ -54,11 +54,13 @@ class JudgeRow:
 
 @dataclass(frozen=True)
 class SystemRow:
-    """One system: its items and value, whether it is the best, and its distance from the best one."""
+    """One system: its items, its value with an interval, whether it is the best, and its distance from the best one."""
 
     system: str
     items: int
     value: float
+    lo: float | None
+    hi: float | None
     best: bool
     behind: ComparisonRecord | None
 
@@ -185,7 +187,10 @@ class ReportData:
         # with labels the best by the estimates need not be the best: the one that loses no comparison is
         losers = {comparison.second for comparison in self.systems.comparisons}
         best = next((record.system for record in systems if record.system not in losers), systems[0].system)
-        rows = [SystemRow(r.system, r.items, r.value, r.system == best, by_pair.get((best, r.system))) for r in systems]
+        rows = [
+            SystemRow(r.system, r.items, r.value, r.lo, r.hi, r.system == best, by_pair.get((best, r.system)))
+            for r in systems
+        ]
         return sorted(rows, key=lambda row: 0.0 if row.behind is None else row.behind.difference)
 
     @property

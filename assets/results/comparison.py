@@ -6,20 +6,30 @@ not: the statistics (``care_ops.results.systems``), where the names come from.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.results.documents import ComparisonRecord, SystemRecord, SystemsDocument
+from assets.results.gold import aligned
+from care_ops.config import Calibration
+from care_ops.fit import fit_panel
+from care_ops.results.rates import LEAST_LABELS, Rates, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 
 if TYPE_CHECKING:
     from care_ops.anchors import Anchors
+    from care_ops.config import FitConfig
     from care_ops.results.systems import Comparison
-    from care_ops.scores import Array
+    from care_ops.scores import Array, ScoreMatrix
     from warehouse.matrix import ItemColumnsRead
+
+BLIND = "care"
+"""Whose answer labels correct: fitted without them, since an answer that has seen a label cannot be corrected by it."""
 
 Named = Sequence[tuple[str, ...] | None]
 """Of each item the name of its system, or those of the left and the right one; None where one is not known."""
@@ -31,9 +41,14 @@ def compare(
     items: ItemColumnsRead,
     named: Named,
     anchors: Anchors,
-    scale: tuple[float, float] | None,
+    panel: ScoreMatrix,
+    config: FitConfig,
 ) -> SystemsDocument:
     """Systems in order and every difference between two of them.
+
+    Where each system has enough labels, its value is the mean label of its items, prediction-powered
+    (``care_ops.results.rates``), and differences are of the same draws. Otherwise values and differences are what the
+    judges see. Systems that are compared in pairs have Bradley-Terry strengths in either case.
 
     Parameters
     ----------
@@ -42,9 +57,11 @@ def compare(
     estimate : (n,) array
         In the order of ``items``, as ``named`` is.
     anchors : Anchors
-        Labels that correct the estimates where there are enough.
-    scale : (low, high), optional
-        Of the scores; estimates of pairwise items are placed in [0, 1] by it.
+        Labels; those of a random sample correct the estimates.
+    panel : ScoreMatrix
+        The scores behind the estimates, for an answer that has seen no label.
+    config : FitConfig
+        Estimates of pairwise items are placed in [0, 1] by its scale.
 
     Raises
     ------
@@ -53,20 +70,56 @@ def compare(
     """
     units = items.units()
     labels = anchors_as_labels(items.item_ids, anchors)
-    pairwise = {len(names) for names in named if names is not None} == {2}
-    if pairwise:
+    if {len(names) for names in named if names is not None} == {2}:
         kind = "log odds of winning"
-        values, counts, comparisons = _pairwise(estimate, named, units, labels, scale or (0.0, 1.0))
-    else:
-        kind = "mean estimate"
-        values, counts, comparisons = _by_mean(estimate, named, units, labels)
-    ordered = sorted(values, key=lambda system: -values[system])
-    return SystemsDocument(
-        aggregator,
-        kind,
-        tuple(SystemRecord(system, counts[system], values[system]) for system in ordered),
-        tuple(ComparisonRecord(**asdict(comparison)) for comparison in comparisons),
-    )
+        values, counts, comparisons = _pairwise(estimate, named, units, labels, config.scale or (0.0, 1.0))
+        systems = tuple(SystemRecord(system, counts[system], value) for system, value in values.items())
+        return SystemsDocument(aggregator, kind, _best_first(systems), _records(comparisons))
+    system_of = [None if names is None else names[0] for names in named]
+    if _all_labelled(system_of, labels):
+        blind = _without_labels(panel, config, items.item_ids)
+        return _by_labels(rates_of(blind, labels, system_of, units, seed=config.seed))
+    values, counts, comparisons = _by_mean(estimate, system_of, units, labels)
+    systems = tuple(SystemRecord(system, counts[system], value) for system, value in values.items())
+    return SystemsDocument(aggregator, "mean estimate", _best_first(systems), _records(comparisons))
+
+
+def _all_labelled(system_of: Sequence[str | None], labels: Array) -> bool:
+    """Whether there are two systems or more, each with enough labels."""
+    counts = Counter(name for name, label in zip(system_of, labels, strict=True) if name and not np.isnan(label))
+    names = {name for name in system_of if name}
+    return len(names) >= 2 and all(counts[name] >= LEAST_LABELS for name in names)
+
+
+def _without_labels(panel: ScoreMatrix, config: FitConfig, item_ids: Sequence[str]) -> Array:
+    """The recommended answer without a label, in the order of the item ids; NaN for items that nobody scored."""
+    blind = replace(config, aggregators=(BLIND,), calibration=Calibration())
+    fit = fit_panel(panel, blind, solve="not")
+    answer = dict(zip(panel.item_ids, fit.aggregates[BLIND].estimate.tolist(), strict=True))
+    return aligned(item_ids, answer)
+
+
+def _by_labels(rates: Rates) -> SystemsDocument:
+    kind = "share that people pass" if rates.kind == "share" else "mean label"
+    labels = {rate.system: rate.labels for rate in rates.rates}
+    items = {rate.system: rate.items for rate in rates.rates}
+    comparisons = [
+        ComparisonRecord(
+            first, second, d.value, d.lo, d.hi, items[first] + items[second], labels[first] + labels[second]
+        )
+        for first, second in combinations(labels, 2)
+        for d in (rates.difference(first, second),)
+    ]
+    systems = tuple(SystemRecord(rate.system, rate.items, rate.value, rate.lo, rate.hi) for rate in rates.rates)
+    return SystemsDocument(BLIND, kind, systems, tuple(comparisons))
+
+
+def _best_first(systems: Sequence[SystemRecord]) -> tuple[SystemRecord, ...]:
+    return tuple(sorted(systems, key=lambda system: -system.value))
+
+
+def _records(comparisons: Sequence[Comparison]) -> tuple[ComparisonRecord, ...]:
+    return tuple(ComparisonRecord(**asdict(comparison)) for comparison in comparisons)
 
 
 Compared = tuple[dict[str, float], dict[str, int], "list[Comparison]"]
@@ -83,8 +136,7 @@ def _pairwise(
     return strengths, counts, comparisons
 
 
-def _by_mean(estimate: Array, named: Named, units: Sequence[str], labels: Array) -> Compared:
-    system_of = [None if names is None else names[0] for names in named]
+def _by_mean(estimate: Array, system_of: Sequence[str | None], units: Sequence[str], labels: Array) -> Compared:
     comparisons = mean_differences(estimate, system_of, units, labels)
     members = {
         system: [row for row, name in enumerate(system_of) if name == system]

@@ -69,16 +69,21 @@ class FactorsDocument(FolderDocument):
 
 @dataclass(frozen=True)
 class SystemRecord:
-    """One system: its items, and its mean estimate or its log odds of winning."""
+    """One system: its items, and its value with an interval, where labels give one."""
 
     system: str
     items: int
     value: float
+    lo: float | None = None
+    hi: float | None = None
 
 
 @dataclass(frozen=True)
 class ComparisonRecord:
-    """System ``first`` less system ``second``, as in ``care_ops.results.systems.Comparison``."""
+    """System ``first`` less system ``second``, as in ``care_ops.results.systems.Comparison``.
+
+    ``trust`` is the weight of the estimates beside the labels; None where the labels' own model says how they count.
+    """
 
     first: str
     second: str
@@ -87,7 +92,7 @@ class ComparisonRecord:
     hi: float
     units: int
     labels_used: int
-    trust: float
+    trust: float | None = None
 
 
 @dataclass(frozen=True)

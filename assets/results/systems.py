@@ -39,9 +39,9 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         columns = read_item_columns(connection, testset)
         named = read_metadata(connection, testset, spec.systems)
         stored = read_fit(connection, fit_ids[name])
-    anchors = workspace.anchors_of(testset)
+    anchors, panel, config = workspace.anchors_of(testset), folder.read_panel(), workspace.fit_config(testset)
     try:
-        compared = compare(name, aligned(columns.item_ids, stored.estimates), columns, named, anchors, spec.scale)
+        compared = compare(name, aligned(columns.item_ids, stored.estimates), columns, named, anchors, panel, config)
     except FitError as error:
         SystemsDocument(failure=str(error)).write(folder)
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})

@@ -213,7 +213,7 @@ def _systems(fit: Fit, items: ItemColumnsRead, named: Named, anchors: Anchors, c
     if not config.systems:
         return SystemsDocument()
     name = recommended(fit.aggregates)
-    return compare(name, fit.aggregates[name].estimate, items, named, anchors, config.fit.scale)
+    return compare(name, fit.aggregates[name].estimate, items, named, anchors, fit.scores, config.fit)
 
 
 def _evaluations(fit: Fit, items: PanelItems, scale: tuple[float, float]) -> dict[str, Evaluation]:

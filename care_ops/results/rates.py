@@ -42,7 +42,7 @@ class Rate:
     ----------
     system : str
     value, lo, hi : float
-        Posterior median and equal-tailed interval of its mean label: for labels of 0 and 1 the share that people pass.
+        Posterior mean and equal-tailed interval of its mean label: for labels of 0 and 1 the share that people pass.
     items, labels : int
     by_labels : (value, lo, hi)
         What the labels alone say.
@@ -319,8 +319,9 @@ def _draws_by_labels(
 
 
 def _summary(draws: Array, level: float) -> tuple[float, float, float]:
-    lo, value, hi = np.quantile(draws, [(1 - level) / 2, 0.5, (1 + level) / 2])
-    return float(value), float(lo), float(hi)
+    """Mean and equal-tailed interval; a mean, so that differences of values are the values of differences."""
+    lo, hi = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(draws.mean()), float(lo), float(hi)
 
 
 def _listed(reasons: dict[str, str]) -> str:

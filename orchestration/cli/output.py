@@ -117,6 +117,8 @@ def system_table(rows: Sequence[SystemRow]) -> list[dict[str, Any]]:
             "system": row.system,
             "items": row.items,
             "value": row.value,
+            "from": row.lo,
+            "to": row.hi,
             "behind the best by": row.behind.difference if row.behind else None,
             "lo": row.behind.lo if row.behind else None,
             "hi": row.behind.hi if row.behind else None,

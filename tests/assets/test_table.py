@@ -75,7 +75,32 @@ def test_systems_of_a_table_and_of_a_workspace_come_from_one_comparison(table):
     )
     named = [(str(record.metadata["model"]),) for record in table.items.values()]
     estimate = result.fit.aggregates["care"].estimate
-    assert compare("care", estimate, columns, named, table.anchors, None) == result.page.systems
+    compared = compare("care", estimate, columns, named, table.anchors, table.scores, CONFIG.fit)
+    assert compared == result.page.systems
+
+
+def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
+    """Judges are two points too kind to one of two systems that people find equal."""
+    rng = np.random.default_rng(3)
+    names = np.repeat(["kind", "plain"], 150)
+    quality = rng.normal(size=300)
+    values = (quality + 2.0 * (names == "kind"))[:, None] + 0.4 * rng.normal(size=(300, 5))
+    ids = tuple(f"i{k:03}" for k in range(300))
+    passed = {ids[k]: float(quality[k] > 0) for k in rng.permutation(300)[:120]}
+    items = {i: ItemRecord(i, metadata={"model": str(name)}) for i, name in zip(ids, names, strict=True)}
+    table = ScoreTable("scores.csv", ScoreMatrix(values, ids, tuple("abcde"), {}), items, Anchors(passed))
+    page = fit_table(table, replace(CONFIG, systems=("model",))).page
+    first, second = page.system_rows()
+    gold = {name: float((quality[names == name] > 0).mean()) for name in ("kind", "plain")}
+    assert page.systems.kind == "share that people pass"
+    for row in (first, second):
+        assert row.lo <= gold[row.system] <= row.hi
+    assert second.behind.difference == pytest.approx(first.value - second.value)
+    assert second.behind.lo <= gold[first.system] - gold[second.system] <= second.behind.hi
+    few = replace(table, anchors=Anchors(dict(list(passed.items())[:6])))
+    uncorrected = fit_table(few, replace(CONFIG, systems=("model",))).page
+    assert uncorrected.systems.kind == "mean estimate"
+    assert [row.lo for row in uncorrected.system_rows()] == [None, None]
 
 
 def test_scores_outside_the_scale_are_missing_and_counted():
