@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-tensor pictures rivals lock clean
+.PHONY: run test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -94,6 +94,14 @@ bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_D
 
 bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without labels; needs CARE_DATA_DIR
 	$(BIN)/python -m benchmarks.study_truth
+
+bench-rates: ## coverage and width of rates by few labels beside truescore and ppi-python; needs CARE_DATA_DIR; two hours
+	test -x build/rates/bin/python || $(PYTHON) -m venv build/rates
+	build/rates/bin/pip install --quiet -c requirements.lock -e '.[dev]' truescore==0.7.4 ppi-python==0.2.3
+	build/rates/bin/python -W ignore -m benchmarks.study_rates
+
+bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds what differs; needs CARE_DATA_DIR
+	$(BIN)/python -W ignore -m benchmarks.study_gate
 
 bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
 	$(BIN)/python -m benchmarks.study_coverage
