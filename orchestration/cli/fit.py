@@ -18,32 +18,47 @@ if TYPE_CHECKING:
     from assets.report.data import ReportData
 
 
+Scores = Annotated[Path, typer.Argument(help=tables.SCORES)]
+Out = Annotated[Path, typer.Option(help="Folder to write to.")]
+Items = Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")]
+Judges = Annotated[Path | None, typer.Option(help="judge, family.")]
+AnchorFile = Annotated[Path | None, typer.Option(help="item_id, label: what the fit may see.")]
+Aggregators = Annotated[
+    list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
+]
+Cut = Annotated[float | None, typer.Option(help="A score above it is a vote for Q = 1.")]
+Admit = Annotated[str, typer.Option(help="'rule' or 'all'.")]
+Scale = Annotated[tuple[float, float] | None, typer.Option(help="Lowest and highest score; others are missing.")]
+Calibrate = Annotated[
+    str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), judge:NAME, anchors.")
+]
+Prevalence = Annotated[float | None, typer.Option(help="Declared share of items with Q = 1.")]
+Resamples = Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")]
+Systems = Annotated[
+    list[str] | None,
+    typer.Option(help="Column of --items that names the item's system; twice for pairs, left and right."),
+]
+Seed = Annotated[int, typer.Option(help="Seed of random starts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
+
+
 @speaking_errors
 def fit(
-    scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
-    out: Annotated[Path, typer.Option(help="Folder to write to.")],
-    items: Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")] = None,
-    judges: Annotated[Path | None, typer.Option(help="judge, family.")] = None,
-    anchors: Annotated[Path | None, typer.Option(help="item_id, label: what the fit may see.")] = None,
-    aggregator: Annotated[
-        list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
-    ] = None,
-    cut: Annotated[float | None, typer.Option(help="A score above it is a vote for Q = 1.")] = None,
-    admit: Annotated[str, typer.Option(help="'rule' or 'all'.")] = "rule",
-    scale: Annotated[
-        tuple[float, float] | None, typer.Option(help="Lowest and highest score; others are missing.")
-    ] = None,
-    calibrate: Annotated[
-        str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), judge:NAME, anchors.")
-    ] = "own",
-    prevalence: Annotated[float | None, typer.Option(help="Declared share of items with Q = 1.")] = None,
-    intervals: Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")] = 60,
-    systems: Annotated[
-        list[str] | None,
-        typer.Option(help="Column of --items that names the item's system; twice for pairs, left and right."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of random starts.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    scores: Scores,
+    out: Out,
+    items: Items = None,
+    judges: Judges = None,
+    anchors: AnchorFile = None,
+    aggregator: Aggregators = None,
+    cut: Cut = None,
+    admit: Admit = "rule",
+    scale: Scale = None,
+    calibrate: Calibrate = "own",
+    prevalence: Prevalence = None,
+    intervals: Resamples = 60,
+    systems: Systems = None,
+    seed: Seed = 0,
+    json: Json = False,
     item: tables.Item = None,
     judge: tables.Judge = None,
     score: tables.Score = None,
