@@ -84,7 +84,8 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
             style="yellow",
         )
     count = len(outcome.materialised)
-    errors.print(f"{f'{count} asset partitions materialised' if count else 'nothing to do'} in {seconds:.1f} s")
+    nothing = "nothing could be made" if outcome.failures else "nothing to do"
+    errors.print(f"{f'{count} asset partitions materialised' if count else nothing} in {seconds:.1f} s")
     index = loaded.report_folder / "index.html"
     if index.exists() and not as_json:
         console.print(f"report: {index}", highlight=False, soft_wrap=True)
