@@ -5,6 +5,7 @@ Belongs here: these commands. Does not: what an edition is and how one is publis
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,11 +41,19 @@ def _remake(loaded: Workspace, testset: str) -> Outcome:
         return run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
 
 
-def _end(outcome: Outcome, published: str) -> None:
-    """Print what is published; where the pages could not be made anew, say so and end with 1."""
+def _end(loaded: Workspace, testset: str, outcome: Outcome, published: str) -> None:
+    """Print what is published; where the pages could not be made anew, say so and end with 1.
+
+    That the latest fit is held back is no failure here: another one was published on purpose.
+    """
+    from assets.publication.documents import ReviewDocument
     from assets.state.reconcile import RESULTS
 
     console.print(published, highlight=False)
+    review = ReviewDocument.find(loaded.fit_folder(testset))
+    if review is not None and review.state == "held back":
+        others = {key: message for key, message in outcome.failures.items() if key != ("review", testset)}
+        outcome = replace(outcome, failures=others)
     print_failures(outcome)
     if any(asset in ("review", *RESULTS, "report_index") for asset, _ in outcome.failures):
         errors.print(
@@ -124,7 +133,7 @@ def accept(
     with workspace_alone(workspace, "care accept") as loaded:
         edition = publish_latest(loaded, loaded.testset(testset).name, why)
         outcome = _remake(loaded, testset)
-    _end(outcome, f"{testset}: {edition.edition} is published")
+    _end(loaded, testset, outcome, f"{testset}: {edition.edition} is published")
 
 
 @speaking_errors
@@ -144,7 +153,7 @@ def promote(
         added = extend(loaded, edition)
         outcome = _remake(loaded, edition.testset)
     more = f"; {added} newer items were scored with it" if added else ""
-    _end(outcome, f"{edition.testset}: {edition.edition} is published and pinned{more}")
+    _end(loaded, edition.testset, outcome, f"{edition.testset}: {edition.edition} is published and pinned{more}")
 
 
 @speaking_errors
@@ -158,7 +167,7 @@ def rollback(
     with workspace_alone(workspace, "care rollback") as loaded:
         edition = publish_previous(loaded, loaded.testset(testset).name, why)
         outcome = _remake(loaded, testset)
-    _end(outcome, f"{testset}: {edition.edition} is published and pinned again")
+    _end(loaded, testset, outcome, f"{testset}: {edition.edition} is published and pinned again")
 
 
 @speaking_errors

@@ -339,7 +339,9 @@ def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
         assert all(v is None or -1 <= v <= 1 for row in f.get("values", []) if isinstance(row, list) for v in row)
 
     (folder / "testsets" / "dressed.yaml").write_text("source: {kind: versions, of: nobody}\n")
-    with pytest.raises(InputError, match="versions of 'nobody'; there are one"):
+    with pytest.raises(
+        InputError, match="versions of 'nobody', which is no test set with items of its own; those are one"
+    ):
         load_workspace(folder)
 
 

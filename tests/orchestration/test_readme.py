@@ -45,9 +45,13 @@ def environment() -> dict[str, str]:
 
 
 def bring_scores(folder: Path) -> None:
-    """The newcomer's own scores."""
-    rows = [f"i{k},judge{j},{(k * (j + 3)) % 11}" for k in range(30) for j in range(4)]
+    """The newcomer's own scores; whose items they are, a new system's and an old one's; and labels of twenty."""
+    rows = [f"i{k},judge{j},{(k * (j + 3)) % 11 + 5 * (k % 2)}" for k in range(30) for j in range(4)]
     (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")
+    systems = [f"i{k},{'new' if k % 2 else 'old'}" for k in range(30)]
+    (folder / "items.csv").write_text("\n".join(["item_id,model", *systems]) + "\n")
+    labels = [f"i{k},{k % 2}" for k in range(20)]
+    (folder / "labels.csv").write_text("\n".join(["item_id,label", *labels]) + "\n")
 
 
 def bring_a_testset(folder: Path) -> None:
