@@ -74,18 +74,18 @@ def test_labels_that_all_agree_leave_doubt():
 
 @pytest.mark.parametrize(("share", "strength"), [(0.1, 1.0), (0.5, 4.0), (0.9, 0.0)])
 def test_coverage_of_a_share(share, strength):
-    """Ninety per cent intervals over 200 samples of 30 labels: within three standard errors of .9 from below."""
+    """Ninety per cent intervals over 120 samples of 30 labels: within three standard errors of .9 from below."""
     rng = np.random.default_rng(5)
     latent = rng.normal(size=1500)
     chance = expit(strength * latent + np.log(share / (1 - share)) * (1 + strength / 2))
     gold = (rng.random(1500) < chance).astype(float)
     inside = 0
-    for seed in range(200):
+    for seed in range(120):
         rows = np.random.default_rng([6, seed]).choice(1500, 30, replace=False)
         system = System(normal_scores(latent), rows, gold[rows], np.ones(30))
         lo, hi = np.quantile(draw_shares([system], 1000, rng)[:, 0], (0.05, 0.95))
         inside += bool(lo <= gold.mean() <= hi)
-    assert inside / 200 >= 0.9 - 3 * np.sqrt(0.09 / 200)
+    assert inside / 120 >= 0.9 - 3 * np.sqrt(0.09 / 120)
 
 
 def twelve_systems(rng, labels_each):

@@ -6,6 +6,8 @@ import sys
 
 import dagster as dg
 
+import pytest
+
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make
@@ -17,6 +19,7 @@ def run_in_a_process(folder, *options: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
 
+@pytest.mark.slow
 def test_a_verbose_run_says_what_is_made_and_why_and_a_usual_one_does_not(after_a_night):
     page = after_a_night / "data" / "report" / "testset-one.html"
     page.unlink()
