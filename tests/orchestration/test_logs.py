@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import dagster as dg
-
 import pytest
 
 from orchestration.instance import workspace_instance
