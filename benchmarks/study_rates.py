@@ -40,7 +40,7 @@ from threadpoolctl import threadpool_limits
 from care_ops.aggregators.care import candidates_of, defensible
 from care_ops.aggregators.registry import REGISTRY
 from care_ops.results.rates import rates_of
-from tests.support.panels import Panel, prepare, views
+from tests.support.panels import PreparedView, prepare, views
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -114,7 +114,7 @@ class Sample:
 Method = Callable[[Cell, Sample, int], Bounds | None]
 
 
-def cells(panel: Panel) -> Iterator[Cell]:
+def cells(panel: PreparedView) -> Iterator[Cell]:
     """The panel as a whole, and two differences where it names systems."""
     problem, view = panel.problem, panel.view
     answer = REGISTRY["care"].fit(problem).estimate
