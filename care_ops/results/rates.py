@@ -288,12 +288,13 @@ def _draws(
 
 
 def _for_parameters(systems: Sequence[System]) -> list[System]:
-    """Labels count for less by what the regression's parameters use up: an intercept a system, one slope for all.
+    """Labels count for less by the regression's parameters: an intercept a system, a slope for all where scores vary.
 
     A posterior summed over a grid has no degrees of freedom of its own; on simulated populations with 20 labels its
     90 % intervals covered .88 without this and .90 with it, with 50 labels .89 and .90.
     """
-    parameters = 1.0 + 1.0 / len(systems)
+    sloped = any(np.ptp(s.scores[s.labelled]) > 0 for s in systems)
+    parameters = 1.0 + sloped / len(systems)
     return [
         System(s.scores, s.labelled, s.labels, s.weights * max(1.0 - parameters / len(s.labels), 0.5)) for s in systems
     ]
