@@ -149,6 +149,13 @@ class Settings(BaseModel):
         default={}, description="labels that fits may see, by test set: a file of item_id, label"
     )
 
+    @field_validator("data", "judges", "testsets")
+    @classmethod
+    def _a_folder(cls, path: str) -> str:
+        if "://" in path:
+            raise ValueError(f"{path} is an address; give a folder of this machine, or one that is mounted here")
+        return path
+
     @field_validator("experiment_sizes")
     @classmethod
     def _known(cls, sizes: dict[str, Any]) -> dict[str, Any]:

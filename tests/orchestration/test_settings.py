@@ -87,6 +87,7 @@ def test_the_schemas_are_printed():
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
         ("fit: 3", "fit: "),
         ("canary: {tolerance: 0}", "canary.tolerance"),
+        ("data: s3://bucket/care", "s3://bucket/care is an address; give a folder of this machine"),
     ],
 )
 def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence):
