@@ -110,6 +110,8 @@ class SystemsDocument(FolderDocument):
     comparisons : tuple of ComparisonRecord
     failure : str
         Why there is nothing to compare.
+    columns : tuple of str
+        Columns that the test set declared to name systems when this was made.
     """
 
     NAME: ClassVar[str] = "systems"
@@ -119,6 +121,7 @@ class SystemsDocument(FolderDocument):
     systems: tuple[SystemRecord, ...] = ()
     comparisons: tuple[ComparisonRecord, ...] = ()
     failure: str = ""
+    columns: tuple[str, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """Plain values without what is empty, as they are written."""

@@ -1,6 +1,6 @@
 """``systems``: which of two models or versions is better, where items belong to systems."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import dagster as dg
 
@@ -31,7 +31,7 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     folder, spec = workspace.fit_folder(testset), workspace.testset(testset)
     fit_ids = FitDocument.read(folder).by_aggregator
     if not spec.systems or not fit_ids:
-        SystemsDocument().write(folder)
+        SystemsDocument(columns=spec.systems).write(folder)
         why = "no aggregate" if spec.systems else "the test set declares none"
         return dg.MaterializeResult(metadata={"systems": f"none: {why}"})
     name = recommended(fit_ids)
@@ -43,9 +43,9 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     try:
         compared = compare(name, aligned(columns.item_ids, stored.estimates), columns, named, anchors, panel, config)
     except FitError as error:
-        SystemsDocument(failure=str(error)).write(folder)
+        SystemsDocument(failure=str(error), columns=spec.systems).write(folder)
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})
-    compared.write(folder)
+    replace(compared, columns=spec.systems).write(folder)
     return dg.MaterializeResult(
         metadata={
             "aggregator": name,

@@ -20,6 +20,7 @@ from assets.partitions import slice_key
 from assets.publication.documents import ReviewDocument
 from assets.report.names import page_name
 from assets.report.states import states_differ
+from assets.results.documents import SystemsDocument
 from assets.versions import panel_version, settings_version
 from assets.workspace import Workspace
 
@@ -80,6 +81,9 @@ def _missing_of(
         return [*to_make, *to_ask_again, *_everything(testset)]
     if _lost_findings(workspace, connection, testset, list(fit.by_aggregator.values())):
         to_make += [(asset, testset) for asset in RESULTS]
+    systems = SystemsDocument.find(folder)
+    if systems is not None and systems.columns != workspace.testset(testset).systems:
+        to_make += [("systems", testset), ("report", testset), ("report_index", None)]  # it compares other systems
     review = ReviewDocument.find(folder)
     if review is None or (review.state == "published" and not workspace.fits.publications(testset)):
         to_make.append(("review", testset))  # its verdict, or the publication that it made, is gone

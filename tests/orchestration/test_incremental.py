@@ -13,6 +13,7 @@ from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import (
     JUDGES,
+    care_json,
     make,
     query,
     ran,
@@ -231,3 +232,16 @@ def test_a_panel_waits_for_the_scores_of_items_that_have_changed(after_a_night):
         together = ("aggregates", "evaluation", "intervals", "systems", "review")
         made = {instance.get_latest_materialization_event(dg.AssetKey(asset)).run_id for asset in together}
     assert len(made) == 1, "a fit that is published has been evaluated"
+
+
+@pytest.mark.slow
+def test_systems_that_are_declared_later_are_compared_and_nothing_else_is_made(after_a_night):
+    lines = (after_a_night / "one.csv").read_text().splitlines()
+    named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]
+    (after_a_night / "one.csv").write_text("\n".join(named) + "\n")
+    run(after_a_night)
+    testset = after_a_night / "testsets" / "one.yaml"
+    testset.write_text(testset.read_text() + "systems: [model]\n")
+    assert {asset for asset, _ in run(after_a_night).materialised} == {"systems", "report", "report_index"}
+    assert {row["first"] for row in care_json(after_a_night, "systems", "one")} <= {"a", "b"}
+    assert run(after_a_night).materialised == []
