@@ -10,6 +10,7 @@ systems (``systems``), the models (``models.passing``, ``models.label_means``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -58,6 +59,25 @@ class Rate:
     labels: int
     by_labels: tuple[float, float, float]
     by_judges: float
+
+
+def labels_needed(rate: Rate, half_width: float) -> int:
+    """How many labels of a system's items narrow its interval to ``half_width`` on either side, from what is known now.
+
+    The variance falls as 1/m - 1/N for m labels of N items, so that all labels leave none.
+
+    Raises
+    ------
+    InputError
+        The width is not positive.
+    """
+    if half_width <= 0:
+        raise InputError(f"rates: an interval's half width is above 0, got {half_width:g}")
+    open_share = 1.0 / rate.labels - 1.0 / rate.items
+    if open_share <= 0:
+        return rate.labels
+    unit = ((rate.hi - rate.lo) / 2) ** 2 / open_share
+    return math.ceil(1.0 / (half_width**2 / unit + 1.0 / rate.items) - 1e-9) if unit > 0 else rate.labels
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,9 @@ def rate(
     population: Annotated[
         bool, typer.Option("--population", help="Rates among items to come, not among these.")
     ] = False,
+    width: Annotated[
+        float | None, typer.Option(help="Also say how many labels a system needs for an interval of +- this.")
+    ] = None,
     level: Level = 0.9,
     json: Json = False,
     item: tables.Item = None,
@@ -54,11 +57,16 @@ def rate(
 ) -> None:
     """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels."""
     from assets.table.rating import rate_table
+    from care_ops.results.rates import labels_needed
 
     table, drawn, config = _read(scores, labels, items, system, judges, anchors, (item, judge, score))
     rates = rate_table(table, drawn, config, level=level, of_these_items=not population)
     title = f"{'share that people pass' if rates.kind == 'share' else 'mean label'}, {level:.0%} intervals"
-    show([_row(each) for each in rates.rates], title, as_json=json)
+    rows = [_row(each) for each in rates.rates]
+    if width is not None:
+        for row, each in zip(rows, rates.rates, strict=True):
+            row[f"labels for +-{width:g}"] = labels_needed(each, width)
+    show(rows, title, as_json=json)
     for name, why in rates.left_out.items():
         errors.print(f"no rate for {name}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 

@@ -7,7 +7,7 @@ from scipy.stats import beta, betabinom
 
 from care_ops.errors import FitError, InputError
 from care_ops.models.passing import System, draw_shares, normal_scores
-from care_ops.results.rates import ALL, rates_of
+from care_ops.results.rates import ALL, labels_needed, rates_of
 
 TAILS = (0.05, 0.5, 0.95)
 
@@ -168,6 +168,23 @@ def test_items_of_one_unit_that_resemble_one_another_count_for_fewer():
     (apart,) = rates_of(np.zeros(500), labels).rates
     (together,) = rates_of(np.zeros(500), labels, units=units.astype(str).tolist()).rates
     assert together.hi - together.lo > 1.8 * (apart.hi - apart.lo)
+
+
+def test_how_many_labels_a_width_needs():
+    """Of the number that is said, intervals are as wide as was asked for, within what another sample changes."""
+    rng = np.random.default_rng(13)
+    estimate = rng.normal(size=3000)
+    gold = (rng.random(3000) < expit(2 * estimate)).astype(float)
+    order = rng.permutation(3000)
+    (few,) = rates_of(estimate, sampled(gold, order[:60])).rates
+    needed = labels_needed(few, 0.04)
+    (many,) = rates_of(estimate, sampled(gold, order[:needed])).rates
+    assert 60 < needed < 3000
+    assert (many.hi - many.lo) / 2 == pytest.approx(0.04, rel=0.2)
+    assert labels_needed(few, (few.hi - few.lo) / 2) == 60
+    assert labels_needed(few, 1e-6) == 3000
+    with pytest.raises(InputError, match="above 0"):
+        labels_needed(few, 0.0)
 
 
 def test_bad_input_is_named():
