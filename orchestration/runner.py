@@ -18,6 +18,7 @@ import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import outdated
+from assets.fit.kept import panel_is_newer
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.publication.editions import held_back
 from assets.state.rebuild import rebuild_warehouse
@@ -217,7 +218,16 @@ class _Run:
         self._next_cursor = result.cursor
         for asset in ORDER:
             self.requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
+        self._leave_out_unfitted()
         return self.requested
+
+    def _leave_out_unfitted(self) -> None:
+        """Ask for no result of a fit whose panel is newer, unless the fit is made too; the reconciler asks for both."""
+        asked = {t for asset in RESULTS for t in self.requested.get(asset, ()) if t in self._workspace.testsets}
+        refitted = self.requested.get("aggregates", set())
+        unfitted = {t for t in asked - refitted if panel_is_newer(self._workspace.fit_folder(str(t)))}
+        for asset in RESULTS:
+            self.requested.get(asset, set()).difference_update(unfitted)
 
     def _unscored(self) -> Requests:
         """Judges without scores on the one test set in scope; the conditions would wait for every other test set."""

@@ -8,10 +8,38 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assets.fit.documents import StructureDocument
+    from assets.fit.documents import FitDocument, StructureDocument
     from care_ops.moments.state import Moments
+    from care_ops.scores import ScoreMatrix
     from care_ops.structure.program import Structure
     from warehouse.artifacts import FitFolder
+
+
+def panel_is_newer(folder: "FitFolder") -> bool:
+    """Whether the panel has been made anew since the fit; False where one of the two is not there."""
+    from assets.fit.documents import FitDocument, PanelDocument
+
+    panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
+    return panel is not None and fit is not None and panel.panel != fit.panel
+
+
+def read_fitted(folder: "FitFolder") -> "tuple[ScoreMatrix, FitDocument]":
+    """The panel and the fit that was made from it.
+
+    Raises
+    ------
+    FitError
+        The panel has been made anew since: a run of Dagster is between the two, or was stopped there.
+    """
+    from assets.fit.documents import FitDocument
+    from care_ops.errors import FitError
+
+    if panel_is_newer(folder):
+        raise FitError(
+            "the panel has been made anew since the fit, so nothing can be said of the two together; the run that made "
+            "it, or the next `care run`, makes the fit and then this"
+        )
+    return folder.read_panel(), FitDocument.read(folder)
 
 
 def write_moments(folder: "FitFolder", state: "Moments", name: str = "moments") -> None:

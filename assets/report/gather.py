@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assets.code import code_version
-from assets.fit.documents import FitDocument, StructureDocument
-from assets.fit.kept import read_moments
+from assets.fit.documents import StructureDocument
+from assets.fit.kept import read_fitted, read_moments
 from assets.fit.stages import fit_code
 from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
 from assets.report.data import EditionShown, ReportData
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def gather(workspace: Workspace, testset: str) -> ReportData:
-    """All that a page shows, read back from what the stages stored."""
+    """All that a page shows, read back from what the stages stored; raises as ``read_fitted`` does."""
     folder, anchors = workspace.fit_folder(testset), workspace.anchors_of(testset)
-    scores, fit = folder.read_panel(), FitDocument.read(folder)
+    scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
         checks = _checks(connection, testset)

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.kept import read_moments, read_structure
+from assets.fit.kept import read_fitted, read_moments, read_structure
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
@@ -34,7 +34,7 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, context.partition_key)
     texts = dict(zip(columns.item_ids, columns.responses, strict=True))
-    scores = folder.read_panel()
+    scores, _ = read_fitted(folder)
     described = describe(scores, read_moments(folder), solved, [texts.get(i) for i in scores.item_ids])
     described.write(folder)
     rows: list[dict[str, Any]] = [

@@ -29,7 +29,7 @@ def plain(values: "NDArray[np.float64] | None") -> Any:
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Fit resampled split units, store the intervals beside the weights."""
-    from assets.fit.documents import FitDocument
+    from assets.fit.kept import read_fitted
     from care_ops.errors import InputError
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fits import Intervals, store_intervals
@@ -39,9 +39,8 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     config = workspace.fit_config(testset)
     if config.resamples == 0:
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
-    folder = workspace.fit_folder(testset)
-    scores = folder.read_panel()
-    fit_ids = FitDocument.read(folder).by_aggregator
+    scores, fit = read_fitted(workspace.fit_folder(testset))
+    fit_ids = fit.by_aggregator
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
     units = dict(zip(columns.item_ids, columns.split_units, strict=True))

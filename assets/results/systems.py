@@ -20,7 +20,7 @@ from assets.workspace import Workspace
 )
 def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare the systems that the test set declares, by the recommended aggregate."""
-    from assets.fit.documents import FitDocument
+    from assets.fit.kept import read_fitted
     from assets.results.comparison import compare
     from assets.results.documents import SystemsDocument
     from assets.results.gold import aligned
@@ -29,7 +29,8 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
 
     testset = context.partition_key
     folder, spec = workspace.fit_folder(testset), workspace.testset(testset)
-    fit_ids = FitDocument.read(folder).by_aggregator
+    panel, fit = read_fitted(folder)
+    fit_ids = fit.by_aggregator
     if not spec.systems or not fit_ids:
         SystemsDocument(columns=spec.systems).write(folder)
         why = "no aggregate" if spec.systems else "the test set declares none"
@@ -39,7 +40,7 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         columns = read_item_columns(connection, testset)
         named = read_metadata(connection, testset, spec.systems)
         stored = read_fit(connection, fit_ids[name])
-    anchors, panel, config = workspace.anchors_of(testset), folder.read_panel(), workspace.fit_config(testset)
+    anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
     try:
         compared = compare(name, aligned(columns.item_ids, stored.estimates), columns, named, anchors, panel, config)
     except FitError as error:

@@ -54,8 +54,11 @@ def _end(loaded: Workspace, testset: str, outcome: Outcome, published: str) -> N
     if review is not None and review.state == "held back":
         others = {key: message for key, message in outcome.failures.items() if key != ("review", testset)}
         outcome = replace(outcome, failures=others)
+    pages = any(asset in ("review", *RESULTS, "report_index") for asset, _ in outcome.failures)
     print_failures(outcome)
-    if any(asset in ("review", *RESULTS, "report_index") for asset, _ in outcome.failures):
+    if pages and outcome.left_to_daemon:
+        errors.print("a run of Dagster is under way for this workspace; the pages are left to it", style="yellow")
+    elif pages:
         errors.print(
             "fails: the fit is published, but its pages were not made anew and show what was published before; mend "
             "what failed, and `care run` makes them",

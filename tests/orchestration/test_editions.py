@@ -4,9 +4,11 @@ import csv
 import html
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from assets.fit.documents import FitDocument, PanelDocument
 from assets.publication.documents import ReviewDocument
 from care_ops.errors import CareError
 from orchestration.workspace import load_workspace
@@ -191,3 +193,15 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     assert not any("judge=readability" in where for where, _, _ in score_rows(folder))
     assert estimates(folder) == known
     assert run(folder).materialised == []
+
+
+@pytest.mark.slow
+def test_a_panel_that_is_newer_than_the_fit_is_told_and_the_next_run_fits_it(after_a_night):
+    """As where a command comes between the steps of a run that Dagster's daemon started."""
+    folder = load_workspace(after_a_night).fit_folder("one")
+    panel = PanelDocument.read(folder)
+    replace(panel, panel="made by a run that has not come further").write(folder)
+    failures = run(after_a_night, selection="key:report", again=("report", "one")).failures
+    assert "the panel has been made anew since the fit" in failures["report", "one"]
+    assert not run(after_a_night).failures
+    assert FitDocument.read(folder).panel == PanelDocument.read(folder).panel
