@@ -16,20 +16,20 @@ import numpy as np
 
 from assets.results.documents import ComparisonRecord, SystemRecord, SystemsDocument
 from assets.results.gold import aligned
+from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration
 from care_ops.fit import fit_panel
 from care_ops.results.rates import LEAST_LABELS, Rates, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 
 if TYPE_CHECKING:
-    from care_ops.anchors import Anchors
     from care_ops.config import FitConfig
     from care_ops.results.systems import Comparison
     from care_ops.scores import Array, ScoreMatrix
     from warehouse.matrix import ItemColumnsRead
 
-BLIND = "care"
-"""Whose answer labels correct: fitted without them, since an answer that has seen a label cannot be corrected by it."""
+ANSWER = "care"
+"""Whose answer labels correct."""
 
 Named = Sequence[tuple[str, ...] | None]
 """Of each item the name of its system, or those of the left and the right one; None where one is not known."""
@@ -71,17 +71,22 @@ def compare(
     units = items.units()
     labels = anchors_as_labels(items.item_ids, anchors)
     if {len(names) for names in named if names is not None} == {2}:
-        kind = "log odds of winning"
-        values, counts, comparisons = _pairwise(estimate, named, units, labels, config.scale or (0.0, 1.0))
-        systems = tuple(SystemRecord(system, counts[system], value) for system, value in values.items())
-        return SystemsDocument(aggregator, kind, _best_first(systems), _records(comparisons))
+        compared = _pairwise(estimate, named, units, labels, config.scale or (0.0, 1.0))
+        return _by_judges(aggregator, "log odds of winning", *compared)
     system_of = [None if names is None else names[0] for names in named]
     if _all_labelled(system_of, labels):
         blind = _without_labels(panel, config, items.item_ids)
         return _by_labels(rates_of(blind, labels, system_of, units, seed=config.seed))
-    values, counts, comparisons = _by_mean(estimate, system_of, units, labels)
-    systems = tuple(SystemRecord(system, counts[system], value) for system, value in values.items())
-    return SystemsDocument(aggregator, "mean estimate", _best_first(systems), _records(comparisons))
+    return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, labels))
+
+
+def recommended_answer(panel: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Array:
+    """The recommended answer in the order of the panel's items, without a structure, which it does not need.
+
+    Labels that are to correct it must not be among the anchors: an answer that has seen a label is too close to it.
+    """
+    fit = fit_panel(panel, replace(config, aggregators=(ANSWER,)), anchors, solve="not")
+    return fit.aggregates[ANSWER].estimate
 
 
 def _all_labelled(system_of: Sequence[str | None], labels: Array) -> bool:
@@ -93,10 +98,8 @@ def _all_labelled(system_of: Sequence[str | None], labels: Array) -> bool:
 
 def _without_labels(panel: ScoreMatrix, config: FitConfig, item_ids: Sequence[str]) -> Array:
     """The recommended answer without a label, in the order of the item ids; NaN for items that nobody scored."""
-    blind = replace(config, aggregators=(BLIND,), calibration=Calibration())
-    fit = fit_panel(panel, blind, solve="not")
-    answer = dict(zip(panel.item_ids, fit.aggregates[BLIND].estimate.tolist(), strict=True))
-    return aligned(item_ids, answer)
+    answer = recommended_answer(panel, replace(config, calibration=Calibration()))
+    return aligned(item_ids, dict(zip(panel.item_ids, answer.tolist(), strict=True)))
 
 
 def _by_labels(rates: Rates) -> SystemsDocument:
@@ -111,15 +114,16 @@ def _by_labels(rates: Rates) -> SystemsDocument:
         for d in (rates.difference(first, second),)
     ]
     systems = tuple(SystemRecord(rate.system, rate.items, rate.value, rate.lo, rate.hi) for rate in rates.rates)
-    return SystemsDocument(BLIND, kind, systems, tuple(comparisons))
+    return SystemsDocument(ANSWER, kind, systems, tuple(comparisons))
 
 
-def _best_first(systems: Sequence[SystemRecord]) -> tuple[SystemRecord, ...]:
-    return tuple(sorted(systems, key=lambda system: -system.value))
-
-
-def _records(comparisons: Sequence[Comparison]) -> tuple[ComparisonRecord, ...]:
-    return tuple(ComparisonRecord(**asdict(comparison)) for comparison in comparisons)
+def _by_judges(
+    aggregator: str, kind: str, values: dict[str, float], counts: dict[str, int], comparisons: list[Comparison]
+) -> SystemsDocument:
+    systems = [SystemRecord(system, counts[system], value) for system, value in values.items()]
+    systems.sort(key=lambda system: -system.value)
+    records = tuple(ComparisonRecord(**asdict(comparison)) for comparison in comparisons)
+    return SystemsDocument(aggregator, kind, tuple(systems), records)
 
 
 Compared = tuple[dict[str, float], dict[str, int], "list[Comparison]"]

@@ -123,13 +123,10 @@ def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
     FitError
         Fewer than two judges were admitted, no aggregator could answer, or there are no systems to compare.
     """
-    scores, out_of_range = within_scale(table.scores, config.fit.scale)
-    checks = check_panel(scores, config.admission, out_of_range=out_of_range)
-    admitted = _admitted(table.source, checks)
-    items = _columns_of(table)
-    named = named_in(_metadata_of(table), config.systems, f"items of {table.source}, systems")
+    panel, checks = admit(table, config)
+    items, named = item_columns(table), systems_of(table, config)
     pairs = pairs_of(items.item_ids, named, items.units())
-    fit = fit_panel(scores.select_judges(admitted), config.fit, table.anchors, pairs=pairs)
+    fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
     results = PanelResults(
@@ -158,6 +155,19 @@ def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
     return TableFit(fit, page)
 
 
+def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:
+    """The scores of the judges that are admitted, those outside the scale missing; and what admission found.
+
+    Raises
+    ------
+    FitError
+        Fewer than two judges were admitted.
+    """
+    scores, out_of_range = within_scale(table.scores, config.fit.scale)
+    checks = check_panel(scores, config.admission, out_of_range=out_of_range)
+    return scores.select_judges(_admitted(table.source, checks)), checks
+
+
 def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
     """The scores, those outside the scale missing; and how many those are by judge."""
     if scale is None:
@@ -180,7 +190,7 @@ def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
     return admitted
 
 
-def _columns_of(table: ScoreTable) -> ItemColumnsRead:
+def item_columns(table: ScoreTable) -> ItemColumnsRead:
     """What is known of the scored items, in the order of the scores."""
     records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
     gold = [np.nan if record.gold is None else record.gold for record in records]
@@ -192,9 +202,16 @@ def _columns_of(table: ScoreTable) -> ItemColumnsRead:
     )
 
 
-def _metadata_of(table: ScoreTable) -> list[dict[str, object]]:
-    """Further columns of the scored items."""
-    return [table.items[item].metadata if item in table.items else {} for item in table.scores.item_ids]
+def systems_of(table: ScoreTable, config: TableConfig) -> Named:
+    """The systems of the scored items by the columns that ``config.systems`` names.
+
+    Raises
+    ------
+    InputError
+        No item has such a column.
+    """
+    metadata = [table.items[item].metadata if item in table.items else {} for item in table.scores.item_ids]
+    return named_in(metadata, config.systems, f"items of {table.source}, systems")
 
 
 def _scale_of(fit: Fit, config: TableConfig) -> tuple[float, float]:

@@ -7,19 +7,16 @@ statistics (``care_ops.results.rates``, ``gate``), reading files, options of a c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from assets.table.fitting import ScoreTable, TableConfig, fit_table
+from assets.results.comparison import recommended_answer
+from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
 from care_ops.errors import InputError
 from care_ops.results.gate import Decision, gate
 from care_ops.results.rates import Rates, rates_of
 from care_ops.scores import Array
-from warehouse.items import ItemRecord, named_in
-
-AGGREGATOR = "care"
-"""Whose answer the labels correct."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +93,15 @@ class _Sample:
 
 def _sample(table: ScoreTable, drawn: RandomLabels, config: TableConfig) -> _Sample:
     _check(table, drawn, config)
-    alone = replace(config, resamples=0, systems=(), fit=replace(config.fit, aggregators=(AGGREGATOR,)))
-    fit = fit_table(table, alone).fit
-    item_ids = fit.scores.item_ids
-    estimate = fit.aggregates[AGGREGATOR].estimate
+    panel, _ = admit(table, config)
+    estimate = recommended_answer(panel, config.fit, table.anchors)
+    item_ids = panel.item_ids
     labels = np.array([drawn.labels.get(item, np.nan) for item in item_ids], dtype=np.float64)
     chance = np.array([drawn.chances.get(item, 1.0) for item in item_ids], dtype=np.float64)
-    records = [table.items.get(item) or ItemRecord(item) for item in item_ids]
     systems: list[str | None] | None = None
     if config.systems:
-        named = named_in([record.metadata for record in records], config.systems, f"items of {table.source}, systems")
-        systems = [None if names is None else names[0] for names in named]
-    return _Sample(estimate, labels, systems, [record.split_unit or record.item_id for record in records], chance)
+        systems = [None if names is None else names[0] for names in systems_of(table, config)]
+    return _Sample(estimate, labels, systems, item_columns(table).units(), chance)
 
 
 def _check(table: ScoreTable, drawn: RandomLabels, config: TableConfig) -> None:

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
-from scipy.stats import norm, rankdata
 
 Array = NDArray[np.float64]
 
@@ -48,7 +47,7 @@ class System:
     Attributes
     ----------
     scores : (N,) array
-        Of all its items, labelled or not, from ``normal_scores``.
+        Of all its items, labelled or not: normal scores of mean 0 and variance 1.
     labelled : (m,) array of int
         Rows of ``scores`` that have a label.
     labels : (m,) array
@@ -61,20 +60,6 @@ class System:
     labelled: NDArray[np.intp]
     labels: Array
     weights: Array
-
-
-def normal_scores(estimate: Array) -> Array:
-    """Ranks of the estimates as quantiles of the normal distribution, of mean 0 and variance 1; 0 where one is NaN.
-
-    What follows then depends on the order of the estimates alone, not on the scale that an aggregator chose.
-    """
-    known = ~np.isnan(estimate)
-    scores = np.zeros(len(estimate))
-    if known.any():
-        quantiles = norm.ppf((rankdata(estimate[known]) - 0.5) / known.sum())
-        spread = float(quantiles.std())
-        scores[known] = (quantiles - quantiles.mean()) / spread if spread > 0 else 0.0
-    return scores
 
 
 def draw_shares(
@@ -184,10 +169,10 @@ def _posterior(systems: Sequence[System], grid: _Grid) -> _Posterior:
     between = -0.5 * (apart / taus[:, None, None]) ** 2
     between = between - np.asarray(logsumexp(between, axis=2, keepdims=True))
     log_tau = -0.5 * (taus / _TAU_SCALE) ** 2 + np.log(np.gradient(taus))
-    common = prior[None] + log_tau[:, None, None]
+    common, density = prior[None] + log_tau[:, None, None], np.exp(between)
     for likelihood in own:
         top = likelihood.max()
-        common = common + np.log(np.exp(between) @ np.exp(likelihood - top) + 1e-300) + top
+        common = common + np.log(density @ np.exp(likelihood - top) + 1e-300) + top
     return _Posterior(common, own, between)
 
 

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import FitError, InputError
+from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.label_means import draw_means
-from care_ops.models.passing import System, draw_shares, normal_scores
+from care_ops.models.passing import System, draw_shares
 
 Array = NDArray[np.float64]
 
@@ -178,7 +179,7 @@ def rates_of(
     _check(len(estimate), labels, names, of_units, chance, level)
     binary = bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all())
     rows_of = _rows_by_system(names)
-    score = normal_scores(estimate) if binary else _standardised(estimate)
+    score = _standardised(normal_scores(estimate[:, None])[:, 0] if binary else estimate)
     given, left_out = _with_labels(rows_of, score, labels, chance)
     if not given:
         raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
@@ -262,6 +263,7 @@ def _weights(chance: Array) -> Array:
 
 
 def _standardised(estimate: Array) -> Array:
+    """Of mean 0 and variance 1, 0 where there is none. Normal scores depend on the order of the estimates alone."""
     known = ~np.isnan(estimate)
     spread = float(estimate[known].std()) if known.any() else 0.0
     return np.where(known, (estimate - estimate[known].mean()) / spread, 0.0) if spread > 0 else np.zeros(len(estimate))

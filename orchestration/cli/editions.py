@@ -175,7 +175,7 @@ def rollback(
 
 @speaking_errors
 def score(
-    scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
+    scores: tables.Scores,
     fit: Annotated[str, typer.Option(help="A fit, as `care history` lists them.")],
     workspace: Root = Path(),
     aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from assets.report.data import ReportData
 
 
-Scores = Annotated[Path, typer.Argument(help=tables.SCORES)]
 Out = Annotated[Path, typer.Option(help="Folder to write to.")]
 Items = Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")]
-Judges = Annotated[Path | None, typer.Option(help="judge, family.")]
 AnchorFile = Annotated[Path | None, typer.Option(help="item_id, label: what the fit may see.")]
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
@@ -44,10 +42,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
 
 @speaking_errors
 def fit(
-    scores: Scores,
+    scores: tables.Scores,
     out: Out,
     items: Items = None,
-    judges: Judges = None,
+    judges: tables.Judges = None,
     anchors: AnchorFile = None,
     aggregator: Aggregators = None,
     cut: Cut = None,

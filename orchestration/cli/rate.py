@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 REGRESSION, NOT_ENOUGH = 3, 4
 """Exit codes of the gate beside 0; 1 and 2 are those of every command that failed or was given what is wrong."""
 
-Scores = Annotated[Path, typer.Argument(help=tables.SCORES)]
 Labels = Annotated[
     Path, typer.Option(help="item_id, label of a random sample of items; chance where some were likelier to be drawn.")
 ]
 Items = Annotated[Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")]
 System = Annotated[str | None, typer.Option(help="Column of --items that names the item's system.")]
-Judges = Annotated[Path | None, typer.Option(help="judge, family.")]
 Anchors = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit may see.")]
 Level = Annotated[float, typer.Option(help="Of the intervals.")]
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
@@ -37,11 +35,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 @speaking_errors
 def rate(
-    scores: Scores,
+    scores: tables.Scores,
     labels: Labels,
     items: Items = None,
     system: System = None,
-    judges: Judges = None,
+    judges: tables.Judges = None,
     anchors: Anchors = None,
     population: Annotated[
         bool, typer.Option("--population", help="Rates among items to come, not among these.")
@@ -73,14 +71,14 @@ def rate(
 
 @speaking_errors
 def gate(
-    scores: Scores,
+    scores: tables.Scores,
     new: Annotated[str, typer.Argument(help="The system that is to be released.")],
     against: Annotated[str, typer.Option(help="The system that it is compared with.")],
     labels: Labels,
     items: Annotated[Path, typer.Option(help="item_id, the column that names the system, and split_unit.")],
     system: Annotated[str, typer.Option(help="Column of --items that names the item's system.")],
     margin: Annotated[float, typer.Option(help="Loss that is let pass; fix it before you look.")] = 0.0,
-    judges: Judges = None,
+    judges: tables.Judges = None,
     anchors: Anchors = None,
     level: Level = 0.9,
     json: Json = False,
@@ -113,7 +111,7 @@ def _read(
     from assets.table.fitting import TableConfig
     from assets.table.rating import RandomLabels
     from care_ops.errors import InputError
-    from warehouse.sources.files import read_chances, read_labels
+    from warehouse.sources.files import read_drawn_labels
 
     if system is not None and items is None:
         raise InputError(f"--system {system}: give --items, the table that has this column")
@@ -121,9 +119,7 @@ def _read(
     named = tables.score_columns(item, judge, score, None)
     options = tables.reading_options(None, None, None, None)
     table = read_table(scores, items, judges, anchors, named, options)
-    drawn = RandomLabels(
-        read_labels(labels, named.item_id, options, tables.tell), read_chances(labels, named.item_id, options)
-    )
+    drawn = RandomLabels(*read_drawn_labels(labels, named.item_id, options, tables.tell))
     return table, drawn, TableConfig(systems=() if system is None else (system,))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @speaking_errors
 def select(
-    scores: Annotated[Path, typer.Argument(help=tables.SCORES)],
+    scores: tables.Scores,
     items: Annotated[
         Path, typer.Option(help="Table with item_id, and for labels gold; split_unit keeps items together.")
     ],

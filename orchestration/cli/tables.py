@@ -6,6 +6,7 @@ Belongs here: options, and what they mean together. Does not: reading (``warehou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from warehouse.sources.reading import Reading
     from warehouse.testsets import ReadingOptions, ScoreColumns
 
-SCORES = (
-    "Table of scores: a row for each score (item_id, judge, score), or a row for each item and a column for each "
-    "judge. CSV, JSON lines, Parquet, Excel and more."
-)
-
+Scores = Annotated[
+    Path,
+    typer.Argument(
+        help="Table of scores: a row for each score (item_id, judge, score), or a row for each item and a column for "
+        "each judge. CSV, JSON lines, Parquet, Excel and more."
+    ),
+]
+Judges = Annotated[Path | None, typer.Option(help="judge, family.")]
 Item = Annotated[str | None, typer.Option("--item", help="Column of item ids; by default found by its name.")]
 Judge = Annotated[
     list[str] | None,

@@ -6,7 +6,8 @@ from scipy.special import expit
 from scipy.stats import beta, betabinom
 
 from care_ops.errors import FitError, InputError
-from care_ops.models.passing import System, draw_shares, normal_scores
+from care_ops.models.factor_analysis import normal_scores
+from care_ops.models.passing import System, draw_shares
 from care_ops.results.rates import ALL, labels_needed, rates_of
 
 TAILS = (0.05, 0.5, 0.95)
@@ -82,7 +83,7 @@ def test_coverage_of_a_share(share, strength):
     inside = 0
     for seed in range(120):
         rows = np.random.default_rng([6, seed]).choice(1500, 30, replace=False)
-        system = System(normal_scores(latent), rows, gold[rows], np.ones(30))
+        system = System(normal_scores(latent[:, None])[:, 0], rows, gold[rows], np.ones(30))
         lo, hi = np.quantile(draw_shares([system], 1000, rng)[:, 0], (0.05, 0.95))
         inside += bool(lo <= gold.mean() <= hi)
     assert inside / 120 >= 0.9 - 3 * np.sqrt(0.09 / 120)

@@ -221,37 +221,44 @@ def read_labels(
         A column is missing, an item is labelled twice, or a label is no finite number.
     """
     options = options or ReadingOptions()
+    return _read_labels(*_open_items(source, None, item, options), options, tell)
+
+
+def read_drawn_labels(
+    source: TableSource, item: str | None = None, options: ReadingOptions | None = None, tell: Tell = tell_nobody
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Read labels as ``read_labels`` does, and the chance with which each item was drawn for its label.
+
+    Returns
+    -------
+    labels, chances : dict item_id -> number
+        The chances are empty where the table has no column ``chance``: then all items had the same.
+
+    Raises
+    ------
+    InputError
+        As ``read_labels``; or a chance is no finite number above 0 and at most 1.
+    """
+    options = options or ReadingOptions()
     input_table, item = _open_items(source, None, item, options)
+    labels = _read_labels(input_table, item, options, tell)
+    if CHANCE not in input_table.names:
+        return labels, {}
+    values, _ = numbers(input_table, [CHANCE], options.decimal)
+    chances = dict(zip(as_texts(identifiers(input_table, item)), values[:, 0].tolist(), strict=True))
+    for item_id, chance in chances.items():
+        if not 0 < chance <= 1:
+            raise InputError(f"{input_table.name}: the chance of item {item_id!r} is {chance:g}; give one in (0, 1]")
+    return labels, chances
+
+
+def _read_labels(input_table: InputTable, item: str, options: ReadingOptions, tell: Tell) -> dict[str, float]:
     label = _needed(input_table, LABEL, "labels are a table of item_id, label")
     ids = identifiers(input_table, item)
     refuse_repeated(input_table, item, ids)
     values, notes = numbers(input_table, [label], options.decimal)
     tell(_reading(input_table, {"item": item, "label": label}, notes=notes))
     return {i: float(v) for i, v in zip(as_texts(ids), values[:, 0], strict=True) if not np.isnan(v)}
-
-
-def read_chances(
-    source: TableSource, item: str | None = None, options: ReadingOptions | None = None
-) -> dict[str, float]:
-    """Read from a table of labels the chance with which each item was drawn for its label, as {item_id: chance}.
-
-    Empty where the table has no column ``chance``: then all items had the same. The rest is as in ``read_labels``.
-
-    Raises
-    ------
-    InputError
-        A chance is no finite number above 0 and at most 1.
-    """
-    options = options or ReadingOptions()
-    input_table, item = _open_items(source, None, item, options)
-    if CHANCE not in input_table.names:
-        return {}
-    values, _ = numbers(input_table, [CHANCE], options.decimal)
-    ids = as_texts(identifiers(input_table, item))
-    for item_id, chance in zip(ids, values[:, 0].tolist(), strict=True):
-        if not 0 < chance <= 1:
-            raise InputError(f"{input_table.name}: the chance of item {item_id!r} is {chance:g}; give one in (0, 1]")
-    return dict(zip(ids, values[:, 0].tolist(), strict=True))
 
 
 def read_families(
