@@ -1,9 +1,10 @@
-"""Fits, editions and publications: the files, from which the database can be rebuilt, and their rows in it.
+"""Fits, editions and publications as files, from which the database can be rebuilt.
 
 An *edition* is what the aggregators made of one test set at once. Every edition is kept with what it was
 made of; one of them is published. A damaged file is set aside (``storage``) and from then on counts as missing.
 
-Belongs here: storing and reading these. Does not: whether an edition deserves to be published.
+Belongs here: the records, writing and reading their files. Does not: their rows in the database (``fit_rows``), whether
+an edition deserves to be published.
 """
 
 from __future__ import annotations
@@ -11,20 +12,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, unquote
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
-from warehouse.database import null_if_nan
 from warehouse.documents import document_of, read_record, record_of
 from warehouse.matrix import AdmissionRecord
 from warehouse.storage import (
@@ -392,150 +391,3 @@ def fit_of(path: Path) -> FitRecord:
     head = json.loads((table.schema.metadata or {})[b"fit"])
     values = {name: table.column(name).combine_chunks() for name in ("estimate", "sd", "p_quality")}
     return FitRecord(**head, **values, item_ids=table.column("item_id").to_pylist())
-
-
-def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
-    """Rebuild a test set's rows of fits, evaluations, intervals, editions and publications from the files.
-
-    What was damaged or is gone is left out. The latest edition is left out as a whole where anything of it is lacking:
-    it is then missing, and `care run` makes it again.
-    """
-    editions = store.editions(testset)
-    lacking: set[str] = set()
-    for fit_id in sorted({fit_id for e in editions for fit_id in e.fits.values()}):
-        try:
-            _load_fit(connection, store, testset, fit_id)
-        except WarehouseError as error:
-            _log.warning("%s", error)
-            lacking.add(fit_id)
-    if editions and lacking & set(editions[-1].fits.values()):
-        editions.pop()
-    for edition in editions:
-        store_edition(connection, edition)
-    load_publications(connection, store, testset)
-
-
-def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
-    store_fit(connection, store.read_fit(testset, fit_id))
-    evaluation = store.read_annotation(testset, fit_id, EvaluationRecord)
-    if evaluation is not None:
-        store_evaluation(connection, fit_id, evaluation)
-    intervals = store.read_annotation(testset, fit_id, Intervals)
-    if intervals is not None:
-        store_intervals(connection, fit_id, intervals)
-
-
-def store_edition(connection: duckdb.DuckDBPyConnection, edition: Edition) -> None:
-    """Store an edition's rows; the same again replaces itself."""
-    drop_edition(connection, edition.edition)
-    connection.execute(
-        "INSERT INTO editions VALUES (?, ?, ?, ?)",
-        [edition.edition, edition.testset, edition.made_at, json.dumps(document_of(edition.inputs))],
-    )
-    for aggregator, fit_id in edition.fits.items():
-        connection.execute("INSERT INTO edition_fits VALUES (?, ?, ?)", [edition.edition, aggregator, fit_id])
-
-
-def drop_edition(connection: duckdb.DuckDBPyConnection, edition: str) -> None:
-    """Remove an edition's rows, not its fits'."""
-    for table in ("editions", "edition_fits"):
-        connection.execute(f"DELETE FROM {table} WHERE edition = ?", [edition])
-
-
-def drop_loose_fits(connection: duckdb.DuckDBPyConnection) -> None:
-    """Remove fits that no edition has."""
-    for table in ("fits", "weights", "aggregates", "evaluations"):
-        connection.execute(f"DELETE FROM {table} WHERE fit_id NOT IN (SELECT fit_id FROM edition_fits)")
-
-
-def store_publication(connection: duckdb.DuckDBPyConnection, publication: Publication) -> None:
-    """Store a publication's row."""
-    connection.execute(
-        "INSERT INTO publications VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            publication.testset,
-            publication.edition,
-            publication.published_at,
-            publication.published_by,
-            publication.why,
-            publication.pinned,
-        ],
-    )
-
-
-def load_publications(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
-    """Make a test set's rows of publications those of the log, which is the record."""
-    connection.execute("DELETE FROM publications WHERE testset = ?", [testset])
-    for publication in store.publications(testset):
-        store_publication(connection, publication)
-
-
-def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
-    """Store a fit; the same fit again replaces itself and becomes the latest. Its evaluation and intervals stay."""
-    known = connection.execute("SELECT count(*) FROM weights WHERE fit_id = ?", [fit.fit_id]).fetchall() != [(0,)]
-    for table in ("fits", "aggregates"):
-        connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit.fit_id])
-    connection.execute(
-        "INSERT INTO fits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            fit.fit_id,
-            fit.testset,
-            fit.aggregator,
-            fit.inputs_fingerprint,
-            fit.labels_used,
-            fit.threshold,
-            fit.certificate,
-            fit.details,
-            fit.code_version,
-            fit.fitted_at,
-        ],
-    )
-    for judge, weight, loading in () if known else zip(fit.judges, fit.weights, fit.loadings, strict=True):
-        connection.execute(
-            "INSERT INTO weights (fit_id, judge, weight, loadings) VALUES (?, ?, ?, ?)",
-            [fit.fit_id, judge, weight, loading],
-        )
-    incoming = pa.table(
-        {
-            "item_id": pa.array(fit.item_ids, pa.string()),
-            "estimate": fit.estimate,
-            "sd": fit.sd,
-            "p_quality": fit.p_quality,
-        }
-    )
-    connection.register("incoming", incoming)
-    try:
-        connection.execute(
-            """
-            INSERT INTO aggregates
-            SELECT ?, i.item_ix, n.estimate, n.sd, n.p_quality
-            FROM incoming n JOIN items i ON i.item_id = n.item_id AND i.testset = ?
-            """,
-            [fit.fit_id, fit.testset],
-        )
-    finally:
-        connection.unregister("incoming")
-
-
-def store_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, intervals: Intervals) -> None:
-    """Put intervals beside the weights and loadings of one fit."""
-
-    def row(values: Sequence[Sequence[float]] | None, j: int) -> list[float | None] | None:
-        return None if values is None else [null_if_nan(x) for x in values[j]]
-
-    for j, judge in enumerate(intervals.judges):
-        loadings = [row(intervals.loadings_lo, j), row(intervals.loadings_hi, j)]
-        connection.execute(
-            "UPDATE weights SET lo = ?, hi = ?, loadings_lo = ?, loadings_hi = ? WHERE fit_id = ? AND judge = ?",
-            [intervals.lo[j], intervals.hi[j], *loadings, fit_id, judge],
-        )
-
-
-def store_evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str, evaluation: EvaluationRecord) -> None:
-    """Replace the evaluation of one fit."""
-    names = [column.name for column in fields(EvaluationRecord)]
-    connection.execute("DELETE FROM evaluations WHERE fit_id = ?", [fit_id])
-    connection.execute(
-        f"INSERT INTO evaluations (fit_id, {', '.join(names)}) VALUES (?{', ?' * len(names)})",
-        [fit_id, *(getattr(evaluation, name) for name in names)],
-    )

@@ -37,7 +37,8 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     from assets.fit.documents import FitDocument
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze
-    from warehouse.fits import Edition, FrozenRecord, store_edition, store_fit
+    from warehouse.fit_rows import store_edition, store_fit
+    from warehouse.fits import Edition, FrozenRecord
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)

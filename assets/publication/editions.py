@@ -233,7 +233,7 @@ def store_log(workspace: Workspace, testset: str) -> None:
 
     Also where the log was written by a run that was killed before it came to the database.
     """
-    from warehouse.fits import load_publications
+    from warehouse.fit_rows import load_publications
 
     with workspace.warehouse.writer() as connection:
         load_publications(connection, workspace.fits, testset)
@@ -318,7 +318,8 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     import pyarrow as pa
 
     from care_ops.frozen import FAITHFUL
-    from warehouse.fits import FrozenRecord, store_fit
+    from warehouse.fit_rows import store_fit
+    from warehouse.fits import FrozenRecord
     from warehouse.matrix import read_scores
 
     testset = edition.testset

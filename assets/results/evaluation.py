@@ -77,7 +77,8 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
 
     from assets.fit.documents import FitDocument
     from care_ops.metrics import evaluate
-    from warehouse.fits import EvaluationRecord, store_evaluation
+    from warehouse.fit_rows import store_evaluation
+    from warehouse.fits import EvaluationRecord
     from warehouse.matrix import read_fit, read_item_columns
 
     spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)

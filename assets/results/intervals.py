@@ -32,7 +32,8 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from assets.fit.kept import read_fitted
     from care_ops.errors import InputError
     from care_ops.results.uncertainty import weight_intervals
-    from warehouse.fits import Intervals, store_intervals
+    from warehouse.fit_rows import store_intervals
+    from warehouse.fits import Intervals
     from warehouse.matrix import read_item_columns
 
     testset = context.partition_key

@@ -27,7 +27,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
         Judges that cannot be built, hence have no key to find their rows by; their parts stay.
     """
     from warehouse.database import Warehouse, replace_panel
-    from warehouse.fits import load_fits
+    from warehouse.fit_rows import load_fits
 
     # Beside the old one, which readers have until then: a rebuild that is killed leaves no database that looks whole.
     making = Warehouse(workspace.data / "making" / workspace.warehouse.path.name)

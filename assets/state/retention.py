@@ -133,7 +133,7 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
     """Delete; returns bytes freed."""
-    from warehouse.fits import drop_edition, drop_loose_fits
+    from warehouse.fit_rows import drop_edition, drop_loose_fits
 
     freed = 0
     gone = {r.edition.edition for r in doomed if r.edition is not None}

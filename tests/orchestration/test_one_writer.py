@@ -267,7 +267,7 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_ni
         raise KeyboardInterrupt
 
     for existed in (True, False):
-        monkeypatch.setattr("warehouse.fits.load_fits", killed)
+        monkeypatch.setattr("warehouse.fit_rows.load_fits", killed)
         with pytest.raises(KeyboardInterrupt):
             rebuild_warehouse(workspace)
         assert workspace.warehouse.usable() == existed

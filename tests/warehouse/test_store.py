@@ -13,6 +13,14 @@ from warehouse.database import (
     replace_slice,
     replace_testset,
 )
+from warehouse.fit_rows import (
+    load_fits,
+    store_edition,
+    store_evaluation,
+    store_fit,
+    store_intervals,
+    store_publication,
+)
 from warehouse.fits import (
     Edition,
     EditionInputs,
@@ -21,12 +29,6 @@ from warehouse.fits import (
     FitStore,
     Intervals,
     Publication,
-    load_fits,
-    store_edition,
-    store_evaluation,
-    store_fit,
-    store_intervals,
-    store_publication,
 )
 from warehouse.items import ItemRecord
 from warehouse.matrix import AdmissionRecord, read_scores
