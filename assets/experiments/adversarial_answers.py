@@ -1,4 +1,4 @@
-"""Answers that answer nothing behind an opening that fools judges: who calls them right."""
+"""Answers without content behind an opening that fools judges: which aggregators accept them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEAST_WRONG = 50
 
 
 def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
-    """Attacks that real judges answered, and attacks with a known answer among recorded judges."""
+    """Measure attacks that real judges scored, and simulated attacks, with a known truth, on recorded judges."""
     from care_ops.errors import FitError
 
     says, tables = list[str](), list[Table]()

@@ -56,7 +56,7 @@ class Curve:
     name : str
     x, y : sequences of float
     low, high : sequences of float, optional
-        Of the interval at each x.
+        Ends of the interval at each x.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Correlations, or what else lies between -1 and 1, by row and column.
+    """A heat map of correlations, or of other values between -1 and 1.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ class Heatmap:
     rows, columns : sequences of str
     values : (rows, columns) nested sequences of float or None
         None where undefined.
-    marks : likewise, of str
-        What is written in the cells.
+    marks : nested sequences of str, of the same shape
+        Texts of the cells.
     """
 
     title: str
@@ -131,7 +131,7 @@ class ExperimentFindings:
 
 
 Value = int | Sequence[Number]
-"""A count, or values that are gone through."""
+"""A count, or the values that an experiment sweeps."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Likelihoods that fit the judges and ones that do not: what each finds."""
+"""Observation models that suit the judges beside ones that do not: what each of them finds."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def models_of(draw: ObservedDraw, kind: Kind) -> list[ObservationModel]:
 
 
 def found_parameters(model: ObservationMixture, draw: ObservedDraw) -> dict[int, Array]:
-    """As ``ObservedDraw.parameters``."""
+    """The fitted parameters, in the form of ``ObservedDraw.parameters``."""
     out: dict[int, Array] = {}
     for part in model.models:
         first = 0
@@ -105,13 +105,13 @@ def error(found: dict[int, Array], wanted: dict[int, Array]) -> float:
 
 
 def told_apart(posterior: Array, states: NDArray[np.intp]) -> float:
-    """Share of items in their state, under the best permutation."""
+    """Share of items whose most probable state is the true one, under the best permutation of states."""
     label, k = posterior.argmax(axis=1), posterior.shape[1]
     return max(float(np.mean(np.array(o)[label] == states)) for o in itertools.permutations(range(k)))
 
 
 def gaussian(values: Array, k: int, rng: np.random.Generator) -> mixture.Mixture:
-    """The Gaussian mixture, as ``care_tensor`` would have it."""
+    """The Gaussian mixture that ``care_tensor`` would fit."""
     centres = [(str(s), mixture.k_means_plus_plus(values, k, rng)) for s in range(5)]
     return mixture.best_of(values, centres)[0]
 

@@ -51,14 +51,14 @@ class ExperimentPanel:
 
     @property
     def binary(self) -> bool:
-        """Whether gold is known and two classes."""
+        """Whether gold is known and has exactly two classes."""
         from care_ops.metrics import is_binary
 
         known = self.gold[~np.isnan(self.gold)]
         return len(known) > 0 and is_binary(known)
 
     def order(self, estimate: Array, rows: NDArray[Any] | None = None) -> float:
-        """AUC or Kendall's tau where both are known; NaN where it is not defined."""
+        """AUC for binary gold, else Kendall's tau, over items with an estimate and gold; NaN where it is undefined."""
         from care_ops.metrics import auc, tau
 
         e, g = (estimate, self.gold) if rows is None else (estimate[rows], self.gold[rows])
@@ -70,7 +70,7 @@ class ExperimentPanel:
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
     """Every test set whose panel is made and that has gold for at least fifty items.
 
-    Those with versions of their items are left out: their items are no independent ones.
+    Test sets that hold versions of their own items are left out, because their items are not independent.
     """
     declared = workspace.testsets
     return [
@@ -104,7 +104,7 @@ def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
 
 
 def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
-    """What judges see of a panel's items, in its order."""
+    """The texts of a panel's items that judges see, in the panel's order."""
     from assets.judge_keys import judge_item
 
     items = {record.item_id: judge_item(record) for record in workspace.parts.read_items(panel.testset)}
@@ -112,12 +112,12 @@ def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
 
 
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
-    """What the source says of a panel's items under these names, (n,) each, NaN where nothing.
+    """Numbers that the source declares for a panel's items, an (n,) array a name; NaN where an item has none.
 
     Raises
     ------
     InputError
-        Something there is no number.
+        A declared value is not a number.
     """
     from care_ops.errors import InputError
 

@@ -1,4 +1,4 @@
-"""The paper's own protocol beside ours: what labels do when they choose on rows that are reported."""
+"""The paper's protocol beside ours: what it costs when labels choose a setting on the rows that are then reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far what was found lies from what was planted.
+"""The distance between what was found and what was planted.
 
 Belongs here: planted views and errors of state means. Does not: draws (``care_ops.simulate``).
 """
@@ -33,6 +33,6 @@ def matched(found: Array, wanted: Array) -> float:
 
 
 def rotated(found: Array, wanted: Array) -> float:
-    """The same under the best orthogonal matrix besides: more than a permutation could do."""
+    """As ``matched``, but under the best orthogonal matrix, which includes every permutation."""
     u, _, vt = np.linalg.svd(wanted @ found.T)
     return float(np.linalg.norm(u @ vt @ found - wanted)) / float(np.linalg.norm(wanted))

@@ -1,4 +1,4 @@
-"""Programs added to a panel one by one, chosen by a few labels: what they bring on rows that chose nothing."""
+"""Programs added to a panel one by one, chosen by a few labels, and the gain on rows that had no part in the choice."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def greedy(
     panel : Panel
     programs : dict name -> Candidate
     validation : (n,) array of bool
-        Rows whose gold is looked at.
+        Rows whose gold the choice may use.
     """
     from care_ops.selection import forward
 
@@ -120,7 +120,7 @@ def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[st
 
 
 def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int) -> tuple[Table, list[Chart], str]:
-    """Every aggregator along the path, on the rows that chose nothing."""
+    """Every aggregator along the path, on the rows that had no part in the choice."""
     from care_ops.fit import fit_panel
     from care_ops.selection import validation_items
 
@@ -166,7 +166,7 @@ def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int
 def _gain(
     panel: ExperimentPanel, aggregates: tuple[Aggregate, Aggregate], rest: NDArray[np.bool_], resamples: int
 ) -> tuple[float, float, float]:
-    """Order of the second less the first's, and its interval over resampled split units."""
+    """The second order less the first one, with its interval over resampled split units."""
     before, after = (aggregate.estimate for aggregate in aggregates)
 
     def difference(rows: NDArray[np.intp]) -> float:

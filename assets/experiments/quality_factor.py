@@ -1,4 +1,4 @@
-"""Each factor of L taken for quality in turn."""
+"""Each factor of L in turn taken for quality."""
 
 from __future__ import annotations
 

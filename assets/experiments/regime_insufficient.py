@@ -17,7 +17,7 @@ _ROBUST = 0.99
 
 
 def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Sweep c."""
+    """Sweep the strength c of the confounder that the judges' pairwise structure follows."""
     from care_ops.simulate import second_order_insufficient
 
     draws = {

@@ -52,7 +52,7 @@ def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
 
 
 def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
-    """What those of these experiments read that read panels, which are read once for all of them."""
+    """What each of these experiments that reads panels would read now; the panels are read once for all of them."""
     from assets.experiments.panels import panel_versions
 
     of_panels = [key for key in keys if key in OF_PANELS]

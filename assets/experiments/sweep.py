@@ -75,7 +75,7 @@ def bare_tensor(draw: ConfoundedDraw, labelled: NDArray[np.bool_], seed: int) ->
 
 
 def _accuracy(estimate: Array, quality: NDArray[np.intp], validation: NDArray[np.bool_]) -> float:
-    """Over the other items, cut where the validation items are decided best."""
+    """Accuracy on the other items at the threshold that decides the validation items best."""
     known = estimate[validation]
     order = np.sort(known)
     cuts = np.concatenate([[-np.inf], 0.5 * (order[1:] + order[:-1])])
@@ -117,7 +117,7 @@ def worst_of(draws: dict[float, list[dict[str, float]]], name: str) -> tuple[flo
 
 
 def said_worst(draws: dict[float, list[dict[str, float]]], name: str) -> str:
-    """The lowest mean accuracy over the sweep, where, and how often there was no answer."""
+    """A sentence: the lowest mean accuracy over the sweep, the strength of it, and how often there was no answer."""
     worst, where = worst_of(draws, name)
     draws_made = sum(len(accuracies) for accuracies in draws.values())
     silent = sum(name not in one for accuracies in draws.values() for one in accuracies)

@@ -33,7 +33,7 @@ class Versions:
     judges : tuple of p str
     families : mapping judge -> family
     asked_here : bool
-        They are programs that the experiment asked itself; otherwise the test set's own panel.
+        Whether the judges are programs that the experiment itself asked. Otherwise they are the test set's panel.
     originals : (n, p) array
         NaN where a judge gave no score.
     changed : dict change -> ((m,) array of int, (m, p) array)
@@ -54,7 +54,7 @@ class Versions:
 
     @property
     def asked(self) -> str:
-        """How the judges came by their scores, for a title."""
+        """How the scores came about, as words for a title."""
         n = len(self.judges)
         return f"{n} program judges, asked here" if self.asked_here else f"the panel's {n} judges"
 
@@ -197,6 +197,6 @@ def _compared(
 
 
 def _programs(workspace: Workspace, judges: Sequence[str]) -> dict[str, str]:
-    """Of these judges the built-in programs, by name."""
+    """Those of these judges that are built-in programs, by name."""
     programs = {judge: program_of(workspace, judge) for judge in judges}
     return {judge: program for judge, program in programs.items() if program is not None}
