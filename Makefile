@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -118,6 +118,9 @@ rivals: ## an environment with other libraries, and what they make of planted vo
 	build/rivals/bin/pip install --quiet torch==2.13.0 crowd-kit==1.4.2 snorkel==0.10.0 krippendorff==0.9.0 \
 		choix==0.4.1 scikit-learn 'pyarrow<18'
 	build/rivals/bin/python tests/oracles/rivals.py
+
+docs: $(VENV)/.dev ## the documentation's site, in build/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 lock: ## rewrite requirements.lock from a fresh environment
 	rm -rf build/lock && $(PYTHON) -m venv build/lock

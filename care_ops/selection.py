@@ -33,7 +33,7 @@ GRIDS: dict[str, tuple[tuple[float, float | None], ...]] = {
     "care_svd": tuple((g, None) for g in (0.1, 0.2, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)),
     "care_tensor": tuple((g, t) for g in _TENSOR_STEPS for t in _TENSOR_STEPS),
 }
-"""(gamma, tau) of the paper's appendix "Hyperparameter Tuning"; no tau: this project's own.
+"""Pairs of gamma and tau of the paper's appendix "Hyperparameter Tuning"; no tau: this project's own.
 
 For the tensor they are Algorithm 1's penalties as they are. Those for CARE-SVD belong to the released program, which
 multiplies them by a weight of its own, and are taken as multiples of the theory's rate.

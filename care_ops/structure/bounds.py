@@ -29,7 +29,7 @@ class Identifiability:
     strengths : (h,) array
         Eigenvalues of L, strongest first.
     gaps : (h,) array
-        delta_i = min(lambda_i, min_j |lambda_i - lambda_j|), the full-spectrum eigengap of thm:approx.
+        ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, the full-spectrum eigengap of thm:approx.
     identified : bool
         Whether all gaps are positive. Where the columns of K_JH are orthogonal (Assumption 2), they are then the
         eigenvectors of L up to sign and order.

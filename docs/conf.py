@@ -1,0 +1,77 @@
+"""The documentation's site: `make docs` builds it into build/docs.
+
+Belongs here: settings of Sphinx, and the two reference pages that are printed from the code. Belongs elsewhere: the
+pages (``docs/*.md``).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
+from orchestration.template import template
+
+project = "CARE"
+copyright = "the authors of CARE, Apache-2.0"
+html_title = "CARE"
+html_theme = "furo"
+html_theme_options = {"source_repository": "", "footer_icons": []}
+html_show_sourcelink = False
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+exclude_patterns = ["pictures.py"]
+
+autodoc_typehints = "none"  # docstrings give shapes, which annotations cannot
+autodoc_class_signature = "separated"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "exclude-members": "__init__, __new__"}
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+suppress_warnings = ["ref.python"]  # words of a docstring's types (n, tau) that happen to be names of attributes
+
+_PRINTED = Path(__file__).parent / "reference"
+
+
+def _commands() -> str:
+    """Every command with its options, as typer prints them."""
+    typer = [sys.executable, "-m", "typer", "orchestration.cli.app", "utils", "docs", "--name", "care"]
+    printed = subprocess.run(typer, capture_output=True, text=True, check=True).stdout
+    without_lists = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", html.unescape(printed))
+    return without_lists.replace("# `care`", "# Commands", 1)
+
+
+def _settings() -> str:
+    """care.yaml with every setting, its meaning and its default."""
+    return f"# Settings: care.yaml\n\nEvery setting with its meaning and its default.\n\n```yaml\n{template()}\n```\n"
+
+
+def print_reference(_: Sphinx) -> None:
+    """Write the pages that are made from the code, so that they cannot differ from it."""
+    (_PRINTED / "commands.md").write_text(_commands())
+    (_PRINTED / "settings.md").write_text(_settings())
+
+
+def leave_out_the_plan(
+    _app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]
+) -> None:
+    """Take out of a module's docstring what only those need who change the module."""
+    for k, line in enumerate(lines):
+        if line.startswith("Belongs here:"):
+            end = lines.index("", k) if "" in lines[k:] else len(lines)
+            lines[k:end] = []
+            return
+
+
+def setup(app: Sphinx) -> None:
+    """What Sphinx calls when it starts."""
+    app.connect("builder-inited", print_reference)
+    app.connect("autodoc-process-docstring", leave_out_the_plan)
+    app.add_lexer("mermaid", TextLexer)  # a diagram that GitHub draws, and that is text here
