@@ -29,6 +29,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert "care_ops.fit.fit_panel" in (tmp_path / "html" / "reference" / "python.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_first_panel_is_fitted_as_the_tutorial_says(tmp_path):
     (script,) = blocks("first-panel.md", "python")
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
