@@ -1,10 +1,10 @@
-"""Runs one judge over its pending items, in this process or on Ray actors, and hands each batch of scores to a sink.
+"""Runs judges over their pending items, in this process or on Ray actors, and hands each batch of scores to a sink.
 
 Items with equal texts are one question, which is asked once. A language model gets its questions sorted by their texts,
 so that the prefix that successive prompts share is already in the model's cache.
 
-Belongs here: batching, Ray actors, and the batches that are being scored. Does not belong here: which items are pending
-and where scores are kept; the caller decides both.
+Belongs here: batching, the connection to Ray, and the choice between Ray and this process. Does not belong here: the
+actors (``actors``), which items are pending and where scores are kept; the caller decides both.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge
 
 from care_ops.errors import JudgeError
-from judges.engines.base import Context, Engine, SpendLimitError
-from judges.engines.factory import build_engine
+from judges.actors import Actors
+from judges.engines.base import Context, SpendLimitError
+from judges.engines.factory import LoadedModels, build_engine
 from judges.items import MAY_PASS, Item, Score
 from judges.spec import JudgeSpec
 
 Sink = Callable[[Sequence[Score], str], None]
 """A function that stores a batch: it gets the scores and the version of the engine that made them."""
 
-_BATCH_TIMEOUT_S = 600.0
-_LOAD_TIMEOUT_S = 3600.0
 _log = logging.getLogger(__name__)
 
 
@@ -124,6 +123,53 @@ class Pool:
             ray.shutdown()
             self._started_ray = False
 
+    @contextmanager
+    def session(self) -> Generator[Session]:
+        """One judge's work on all its test sets: its model is loaded once, and freed at the end of the block."""
+        session = Session(self._config, self._start_ray)
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def run(
+        self,
+        spec: JudgeSpec,
+        items: Sequence[Item],
+        sink: Sink,
+        context: Context | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> int:
+        """Score the items of one test set in a session of its own; see ``Session.run``."""
+        with self.session() as session:
+            return session.run(spec, items, sink, context, progress)
+
+    def _start_ray(self) -> None:
+        import ray
+
+        with self._starting:
+            if ray.is_initialized():
+                return
+            address = os.environ.get("RAY_ADDRESS")
+            _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
+            options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
+            ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+            self._started_ray = True
+
+
+class Session:
+    """One judge at work, whose model stays loaded from one test set to the next; ``Pool.session`` makes it."""
+
+    def __init__(self, config: PoolConfig, start_ray: Callable[[], None]) -> None:
+        self._config, self._start_ray = config, start_ray
+        self._models = LoadedModels()
+        self._actors = Actors(config.actors, config.in_flight)
+
+    def close(self) -> None:
+        """Free what the judge has loaded."""
+        self._actors.close()
+        self._models = LoadedModels()
+
     def run(
         self,
         spec: JudgeSpec,
@@ -163,7 +209,7 @@ class Pool:
         groups = _questions(items, spec)
         batches = [groups[k : k + spec.batch_size] for k in range(0, len(groups), spec.batch_size)]
         questions = [[group[0] for group in batch] for batch in batches]
-        score_batches = self._on_ray if self._uses_ray(spec) else _inline
+        score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done = tokens = 0
         started = time.perf_counter()
         sizes = len(items), len(groups), len(batches)
@@ -191,84 +237,19 @@ class Pool:
     def _on_ray(
         self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
-        import ray
-
         self._start_ray()
-        config = self._config
-        gpus = spec.engine.gpus
-        available_gpus = float(ray.cluster_resources().get("GPU", 0.0))
-        if gpus > available_gpus:
-            raise JudgeError(
-                f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {available_gpus:g}; set num_gpus: 0 in its "
-                "engine to run it on the CPU, or name a cluster in RAY_ADDRESS"
-            )
-        actor: Any = ray.remote(max_restarts=3, max_task_retries=3, num_cpus=0, num_gpus=gpus)(_Worker)
-        workers = [actor.remote(spec, context) for _ in range(min(config.actors, len(batches)))]
-        try:
-            _log.info("Judge %r: loading in %d Ray actor(s), %g GPU(s) each.", spec.name, len(workers), gpus)
-            started = time.perf_counter()
-            self._get(spec, [worker.ready.remote() for worker in workers], _LOAD_TIMEOUT_S)
-            _log.info("Judge %r: loaded after %.1f s.", spec.name, time.perf_counter() - started)
-            waiting = list(reversed(range(len(batches))))
-            running: dict[Any, tuple[Any, int]] = {}
+        return self._actors.score(spec, batches, context)
 
-            def send(worker: Any) -> None:
-                if waiting:
-                    number = waiting.pop()
-                    running[worker.score.remote(batches[number])] = (worker, number)
-
-            for worker in workers * config.in_flight:
-                send(worker)
-            while running:
-                ready, _ = ray.wait(list(running), num_returns=1, timeout=_BATCH_TIMEOUT_S)
-                if not ready:
-                    raise JudgeError(
-                        f"judge {spec.name!r}: no batch of {spec.batch_size} came back in "
-                        f"{_BATCH_TIMEOUT_S:.0f} s; lower batch_size, or see the actor's log"
-                    )
-                worker, number = running.pop(ready[0])
-                scores, version = self._get(spec, ready[0], _BATCH_TIMEOUT_S)
-                send(worker)
-                yield number, scores, version
-        finally:
-            for worker in workers:
-                ray.kill(worker)
-
-    @staticmethod
-    def _get(spec: JudgeSpec, reference: Any, timeout: float) -> Any:
-        import ray
-        import ray.exceptions
-
-        try:
-            return ray.get(reference, timeout=timeout)
-        except ray.exceptions.RayTaskError as error:
-            cause = error.cause
-            if isinstance(cause, JudgeError):
-                raise cause from error
-            last = str(error).strip().splitlines()[-1]
-            raise JudgeError(f"judge {spec.name!r} failed: {last}") from error
-        except ray.exceptions.GetTimeoutError as error:
-            raise JudgeError(
-                f"judge {spec.name!r} was not loaded within {timeout:.0f} s; see the actor's log"
-            ) from error
-        except ray.exceptions.RayError as error:
-            last = str(error).strip().splitlines()[-1]
-            raise JudgeError(
-                f"judge {spec.name!r}: its actor failed and could not be restarted ({last}); the batches "
-                "that came back are kept, and the next run continues from there"
-            ) from error
-
-    def _start_ray(self) -> None:
-        import ray
-
-        with self._starting:
-            if ray.is_initialized():
-                return
-            address = os.environ.get("RAY_ADDRESS")
-            _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
-            options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
-            ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
-            self._started_ray = True
+    def _inline(
+        self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
+    ) -> Iterator[tuple[int, list[Score], str]]:
+        with closing(build_engine(spec, context, self._models)) as engine:
+            for number, batch in enumerate(batches):
+                try:
+                    yield number, engine.score(batch), engine.version
+                except SpendLimitError as reached:
+                    yield number, reached.scores, engine.version
+                    raise
 
 
 def _must_not_be_down(spec: JudgeSpec, scores: Sequence[Score]) -> None:
@@ -295,33 +276,3 @@ def _questions(items: Sequence[Item], spec: JudgeSpec) -> list[list[Item]]:
     if spec.engine.needs.template:
         questions.sort(key=lambda group: (*(text or "" for text in group[0].texts), group[0].item_id))
     return questions
-
-
-def _inline(
-    spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
-) -> Iterator[tuple[int, list[Score], str]]:
-    with closing(build_engine(spec, context)) as engine:
-        for number, batch in enumerate(batches):
-            try:
-                yield number, engine.score(batch), engine.version
-            except SpendLimitError as reached:
-                yield number, reached.scores, engine.version
-                raise
-
-
-class _Worker:
-    """The Ray actor, which holds one engine; batches are stateless, so a restarted actor can score them again."""
-
-    def __init__(self, spec: JudgeSpec, context: Context) -> None:
-        self._engine: Engine = build_engine(spec, context)
-
-    def ready(self) -> str:
-        return self._engine.version
-
-    def score(self, batch: Sequence[Item]) -> tuple[list[Score], str]:
-        try:
-            return self._engine.score(batch), self._engine.version
-        except Exception as error:
-            if type(error).__name__ == "EngineDeadError":  # vLLM cannot recover in this process; Ray starts another
-                os._exit(13)
-            raise

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from care_ops.errors import InputError
 
@@ -200,6 +201,53 @@ class LanguageModel(EngineBase):
         return {name: value for name, value in self.model_dump().items() if name in names and name != "template"}
 
 
+SPEED_ONLY = frozenset(
+    {
+        "block_size",
+        "cpu_offload_gb",
+        "disable_custom_all_reduce",
+        "distributed_executor_backend",
+        "enable_chunked_prefill",
+        "enforce_eager",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "swap_space",
+    }
+)
+"""vLLM's options that say how fast a model runs and in how much memory, and cannot change what it answers."""
+
+RESERVED = frozenset(
+    {
+        "dtype",
+        "enable_prefix_caching",
+        "gpu_memory_utilization",
+        "load_format",
+        "max_model_len",
+        "model",
+        "pipeline_parallel_size",
+        "revision",
+        "seed",
+        "tensor_parallel_size",
+        "trust_remote_code",
+    }
+)
+"""vLLM's options that a judge's other settings decide, or that must not be changed."""
+
+Option = str | int | float | bool
+
+
+def _frozen_options(value: Any) -> Any:
+    """A mapping of options as sorted pairs, so that a specification stays hashable."""
+    if not isinstance(value, dict):
+        return value
+    if reserved := sorted(RESERVED & set(value)):
+        raise ValueError(f"vllm: {', '.join(reserved)} cannot be set here; the engine's own settings decide it")
+    return tuple(sorted(value.items()))
+
+
+FrozenOptions = Annotated[tuple[tuple[str, Option], ...], BeforeValidator(_frozen_options)]
+
+
 class LocalModel(LanguageModel):
     """A model that is loaded on this machine or cluster, by vLLM or transformers.
 
@@ -211,26 +259,60 @@ class LocalModel(LanguageModel):
         Number format of the weights; ``auto`` leaves the choice to the engine.
     max_length : int, optional
         Longest prompt and answer together, in tokens; by default what the model allows.
-    num_gpus : float
-        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU.
+    num_gpus : float, optional
+        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and a share (0.5) puts two models on one
+        GPU. By default ``tensor_parallel`` times ``pipeline_parallel``.
+    tensor_parallel, pipeline_parallel : int, optional
+        Number of GPUs of one machine over which vLLM spreads each layer, and the layers. By default each layer is
+        spread over all of ``num_gpus``.
     gpu_memory : float
         Share of a GPU's memory that vLLM takes, in (0, 1].
+    vllm : mapping
+        Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. All but
+        those in ``SPEED_ONLY`` are part of the judge's key.
     """
 
     kind: Literal["vllm", "transformers"]
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     max_length: int | None = Field(default=None, ge=16)
-    num_gpus: float = Field(default=1.0, ge=0)
+    num_gpus: float | None = Field(default=None, ge=0)
+    tensor_parallel: int | None = Field(default=None, ge=1)
+    pipeline_parallel: int = Field(default=1, ge=1)
     gpu_memory: float = Field(default=0.9, gt=0, le=1)
+    vllm: FrozenOptions = Field(default=())
+
+    @model_validator(mode="after")
+    def _gpus_are_used(self) -> LocalModel:
+        if self.kind != "vllm" and (self.vllm or self.parallel != (1, 1) or self.gpus > 1):
+            raise ValueError("a model is spread over several GPUs, and takes options of vLLM, with kind: vllm only")
+        if self.num_gpus is not None and self.num_gpus > 1 and self.num_gpus != self.parallel[0] * self.parallel[1]:
+            raise ValueError(
+                f"num_gpus is {self.num_gpus:g}, but tensor_parallel times pipeline_parallel is "
+                f"{self.parallel[0] * self.parallel[1]}; leave num_gpus out, or make them equal"
+            )
+        return self
 
     @property
     def needs(self) -> Needs:
         return Needs(model=True, template=True)
 
     @property
+    def parallel(self) -> tuple[int, int]:
+        """Number of GPUs over which each layer is spread, and number of groups of layers."""
+        if self.tensor_parallel is not None:
+            return self.tensor_parallel, self.pipeline_parallel
+        return max(1, int((self.num_gpus or 1) / self.pipeline_parallel)), self.pipeline_parallel
+
+    @property
     def gpus(self) -> float:
-        return self.num_gpus
+        return float(math.prod(self.parallel)) if self.num_gpus is None else self.num_gpus
+
+    def key_content(self) -> dict[str, Any]:
+        """As of any language model, and those of vLLM's options that can change a score, where there are any."""
+        content = super().key_content()
+        options = {name: value for name, value in self.vllm if name not in SPEED_ONLY}
+        return {**content, "vllm": options} if options else content
 
 
 class OpenAIEngine(LanguageModel):

@@ -118,7 +118,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     chosen = sorted(kept, key=lambda place: hashlib.sha256(repr(place).encode()).digest())[: workspace.canary.items]
     today: dict[tuple[str, str], float | None] = {}
     ledger = Ledger()
-    with Pool(workspace.pool) as pool:
+    with Pool(workspace.pool) as pool, pool.session() as session:
         for testset in sorted({testset for testset, _ in chosen}):
 
             def sink(scores: list[Score], _version: str, testset: str = testset) -> None:
@@ -127,7 +127,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             items_asked = [items[place] for place in chosen if place[0] == testset]
             context = engine_context(workspace, judge, testset, ledger)
             try:
-                pool.run(effective_spec(workspace, judge, testset), items_asked, sink, context)  # type: ignore[arg-type]
+                session.run(effective_spec(workspace, judge, testset), items_asked, sink, context)  # type: ignore[arg-type]
             except SpendLimitError as error:
                 raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
     return [Answer(*place, kept[place], today.get(place)) for place in chosen]

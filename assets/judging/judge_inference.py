@@ -23,7 +23,7 @@ from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.engines.base import Ledger
 from judges.items import MAY_PASS, Item, Score
-from judges.pool import Pool, Progress
+from judges.pool import Pool, Progress, Session
 from warehouse.sources.reading import Reading
 
 _TESTSETS_IN_MEMORY = 8
@@ -120,11 +120,12 @@ def score_pending(
     """
     workspace.parts.sweep(judge)
     ledger = Ledger()
-    return [
-        _score_testset(workspace, judge, testset, items_of(testset), pool, ledger, say)
-        for testset in workspace.testsets_of(judge)
-        if workspace.parts.items_file(testset).exists()
-    ]
+    with pool.session() as session:
+        return [
+            _score_testset(workspace, judge, testset, items_of(testset), session, ledger, say)
+            for testset in workspace.testsets_of(judge)
+            if workspace.parts.items_file(testset).exists()
+        ]
 
 
 def _score_testset(
@@ -132,7 +133,7 @@ def _score_testset(
     judge: str,
     testset: str,
     todo: list[Item],
-    pool: Pool,
+    session: Session,
     ledger: Ledger,
     say: Callable[[str], object],
 ) -> TestsetCount:
@@ -162,7 +163,7 @@ def _score_testset(
             last_report = time.perf_counter()
             say(f"{judge} on {testset}: {now}")
 
-    scored = pool.run(spec, pending, sink, context, progress)
+    scored = session.run(spec, pending, sink, context, progress)
     digest = hashlib.sha256("".join(sorted(item.key for item in todo)).encode()).hexdigest()
     return TestsetCount(testset, key, len(todo), scored, digest)
 

@@ -93,16 +93,16 @@ def _memory(engine: LocalModel) -> tuple[str, str]:
     folder = _model_folder(engine)
     weights = sum(p.stat().st_size for p in folder.glob("*.safetensors")) / 1e9 if folder else 0.0
     needed = weights * _MEMORY_PER_WEIGHTS
-    if engine.num_gpus == 0:
+    if engine.gpus == 0:
         available_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
         kind = "memory of this machine"
     elif os.environ.get("RAY_ADDRESS"):
         return "ok", "runs on the cluster in RAY_ADDRESS"
     else:
-        available_memory, kind = _gpu_memory() * engine.gpu_memory, "GPU memory given to it"
+        available_memory, kind = _gpu_memory() * engine.gpu_memory * max(1.0, engine.gpus), "GPU memory given to it"
         if available_memory == 0:
             return "fails", (
-                f"asks for {engine.num_gpus:g} GPU(s), but there is none; set num_gpus: 0 to run it on the CPU"
+                f"asks for {engine.gpus:g} GPU(s), but there is none; set num_gpus: 0 to run it on the CPU"
             )
     state = "ok" if needed <= available_memory else "fails"
     return state, f"weights {weights:.1f} GB, {kind} {available_memory:.1f} GB"

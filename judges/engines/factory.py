@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError, JudgeError
 from judges.engines.base import Context, Engine
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
+
+if TYPE_CHECKING:
+    from judges.engines.model import Backend
 
 _SMALL_FILE = 8 * 2**20
 """Size in bytes up to which a model's file is hashed by its content."""
@@ -69,7 +73,25 @@ def _own_template_must_exist(spec: JudgeSpec, context: Context) -> None:
         context.template(spec)
 
 
-def build_engine(spec: JudgeSpec, context: Context | None = None) -> Engine:
+class LoadedModels:
+    """Models that are loaded in this process, each once, whatever prompts and scales they are used with."""
+
+    def __init__(self) -> None:
+        self._backends: dict[LocalModel, Backend] = {}
+
+    def load(self, engine: LocalModel) -> Backend:
+        """The model of these settings; it is loaded the first time."""
+        key = engine.model_copy(update={"template": None})
+        if key not in self._backends:
+            if engine.kind == "vllm":
+                from judges.engines.vllm import VllmBackend as Kind
+            else:
+                from judges.engines.transformers import TransformersBackend as Kind
+            self._backends[key] = Kind(engine)
+        return self._backends[key]
+
+
+def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
     """Build the engine of a judge, ready to score.
 
     Parameters
@@ -77,6 +99,8 @@ def build_engine(spec: JudgeSpec, context: Context | None = None) -> Engine:
     spec : JudgeSpec
     context : Context, optional
         Where files and templates are, and the scores that a recorded judge reads.
+    models : LoadedModels, optional
+        Where a model is looked for before it is loaded, and kept after that.
 
     Raises
     ------
@@ -102,19 +126,15 @@ def build_engine(spec: JudgeSpec, context: Context | None = None) -> Engine:
 
             return OpenAIJudgeEngine(spec, engine, context.template(spec), context.ledger)
         case LocalModel() as engine:
-            return _loaded(spec, engine, context)
+            return _loaded(spec, engine, context, models or LoadedModels())
 
 
-def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context) -> Engine:
+def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context, models: LoadedModels) -> Engine:
     template = context.template(spec)
     _must_be_pinned(spec, engine)
     from judges.engines.model import ModelJudgeEngine
 
-    if engine.kind == "vllm":
-        from judges.engines.vllm import VllmBackend as Backend
-    else:
-        from judges.engines.transformers import TransformersBackend as Backend
-    return ModelJudgeEngine(spec, engine, template, Backend(engine))
+    return ModelJudgeEngine(spec, engine, template, models.load(engine))
 
 
 def _must_be_pinned(spec: JudgeSpec, engine: LocalModel) -> None:

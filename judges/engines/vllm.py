@@ -36,7 +36,12 @@ class VllmBackend:
                 f"kind transformers or openai: {error}"
             ) from error
         self._vllm = vllm
-        options: dict[str, Any] = {"max_model_len": engine.max_length} if engine.max_length else {}
+        options: dict[str, Any] = dict(engine.vllm)
+        if engine.max_length:
+            options["max_model_len"] = engine.max_length
+        if engine.gpus > 1:  # GPUs of one machine, those that Ray has given to this actor
+            options.setdefault("distributed_executor_backend", "mp")
+            options["tensor_parallel_size"], options["pipeline_parallel_size"] = engine.parallel
         self._model: Any = vllm.LLM(
             model=engine.model,
             revision=engine.revision,

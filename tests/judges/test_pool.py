@@ -77,14 +77,17 @@ def test_a_repository_without_a_commit_is_refused():
 def test_a_dead_engine_ends_its_process():
     """Otherwise Ray would send it one batch after another, which would all fail."""
     code = (
-        "from judges.pool import _Worker\n"
+        "from judges.actors import Task, Worker\n"
+        "from judges.engines.base import Context\n"
+        "from judges.spec import JudgeSpec, ProgramEngine\n"
         "class EngineDeadError(Exception): pass\n"
         "class Engine:\n"
         "    version = 'x'\n"
         "    def score(self, items): raise EngineDeadError('dead')\n"
-        "worker = _Worker.__new__(_Worker)\n"
-        "worker._engine = Engine()\n"
-        "worker.score([])\n"
+        "task = Task(1, JudgeSpec(name='j', engine=ProgramEngine(program='length')), Context())\n"
+        "worker = Worker()\n"
+        "worker._engines = {1: Engine()}\n"
+        "worker.score(task, [])\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 13
 

@@ -1,0 +1,107 @@
+"""Models are loaded once for all test sets of their judge, on the GPUs that their settings ask for."""
+
+import logging
+
+import pytest
+
+from care_ops.errors import JudgeError
+from judges.pool import PoolConfig
+from tests.support.placement import ITEMS, declared_gpus, judge, place
+
+
+def test_a_model_is_loaded_once_for_twelve_test_sets(tmp_path):
+    testsets = [judge("one", tmp_path, scale=(1, 3 + k)) for k in range(12)]
+    with declared_gpus(1, tmp_path / "log", load_s=0.1, score_s=0.0):
+        placed = place([testsets], PoolConfig(), tmp_path / "log")
+    assert len(placed.loads) == 1
+    assert len(placed.scores["one"]) == 12 * len(ITEMS)
+
+
+def test_in_one_process_too_a_model_is_loaded_once(tmp_path, monkeypatch):
+    from judges.engines import factory, vllm
+
+    loaded = []
+
+    class Counted:
+        version, max_length = "counted", 10_000
+
+        def __init__(self, engine):
+            loaded.append(engine.model)
+
+        def encode(self, text, *, special):
+            return [ord(character) for character in text]
+
+        def chat(self, text):
+            return None
+
+        def next_logprobs(self, requests):
+            return [dict.fromkeys(wanted, -2.5) for _, wanted in requests]
+
+    monkeypatch.setattr(vllm, "VllmBackend", Counted)
+    placed_judges = [[judge("one", tmp_path, scale=(1, 3 + k)) for k in range(3)], [judge("other", tmp_path)]]
+    models = factory.LoadedModels()
+    for spec in [spec for specs in placed_judges for spec in specs]:
+        factory.build_engine(spec, models=models).score(ITEMS[:2])
+    assert len(loaded) == 2
+
+
+@pytest.mark.slow
+def test_placement_of_every_kind(tmp_path, caplog):
+    """Eight small judges, one over four GPUs, two at half a GPU each, four actors of one judge, and too many."""
+    eight = [[judge(f"small{k}", tmp_path)] for k in range(8)]
+    with declared_gpus(8, tmp_path / "a"):
+        a = place(eight, PoolConfig(side_by_side=8), tmp_path / "a")
+        wide = judge("wide", tmp_path, tensor_parallel=2, pipeline_parallel=2, vllm={"max_num_seqs": 64})
+        b = place([[wide], *eight[:4]], PoolConfig(side_by_side=5), tmp_path / "a")
+        e = place([[judge("many", tmp_path)]], PoolConfig(actors=4), tmp_path / "a")
+    assert sorted(load.gpus for load in a.loads) == [(str(k),) for k in range(8)]
+    (load,) = [load for load in b.loads if load.model == "wide"]
+    assert len(load.gpus) == 4
+    sizes = load.options["tensor_parallel_size"], load.options["pipeline_parallel_size"], load.options["max_num_seqs"]
+    assert sizes == (2, 2, 64)
+    assert len({load.pid for load in e.loads if load.model == "many"}) == 4
+    assert all(len(scores) == len({s.item_id for s in scores}) == 40 for scores in e.scores.values())
+    caplog.set_level(logging.INFO, logger="judges.actors")
+    with declared_gpus(1, tmp_path / "c", load_s=0.2):
+        c = place([[judge(f"next{k}", tmp_path)] for k in range(3)], PoolConfig(side_by_side=3), tmp_path / "c")
+        d = place(
+            [[judge(f"half{k}", tmp_path, num_gpus=0.5)] for k in range(2)], PoolConfig(side_by_side=2), tmp_path / "c"
+        )
+        f = place([[judge("greedy", tmp_path)]], PoolConfig(actors=3), tmp_path / "c")
+        with pytest.raises(JudgeError, match="asks for 2 GPU"):
+            place([[judge("two", tmp_path, tensor_parallel=2)]], PoolConfig(), tmp_path / "c")
+    assert [load.gpus for load in c.loads] == [("0",)] * 3
+    halves = [load for load in d.loads if load.model.startswith("half")]
+    assert [load.gpus for load in halves] == [("0",)] * 2
+    assert abs(halves[0].at - halves[1].at) < 10
+    assert len([load for load in f.loads if load.model == "greedy"]) == 1
+    assert caplog.text.count("3 actors of 1 GPU(s) were asked for, Ray has 1; 1 are used") == 1
+
+
+def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("VLLM_STUB_DIES_AT", str(tmp_path / "died"))
+    with declared_gpus(1, tmp_path / "log", load_s=0.1, score_s=0.0):
+        placed = place([[judge("frail", tmp_path)]], PoolConfig(), tmp_path / "log")
+    assert len(placed.loads) == 2
+    assert sorted(s.item_id for s in placed.scores["frail"]) == sorted(item.item_id for item in ITEMS)
+    assert (tmp_path / "died").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"num_gpus": 4, "tensor_parallel": 2}, "num_gpus is 4, but tensor_parallel times pipeline_parallel is 2"),
+        ({"kind": "transformers", "tensor_parallel": 2}, "with kind: vllm only"),
+        ({"vllm": {"model": "other"}}, "model cannot be set here"),
+    ],
+)
+def test_settings_that_vllm_would_not_follow_are_refused(tmp_path, settings, says):
+    with pytest.raises(ValueError, match=says):
+        judge("j", tmp_path, **settings)
+
+
+def test_four_gpus_are_used_and_options_count_in_the_key_where_they_change_a_score(tmp_path):
+    plain = judge("j", tmp_path)
+    assert judge("j", tmp_path, num_gpus=4).engine.parallel == (4, 1)  # type: ignore[union-attr]
+    assert judge("j", tmp_path, num_gpus=4, vllm={"max_num_seqs": 8}).key("r") == plain.key("r")
+    assert judge("j", tmp_path, vllm={"quantization": "fp8"}).key("r") != plain.key("r")
