@@ -14,7 +14,8 @@ from functools import lru_cache
 import dagster as dg
 
 from assets.code import code_version
-from assets.judge_keys import effective_spec, engine_context, judge_item, judge_key
+from assets.judge_keys import engine_context, judge_item
+from assets.judging.pending import pending
 from assets.judging.score_parts import NOT_SCORED
 from assets.metadata import as_read, bars, table
 from assets.partitions import JUDGES, slice_key
@@ -22,7 +23,7 @@ from assets.sources import readings
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.engines.base import Ledger
-from judges.items import MAY_PASS, Item, Score
+from judges.items import Item, Score
 from judges.pool import Pool, Progress, Session
 from warehouse.sources.reading import Reading
 
@@ -137,25 +138,18 @@ def _score_testset(
     ledger: Ledger,
     say: Callable[[str], object],
 ) -> TestsetCount:
-    spec = effective_spec(workspace, judge, testset)
+    wanted = pending(workspace, judge, testset, todo)
     context = engine_context(workspace, judge, testset, ledger)
-    key = judge_key(workspace, judge, testset)
-    again = MAY_PASS if spec.engine.needs.template else ()
-    done = workspace.parts.done(judge, testset, key, again)
-    attempts = workspace.attempts(judge, testset, key)
-    if again and (spent := attempts.spent(spec.attempts)):
-        done |= spent & workspace.parts.done(judge, testset, key)
-    pending = [item for item in todo if item.key not in done]
-    if pending and spec.engine.needs.endpoint:
+    if wanted.items and wanted.spec.engine.needs.endpoint:
         workspace.parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()
 
     def sink(scores: Sequence[Score], version: str) -> None:
         rows = [score.as_row() for score in scores]
-        workspace.parts.write_scores(judge, testset, key, version, rows)
-        if again:
-            failed = {score.item_key for score in scores if score.status in again}
-            attempts.record(failed, {score.item_key for score in scores} - failed)
+        workspace.parts.write_scores(judge, testset, wanted.key, version, rows)
+        if wanted.again:
+            failed = {score.item_key for score in scores if score.status in wanted.again}
+            wanted.attempts.record(failed, {score.item_key for score in scores} - failed)
 
     def progress(now: Progress) -> None:
         nonlocal last_report
@@ -163,9 +157,9 @@ def _score_testset(
             last_report = time.perf_counter()
             say(f"{judge} on {testset}: {now}")
 
-    scored = session.run(spec, pending, sink, context, progress)
+    scored = session.run(wanted.spec, wanted.items, sink, context, progress)
     digest = hashlib.sha256("".join(sorted(item.key for item in todo)).encode()).hexdigest()
-    return TestsetCount(testset, key, len(todo), scored, digest)
+    return TestsetCount(testset, wanted.key, len(todo), scored, digest)
 
 
 def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> dict[str, Reading]:

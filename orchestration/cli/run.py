@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
+from orchestration.cli.forecast import print_forecast
 from orchestration.cli.output import console, errors, print_failures, print_logs, show, speaking_errors
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def run(
     full: Annotated[
         bool, typer.Option("--full", help="Run experiments at the paper's size, which takes hours.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what judges would be asked, for how much, and how long; ask nobody.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say what is asked for, by whom, and why.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
@@ -43,6 +47,9 @@ def run(
         os.environ[FULL_SIZE] = "1"
     if verbose:
         print_logs(verbose=True)
+    if dry_run:
+        print_forecast(workspace, testset, judge, as_json=json)
+        return
     with workspace_alone(workspace, "care run") as loaded:
         _must_be_known(loaded, testset, judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)

@@ -1,0 +1,136 @@
+"""What bringing a workspace up to date will ask of its judges: items, tokens, money and time, before it is spent.
+
+Tokens and seconds of an item are the means of what the judge has scored in this workspace. Where it has scored nothing,
+the tokens are guessed from the length of its prompts, and the time is not known.
+
+Belongs here: the forecast. Does not belong here: which items are pending (``pending``), printing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from assets.judge_keys import engine_context, judge_item
+from assets.judging.pending import Pending, pending
+from assets.sources import read_source
+from assets.workspace import Workspace
+from care_ops.errors import CareError
+from judges.items import Item, Status
+from judges.spec import LanguageModel, OpenAIEngine
+
+_CHARACTERS_OF_A_TOKEN = 4
+"""Of English text, roughly; a guess that is called one."""
+
+_SAMPLE = 50
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What asking one judge about one test set will take.
+
+    Attributes
+    ----------
+    judge, testset : str
+    items, questions : int
+        Items to be scored, and different texts among them.
+    tokens : float
+        Tokens to be read and written; 0 where the judge is no language model.
+    dollars : float
+        At the prices in the judge's file.
+    seconds : float or None
+        None where the judge has scored nothing here yet.
+    measured : bool
+        Whether tokens and time are measured in this workspace.
+    failure : str
+        Why nothing can be said; empty where it can.
+    """
+
+    judge: str
+    testset: str
+    items: int = 0
+    questions: int = 0
+    tokens: float = 0.0
+    dollars: float = 0.0
+    seconds: float | None = None
+    measured: bool = False
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """Means over the questions that a judge has answered."""
+
+    seconds: float
+    tokens_in: float
+    tokens_out: float
+
+
+def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
+    """A forecast for each of these judges and test sets that has something to ask; nobody is asked.
+
+    A judge or test set that cannot be read has its failure instead.
+    """
+    rows: list[Forecast] = []
+    for testset in testsets:
+        try:
+            items = [judge_item(record) for record in read_source(workspace, testset)]
+        except CareError as error:
+            rows.append(Forecast("", testset, failure=str(error)))
+            continue
+        for judge in judges:
+            if testset not in workspace.testsets_of(judge):
+                continue
+            try:
+                row = _of(workspace, judge, testset, items)
+            except CareError as error:
+                row = Forecast(judge, testset, failure=str(error))
+            if row.items or row.failure:
+                rows.append(row)
+    return rows
+
+
+def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -> Forecast:
+    wanted = pending(workspace, judge, testset, items)
+    recorded = wanted.spec.engine.needs.recordings
+    questions = len(wanted.items) if recorded else len({item.text_key for item in wanted.items})
+    rate = _measured(workspace, judge)
+    tokens_in, tokens_out = (rate.tokens_in, rate.tokens_out) if rate else _guessed(workspace, testset, wanted)
+    engine = wanted.spec.engine
+    dollars = 0.0
+    if isinstance(engine, OpenAIEngine):
+        dollars = questions * (tokens_in * engine.price_in + tokens_out * engine.price_out) / 1e6
+    seconds = None
+    if rate is not None:
+        actors = workspace.pool.actors if engine.needs.model else 1  # an endpoint's time is that of all open requests
+        seconds = questions * rate.seconds / actors
+    tokens = questions * (tokens_in + tokens_out)
+    return Forecast(judge, testset, len(wanted.items), questions, tokens, dollars, seconds, rate is not None)
+
+
+def _measured(workspace: Workspace, judge: str) -> _Rate | None:
+    """Means over every test set that the judge has scored, under its present key or an earlier one."""
+    columns = ("status", "latency_ms", "tokens_in", "tokens_out")
+    rows = [
+        row
+        for testset in workspace.testsets_of(judge)
+        for row in workspace.parts.read_scores(judge, testset, columns).to_pylist()
+        if row["status"] == Status.OK and row["latency_ms"] is not None
+    ]
+    if not rows:
+        return None
+    milliseconds, tokens_in, tokens_out = (fmean(row[name] or 0.0 for row in rows) for name in columns[1:])
+    return _Rate(milliseconds / 1000, tokens_in, tokens_out)
+
+
+def _guessed(workspace: Workspace, testset: str, wanted: Pending) -> tuple[float, float]:
+    """Tokens that a prompt and its answer take, from the length of some prompts; nothing for who reads no prompt."""
+    engine = wanted.spec.engine
+    if not isinstance(engine, LanguageModel) or not wanted.items:
+        return 0.0, 0.0
+    template = engine_context(workspace, wanted.spec.name, testset).template(wanted.spec)
+    sample = wanted.items[:: max(1, len(wanted.items) // _SAMPLE)]
+    characters = sum(len(template.render(item, wanted.spec.scale)) for item in sample) / len(sample)
+    shown = 2 if template.pairwise and engine.orders == "both" else 1
+    return shown * characters / _CHARACTERS_OF_A_TOKEN, shown * (engine.max_tokens if engine.scoring == "text" else 1.0)

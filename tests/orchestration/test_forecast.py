@@ -1,0 +1,61 @@
+"""``care run --dry-run``: what judges would be asked, for how much, before anybody is asked."""
+
+import pytest
+
+from tests.support.openai_server import Server, answer
+from tests.support.workspaces import care, care_json, run
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    server = Server(lambda *_: answer("7"))
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def write_judge(folder, server, name):
+    (folder / "judges" / f"{name}.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, scoring: text, "
+        "price_in: 2.0, price_out: 10.0}\n"
+    )
+
+
+def test_nothing_to_ask_is_said(after_a_night):
+    assert "would ask nobody" in care(after_a_night, "run", "--dry-run")
+    assert care_json(after_a_night, "run", "--dry-run", "--json") == []
+
+
+def test_what_is_asked_is_what_was_said(after_a_night, endpoint):
+    """A judge that was never asked is guessed; its second test is measured, and money is at its prices."""
+    write_judge(after_a_night, endpoint, "api")
+    (guess,) = care_json(after_a_night, "run", "--dry-run", "--json")
+    assert (guess["judge"], guess["testset"], guess["items"]) == ("api", "one", 40)
+    assert guess["seconds"] is None
+    assert not guess["measured"]
+    assert guess["tokens"] > 0
+    assert endpoint.requests == []
+    assert not run(after_a_night).failures
+    assert len(endpoint.requests) == guess["questions"]
+
+    path = after_a_night / "judges" / "api.yaml"
+    path.write_text(path.read_text().replace("template: quality", "template: quality, max_tokens: 20"))
+    (measured,) = care_json(after_a_night, "run", "--dry-run", "--json")
+    assert measured["measured"]
+    assert measured["tokens"] == pytest.approx(
+        measured["questions"] * 101
+    )  # what the server says that it read and wrote
+    assert measured["dollars"] == pytest.approx(measured["questions"] * (100 * 2.0 + 10.0) / 1e6)
+    assert measured["seconds"] > 0
+    printed = care(after_a_night, "run", "--dry-run")
+    assert "in all: 40 items" in printed
+    assert len(endpoint.requests) == guess["questions"], "nobody was asked"
+
+
+def test_a_judge_that_cannot_be_asked_says_why(after_a_night, endpoint):
+    write_judge(after_a_night, endpoint, "api")
+    path = after_a_night / "judges" / "api.yaml"
+    path.write_text(path.read_text().replace("template: quality", "template: nowhere"))
+    (row,) = care_json(after_a_night, "run", "--dry-run", "--json")
+    assert "nowhere" in row["failure"]
