@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -68,6 +68,9 @@ soak-nights: $(VENV)/.dev ## what nights leave open and on disk, each a process 
 
 wheel-namespaced: $(VENV)/.dev ## the same packages inside one, for a project with an `assets` of its own; to dist/
 	$(BIN)/python -m deploy.namespaced
+
+bench-placement: $(VENV)/.dev ## models on declared GPUs, wall time beside the best possible; five minutes
+	$(BIN)/python -m benchmarks.study_placement
 
 bench-models: $(MODELS)/.made ## what the pool costs over a model's engine
 	$(MODELS)/bin/python -m benchmarks.study_models
