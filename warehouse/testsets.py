@@ -159,8 +159,8 @@ class GoldRule(BaseModel):
         Columns, or paths into them.
     values : dict str -> float
         Numbers for which words in these columns stand.
-    above : float, optional
-        If given, gold is 1 if the mean is greater than this number and 0 otherwise.
+    above, at_least : float, optional
+        If one is given, gold is 1 if the mean is greater than this number, or not smaller, and 0 otherwise.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -168,6 +168,19 @@ class GoldRule(BaseModel):
     mean_of: tuple[str, ...] = Field(min_length=1)
     values: dict[str, float] = {}
     above: float | None = None
+    at_least: float | None = None
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> GoldRule:
+        if self.above is not None and self.at_least is not None:
+            raise ValueError("gold: give above or at_least, not both")
+        return self
+
+    def of(self, mean: float) -> float:
+        """Gold of an item whose numbers have this mean."""
+        if self.above is not None:
+            return float(mean > self.above)
+        return mean if self.at_least is None else float(mean >= self.at_least)
 
 
 class PreferredPair(BaseModel):
@@ -192,10 +205,14 @@ class HuggingFaceSource(BaseModel):
         Split of the data set, such as ``test``.
     revision : str, optional
         Commit of the repository, as 40 hexadecimal digits; a repository without one is refused.
+    files : str, optional
+        JSON, CSV or Parquet files of the repository, such as ``data/feedback_valid.json``, that are read in the place
+        of a split. For a repository whose own loading script the library does not run any more.
     columns : ItemColumns
-        Columns, or paths into them such as ``info.post`` and ``conversation_a[1].content``.
+        Columns, or paths into them such as ``info.post`` and ``conversation_a[1].content``. Of messages with a role and
+        a content a prompt is the whole conversation, and a response its last message.
     where : dict
-        Value that each of these columns must have; other rows are left out.
+        Value that each of these columns must have, or a list of values; other rows are left out.
     gold : GoldRule, optional
     pair : PreferredPair, optional
         Takes the place of gold and the two responses: gold is 1 if the response that is shown second is the better one.
@@ -213,8 +230,9 @@ class HuggingFaceSource(BaseModel):
     config: str | None = None
     split: str
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
+    files: str | None = Field(default=None, pattern=r"\.(jsonl?|csv|parquet)$")
     columns: ItemColumns = ItemColumns()
-    where: dict[str, str | int | float] = {}
+    where: dict[str, str | int | float | list[str | int | float]] = {}
     gold: GoldRule | None = None
     pair: PreferredPair | None = None
     sample: int | None = Field(default=None, ge=1)

@@ -102,14 +102,133 @@ def test_every_catalog_entry_is_valid_and_readable(name, tmp_path):
     for path in hub.gold.mean_of if hub.gold else ():
         plant(row, path, next(iter(hub.gold.values), 1) if hub.gold else 1)
     for path, value in hub.where.items():
-        plant(row, path, value)
+        plant(row, path, value[0] if isinstance(value, list) else value)
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "train.jsonl").write_text(json.dumps(row) + "\n")
-    items = read_items(hub.model_copy(update={"dataset": "set", "config": None, "split": "train"}), tmp_path)
+    items = read_items(
+        hub.model_copy(update={"dataset": "set", "config": None, "split": "train", "files": None}), tmp_path
+    )
     assert len(items) == 1
     template = prompts.find(spec.prompt)
     assert template.missing(items[0]) == []
     assert template.pairwise == (items[0].response_2 is not None)
+
+
+def entry(name):
+    """A catalog entry's source."""
+    hub = TestsetSpec.model_validate({"name": name, **yaml.safe_load(catalog.text(name))}).source
+    assert isinstance(hub, HuggingFaceSource)
+    return hub
+
+
+def test_feedbackqa_is_read_from_its_files_in_their_published_shape(tmp_path):
+    """Rows as public readers of data/feedback_valid.json meet them; a script-based repository is not run any more."""
+    rows = [
+        {
+            "question": "Are masks needed?",
+            "passage": {
+                "passage_id": 7,
+                "source": "CDC",
+                "reference": {
+                    "page_title": "Masks",
+                    "section_headers": ["Who"],
+                    "section_content": "Everyone over two.",
+                },
+            },
+            "feedback": ["Short and clear.", "It leaves out exceptions."],
+            "rating": ["Excellent", "Could be Improved"],
+            "domain": "CDC",
+        },
+        {
+            "question": "Where?",
+            "passage": {"reference": {"section_content": "Indoors."}},
+            "feedback": ["Good.", "Wrong."],
+            "rating": ["Acceptable", "Bad"],
+            "domain": "UK",
+        },
+    ]
+    hub = entry("feedbackqa")
+    folder = tmp_path / "set" / "data"
+    folder.mkdir(parents=True)
+    (folder / "feedback_valid.json").write_text(json.dumps(rows))
+    items = read_items(hub.model_copy(update={"dataset": "set"}), tmp_path)
+    assert [(i.prompt, i.response, i.gold) for i in items] == [
+        ("Are masks needed?", "Everyone over two.", 3.5),
+        ("Where?", "Indoors.", 2.5),
+    ]
+
+
+def test_an_aspect_that_is_stored_as_a_class_is_read_by_its_name(tmp_path):
+    """ASSET's card: `aspect` is one of meaning, fluency, simplicity; the library stores a number."""
+    datasets = pytest.importorskip("datasets", reason="install the extra huggingface to read data sets")
+    features = datasets.Features(
+        {
+            "original": datasets.Value("string"),
+            "simplification": datasets.Value("string"),
+            "original_sentence_id": datasets.Value("int32"),
+            "aspect": datasets.ClassLabel(names=["meaning", "fluency", "simplicity"]),
+            "worker_id": datasets.Value("int32"),
+            "rating": datasets.Value("int32"),
+        }
+    )
+    columns = {
+        "original": ["He settled in London."] * 3,
+        "simplification": ["He lived in London."] * 3,
+        "original_sentence_id": [4] * 3,
+        "aspect": [0, 1, 2],
+        "worker_id": [1, 2, 3],
+        "rating": [90, 100, 40],
+    }
+    (tmp_path / "set").mkdir()
+    datasets.Dataset.from_dict(columns, features=features).to_parquet(tmp_path / "set" / "full.parquet")
+    items = read_items(entry("asset").model_copy(update={"dataset": "set", "config": None, "split": "train"}), tmp_path)
+    assert [(i.aspect, i.gold) for i in items] == [("meaning", 90), ("fluency", 100), ("simplicity", 40)]
+
+
+def test_a_tie_in_the_arena_is_no_item_and_a_reply_is_the_message_that_was_judged(tmp_path):
+    def talk(reply):
+        return [{"role": "user", "content": "Why is the sky blue?"}, {"role": "assistant", "content": reply}]
+
+    rows = [
+        {
+            "winner": winner,
+            "turn": turn,
+            "conversation_a": talk("Rayleigh."),
+            "conversation_b": talk("It mirrors the sea."),
+        }
+        for winner, turn in (("model_a", 1), ("tie", 1), ("tie (bothbad)", 1), ("model_b", 1), ("model_a", 2))
+    ]
+    items = read_items(entry("chatbot_arena").model_copy(update={"dataset": "set"}), dataset(tmp_path, rows))
+    assert [(i.prompt, i.response, i.response_2, i.gold) for i in items] == [
+        ("Why is the sky blue?", "Rayleigh.", "It mirrors the sea.", 0.0),
+        ("Why is the sky blue?", "Rayleigh.", "It mirrors the sea.", 1.0),
+    ]
+
+
+def test_half_of_the_raters_are_enough_to_call_a_comment_toxic(tmp_path):
+    rows = [{"text": f"comment {k}", "toxicity": share} for k, share in enumerate((0.0, 0.49, 0.5, 1.0))]
+    hub = entry("civilcomments").model_copy(update={"dataset": "set", "split": "train"})
+    assert [i.gold for i in read_items(hub, dataset(tmp_path, rows))] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["shp", "pku_better", "pku_safer", "summarize_comparisons"])
+def test_a_prompt_of_messages_reaches_a_judge_as_a_conversation(tmp_path, name):
+    """The benchmark's loader meets both shapes; never may a judge read the brackets of a list."""
+    first = [{"role": "user", "content": "How do I boil an egg?"}]
+    longer = [*first, {"role": "assistant", "content": "In water."}, {"role": "user", "content": "How long?"}]
+    answers = [[{"role": "assistant", "content": "Seven minutes."}], [{"role": "assistant", "content": "An hour."}]]
+    rows = [{"prompt": prompt, "chosen": answers[0], "rejected": answers[1]} for prompt in (first, longer)]
+    hub = entry(name).model_copy(update={"dataset": "set", "split": "train"})
+    one, two = read_items(hub, dataset(tmp_path, rows))
+    assert one.prompt == "How do I boil an egg?"
+    assert two.prompt == "User: How do I boil an egg?\n\nAssistant: In water.\n\nUser: How long?"
+    assert {one.response, one.response_2} == {"Seven minutes.", "An hour."}
+    assert all((i.response_2 == "Seven minutes.") == (i.gold == 1) for i in (one, two))
+
+
+def test_both_thresholds_of_a_gold_rule_are_refused():
+    with pytest.raises(ValueError, match="above or at_least, not both"):
+        source(gold={"mean_of": ["x"], "above": 0.5, "at_least": 0.5})
 
 
 def plant(row, path, value):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,13 +41,21 @@ def read_items(source: HuggingFaceSource, base: Path) -> list[ItemRecord]:
     """
     name = f"data set {source.dataset!r}"
     rows = _load(source, base, name)
-    chosen = [(k, row) for k, row in enumerate(rows) if all(_at(row, p, name) == v for p, v in source.where.items())]
+    classes = {column: kind.names for column, kind in rows.features.items() if hasattr(kind, "int2str")}
+
+    def wanted(row: Mapping[str, Any]) -> bool:
+        return all(
+            _at(row, path, name) in (value if isinstance(value, list) else [value])
+            for path, value in source.where.items()
+        )
+
+    chosen = [(k, row) for k, row in enumerate(rows) if wanted(row)]
     if not chosen:
         raise InputError(f"{name}: no row is left by where: {source.where}; correct it")
     if source.sample is not None and source.sample < len(chosen):
         draw = np.random.default_rng(source.seed).permutation(len(chosen))[: source.sample]
         chosen = [chosen[k] for k in sorted(draw)]
-    records = [_record(source, number, row, name) for number, row in chosen]
+    records = [_record(source, number, row, classes, name) for number, row in chosen]
     if len({record.item_id for record in records}) != len(records):
         raise InputError(f"{name}: two rows share a {source.columns.item_id!r}; leave item_id out to use row numbers")
     return records
@@ -63,22 +71,34 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
         raise InputError(
             f"{name}: a repository needs revision: its commit, 40 hexadecimal digits, so that the items stay the same"
         )
-    where = str(folder) if folder.is_dir() else source.dataset
     try:
+        if source.files is not None:
+            root = str(folder) if folder.is_dir() else f"hf://datasets/{source.dataset}@{source.revision}"
+            kind = source.files.rpartition(".")[2].removesuffix("l")
+            return datasets.load_dataset(kind, data_files=f"{root}/{source.files}", split="train")
+        where = str(folder) if folder.is_dir() else source.dataset
         return datasets.load_dataset(where, source.config, split=source.split, revision=source.revision)
     except (OSError, ValueError, RuntimeError) as error:  # ConnectionError and DatasetNotFoundError are OSErrors
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{name}, split {source.split!r}: cannot be loaded ({first})") from error
 
 
-def _record(source: HuggingFaceSource, number: int, row: Mapping[str, Any], name: str) -> ItemRecord:
+def _record(
+    source: HuggingFaceSource, number: int, row: Mapping[str, Any], classes: Mapping[str, Sequence[str]], name: str
+) -> ItemRecord:
     named = source.columns.model_dump()
-    texts = {k: _text(_at(row, named[k], name)) for k in _TEXTS if named.get(k) is not None}
+    texts: dict[str, str | None] = {}
+    for text, column in named.items():
+        if text in _TEXTS and column is not None:
+            value = _at(row, column, name)
+            # a class is stored as its number, of which a judge could make nothing
+            value = classes[column][value] if column in classes and isinstance(value, int) else value
+            texts[text] = _text(value, last=text.startswith("response"))
     plain = "item_id" in source.columns.model_fields_set
     item_id = str(_at(row, source.columns.item_id, name)) if plain else f"{source.split}-{number}"
     gold = _gold(source, row, name)
     if source.pair is not None:
-        better, worse = (_text(_at(row, p, name)) for p in (source.pair.better, source.pair.worse))
+        better, worse = (_text(_at(row, p, name), last=True) for p in (source.pair.better, source.pair.worse))
         coin = hashlib.sha256(f"{source.seed}\x1f{better}\x1f{worse}".encode("utf-8", "surrogatepass")).digest()[0] % 2
         texts |= {"response": worse, "response_2": better} if coin else {"response": better, "response_2": worse}
         gold = float(coin)
@@ -94,8 +114,7 @@ def _gold(source: HuggingFaceSource, row: Mapping[str, Any], name: str) -> float
     present = [number for number in numbers if number is not None]
     if not present:
         return None
-    mean = sum(present) / len(present)
-    return mean if rule.above is None else float(mean > rule.above)
+    return rule.of(sum(present) / len(present))
 
 
 def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> float | None:
@@ -121,5 +140,12 @@ def _at(row: Any, path: str, name: str) -> Any:
     return value
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+def _text(value: Any, *, last: bool = False) -> str | None:
+    """A value as a judge reads it: of messages all of them, each under its role, or the ``last`` one alone."""
+    messages = value if isinstance(value, list) else []
+    contents = [message["content"] for message in messages if isinstance(message, Mapping) and "content" in message]
+    if not contents or len(contents) < len(messages):
+        return None if value is None else str(value)
+    if last or len(contents) == 1:
+        return str(contents[-1])
+    return "\n\n".join(f"{str(m.get('role', '')).capitalize()}: {m['content']}" for m in messages)
