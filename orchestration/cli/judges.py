@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from orchestration.cli.output import console, errors, show, speaking_errors
+from orchestration.cli.pin import pin
 
 if TYPE_CHECKING:
     from judges.engines.base import Context
@@ -145,6 +146,9 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
     console.print(f"wrote {len(files) - len(existing)} judge file(s) to {folder}", highlight=False, soft_wrap=True)
     if existing:
         console.print(f"left as they are: {', '.join(existing)}", highlight=False, soft_wrap=True)
+
+
+judges.command("pin")(pin)
 
 
 @judges.command("test")

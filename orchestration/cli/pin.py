@@ -1,0 +1,73 @@
+"""``care judges pin``: write the present revision of their model into judges' files.
+
+Belongs here: changing the line in a file, and what is said. Does not belong here: asking the hub (``judges.hub``).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.output import console, errors, speaking_errors
+
+_MODEL = re.compile(
+    r"^(?P<before>[ \t]*(?:engine:[ \t]*)?(?:\{.*?)?)(?P<key>model:[ \t]*(?P<value>[^,}\s#]+))", re.MULTILINE
+)
+
+
+@speaking_errors
+def pin(
+    names: Annotated[list[str] | None, typer.Argument(help="Judges; by default all without a revision.")] = None,
+    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+) -> None:
+    """Ask the hub for the present commit of each judge's model, and write it into the judge's file."""
+    from care_ops.errors import CareError, InputError
+    from judges.hub import look_up
+    from judges.spec import LocalModel, load_spec
+    from orchestration.workspace import judges_folder
+
+    folder = judges_folder(workspace)
+    failed = pinned = 0
+    for path in sorted(folder.glob("*.yaml")):
+        if names and path.stem not in names:
+            continue
+        engine = load_spec(path).engine
+        if not isinstance(engine, LocalModel) or engine.revision is not None or Path(engine.model).is_dir():
+            continue
+        try:
+            model = look_up(engine.model)
+        except CareError as error:
+            errors.print(f"{path.stem}: {error}", style="red", markup=False, soft_wrap=True)
+            failed += 1
+            continue
+        path.write_text(with_revision(path.read_text(encoding="utf-8"), model.revision), encoding="utf-8")
+        load_spec(path)
+        pinned += 1
+        console.print(f"{path.stem}: {engine.model} at {model.revision}", markup=False, soft_wrap=True)
+        if model.gated:
+            console.print(
+                f"  its terms must be accepted: open the page of {engine.model} on the hub with your account, accept "
+                "them, and give that account's token in HF_TOKEN to whatever runs the judge",
+                markup=False,
+                soft_wrap=True,
+            )
+    unknown = sorted(set(names or ()) - {path.stem for path in folder.glob("*.yaml")})
+    if unknown:
+        raise InputError(f"no judge {', '.join(map(repr, unknown))} in {folder}")
+    console.print(f"{pinned} judge file(s) pinned", markup=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+def with_revision(text: str, revision: str) -> str:
+    """The YAML text of a judge's file with a revision beside its model; the rest stays as it is, comments too."""
+    found = _MODEL.search(text)
+    if found is None:
+        raise ValueError("no line names the model")
+    flow = "{" in text[: found.start("key")].rpartition("\n")[2]
+    indent = re.match(r"[ \t]*", found["before"])
+    after = f", revision: {revision}" if flow else f"\n{indent[0] if indent else ''}revision: {revision}"
+    return text[: found.end()] + after + text[found.end() :]

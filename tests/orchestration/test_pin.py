@@ -1,0 +1,87 @@
+"""``care judges pin`` against a server that answers as the hub does."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+pytest.importorskip("huggingface_hub", reason="install the extra huggingface to ask the hub")
+
+from judges.spec import load_spec
+from orchestration.cli.pin import with_revision
+from tests.support.workspaces import care
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+MODELS = {"some/open": False, "some/gated": "manual"}
+
+
+class Hub(BaseHTTPRequestHandler):
+    def do_GET(self):
+        name = self.path.partition("/api/models/")[2].partition("?")[0]
+        known = name in MODELS
+        body = {"id": name, "sha": SHA, "gated": MODELS.get(name)} if known else {"error": "Repository not found"}
+        content = json.dumps(body).encode()
+        self.send_response(200 if known else 404)
+        if not known:
+            self.send_header("x-error-code", "RepoNotFound")
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.server_address[1]}")
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_revisions_are_written_beside_the_model_and_nothing_else_changes(tmp_path, hub):
+    folder = tmp_path / "judges"
+    folder.mkdir()
+    (tmp_path / "care.yaml").write_text("{}\n")
+    (folder / "open.yaml").write_text("# ours\nengine:\n  kind: vllm\n  model: some/open  # small\n  num_gpus: 0\n")
+    (folder / "flow.yaml").write_text("engine: {kind: vllm, model: some/gated}\nfamily: x\n")
+    (folder / "pinned.yaml").write_text(f"engine: {{kind: vllm, model: some/else, revision: {'f' * 40}}}\n")
+    said = care(tmp_path, "judges", "pin")
+    assert "2 judge file(s) pinned" in said
+    assert "terms must be accepted" in said
+    assert (folder / "open.yaml").read_text() == (
+        f"# ours\nengine:\n  kind: vllm\n  model: some/open\n  revision: {SHA}  # small\n  num_gpus: 0\n"
+    )
+    assert load_spec(folder / "flow.yaml").engine.revision == SHA  # type: ignore[union-attr]
+    assert load_spec(folder / "pinned.yaml").engine.revision == "f" * 40  # type: ignore[union-attr]
+    assert "0 judge file(s) pinned" in care(tmp_path, "judges", "pin")
+
+
+def test_a_repository_that_is_not_there_ends_with_1_and_the_others_are_pinned(tmp_path, hub):
+    (tmp_path / "judges").mkdir()
+    (tmp_path / "care.yaml").write_text("{}\n")
+    for name, model in (("a", "some/typo"), ("b", "some/open")):
+        (tmp_path / "judges" / f"{name}.yaml").write_text(f"engine: {{kind: vllm, model: {model}}}\n")
+    assert "1 judge file(s) pinned" in care(tmp_path, "judges", "pin", code=1)
+    assert load_spec(tmp_path / "judges" / "b.yaml").engine.revision == SHA  # type: ignore[union-attr]
+    assert "no judge 'nobody'" in care(tmp_path, "judges", "pin", "nobody", code=2)
+
+
+def test_every_file_that_a_panel_writes_can_be_pinned():
+    import yaml
+
+    from judges.panels import find, judge_files, names
+    from judges.spec import JudgeSpec, LocalModel
+
+    for name in names():
+        for judge, text in judge_files(find(name)).items():
+            spec = JudgeSpec.model_validate({"name": judge, **yaml.safe_load(text)})
+            if isinstance(spec.engine, LocalModel):
+                pinned = yaml.safe_load(with_revision(text, SHA))
+                assert pinned["engine"] == {**yaml.safe_load(text)["engine"], "revision": SHA}
