@@ -86,6 +86,9 @@ def new(
     revision: Annotated[str | None, typer.Option(help="Commit of the repository, 40 hexadecimal digits.")] = None,
     engine: Annotated[str, typer.Option(help="What runs the model: vllm, transformers or openai.")] = "vllm",
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible endpoint.")] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Environment variable that holds the endpoint's key; OPENAI_API_KEY by default.")
+    ] = None,
     template: Annotated[str | None, typer.Option(help="Prompt template; by default the test set's.")] = None,
     program: Annotated[str | None, typer.Option(help="Name of a built-in program.")] = None,
     file: Annotated[str | None, typer.Option(help="Python file with program_judge(query, response).")] = None,
@@ -110,6 +113,7 @@ def new(
                 "model": model,
                 "revision": revision,
                 "base_url": base_url,
+                "api_key_env": api_key_env,
                 "template": template,
             }
         else:

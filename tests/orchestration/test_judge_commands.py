@@ -39,13 +39,15 @@ def test_a_new_judge_is_a_file_that_loads(folder):
     care("judges", "new", "readable", "--program", "readability", "--family", "style", "--workspace", folder)
     care("judges", "new", "qwen", "--model", "Qwen/Qwen3-4B", "--revision", "a" * 40, "--workspace", folder)
     url = "http://127.0.0.1:1/v1"
-    care("judges", "new", "api", "--model", "m", "--engine", "openai", "--base-url", url, "--workspace", folder)
+    endpoint = ("--model", "m", "--engine", "openai", "--base-url", url, "--api-key-env", "OTHER_KEY")
+    care("judges", "new", "api", *endpoint, "--workspace", folder)
     judges = load_workspace(folder).judges
     assert (judges["readable"].family, judges["qwen"].engine.kind, judges["api"].engine.base_url) == (
         "style",
         "vllm",
         url,
     )
+    assert judges["api"].engine.api_key_env == "OTHER_KEY"
     before = (folder / "judges" / "qwen.yaml").read_text()
     other = ("--model", "other", "--revision", "b" * 40)
     assert "left as they are: qwen" in care("judges", "new", "qwen", *other, "--workspace", folder)
