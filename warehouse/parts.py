@@ -57,8 +57,14 @@ ITEM_SCHEMA = pa.schema(
     ]
 )
 
-_REQUIRED = ("item_id", "item_key", "judge_key", "status")
+_REQUIRED = ("item_id", "item_key", "judge_key", "score", "status")
 """Columns that every score part must have. All other columns may be absent, as in parts from before they were added."""
+
+_WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
+"""Columns of a score part that have a value in every row."""
+
+_ADDED_TO_ITEMS = ("aspect",)
+"""Columns that the items of earlier releases do not have."""
 
 
 class PartStore:
@@ -115,7 +121,8 @@ class PartStore:
             The part could not be read and has been set aside.
         """
         path = self.items_file(testset)
-        read = partial(read_table, schema=ITEM_SCHEMA, required=ITEM_SCHEMA.names)
+        required = [name for name in ITEM_SCHEMA.names if name not in _ADDED_TO_ITEMS]
+        read = partial(read_table, schema=ITEM_SCHEMA, required=required)
         try:
             table = read_sound(path, read, "; the next `care run` reads the items from their source again")
         except FileNotFoundError:
@@ -206,9 +213,8 @@ class PartStore:
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
     """Rows of one score part; raises the errors of ``storage.read_table``."""
-    wanted = [name for name in schema.names if name in _REQUIRED]
-    table = read_table(path, schema, wanted)
-    nameless = [name for name in wanted if table.column(name).null_count]
+    table = read_table(path, schema, _REQUIRED)
+    nameless = [name for name in schema.names if name in _WITHOUT_NULLS and table.column(name).null_count]
     if nameless:
         raise DamagedError(f"{path}: it is damaged (there are rows without {', '.join(nameless)})")
     return table
