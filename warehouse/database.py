@@ -31,7 +31,7 @@ from warehouse.parts import content_hash
 from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, set_aside
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
 _LOCK_MESSAGE = "Could not set lock"
@@ -289,6 +289,7 @@ def replace_testset(
     description: str = "",
     scale: tuple[float, float] | None = None,
     cut: float | None = None,
+    source_version: str | None = None,
 ) -> None:
     """Replace a test set's items; an item keeps its ordinal for as long as it exists.
 
@@ -298,12 +299,15 @@ def replace_testset(
         The new items, in source order.
     item_keys : sequence of str
         Content key of each record (``judges.items.Item.key``).
+    source_version : str, optional
+        Version of the source that the records were read from, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
     items_hash = content_hash([[key] for key in item_keys])
     connection.execute(
-        "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?)", [testset, description, low, high, cut, items_hash]
+        "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [testset, description, low, high, cut, items_hash, source_version],
     )
     ordinals = _item_ordinals(connection, testset, [record.item_id for record in records])
     present = {record.item_id for record in records}
