@@ -25,6 +25,7 @@ from care_ops.errors import JudgeError
 from judges.engines.base import Context, Engine, SpendLimitError
 from judges.engines.factory import build_engine
 from judges.items import MAY_PASS, Item, Score
+from judges.ray_cluster import connect
 from judges.spec import JudgeSpec
 
 Sink = Callable[[Sequence[Score], str], None]
@@ -264,10 +265,7 @@ class Pool:
         with self._starting:
             if ray.is_initialized():
                 return
-            address = os.environ.get("RAY_ADDRESS")
-            _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
-            options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
-            ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+            connect()
             self._started_ray = True
 
 
