@@ -35,6 +35,7 @@ SCHEMA_VERSION = 7
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
 _LOCK_MESSAGE = "Could not set lock"
+_LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
 _LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 _DAMAGE_ERRORS = (
@@ -196,6 +197,12 @@ class Warehouse:
             if not isinstance(error, _DAMAGE_ERRORS) and "corrupt" not in str(error).lower():
                 raise
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            if _LATER_DUCKDB_MESSAGE in str(error):
+                raise WarehouseError(
+                    f"{self.path}: a later release of DuckDB than {duckdb.__version__} made the database ({reason}). "
+                    "Install the release of CARE that was used before or a later one; or delete the database, and "
+                    "`care run` rebuilds it from the parts"
+                ) from None
             refused = refusal(error, self.path)
             if refused is not None:
                 raise WarehouseError(refused) from None
@@ -239,8 +246,8 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
         return
     if version is not None:
         raise WarehouseError(
-            f"the warehouse has schema {version}, this release of CARE has {SCHEMA_VERSION}; `care run` rebuilds it "
-            "from the parts"
+            f"the warehouse has schema {version}, this release of CARE has {SCHEMA_VERSION}; `care migrate` rebuilds "
+            "it from the parts"
         )
     connection.begin()
     connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))

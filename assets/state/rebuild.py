@@ -19,6 +19,17 @@ from warehouse.items import ItemRecord
 _log = logging.getLogger(__name__)
 
 
+def is_outdated(workspace: Workspace) -> bool:
+    """Whether there are parts, and no usable database of this release over them.
+
+    Raises
+    ------
+    WarehouseError
+        A later release of CARE made the database.
+    """
+    return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
+
+
 def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     """Make the database anew.
 
