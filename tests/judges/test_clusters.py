@@ -1,4 +1,4 @@
-"""Clusters that do not answer, or ask for a token: told in a sentence and in time, and nothing keeps a process alive."""
+"""Clusters that do not answer, or that ask for a token, are told in a sentence and in time."""
 
 import os
 import signal

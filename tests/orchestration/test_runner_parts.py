@@ -131,7 +131,7 @@ def test_a_change_of_a_source_that_was_reported_and_lost_is_found_by_its_version
         cursor = load_cursor(read_document(dagster_home(workspace) / "care_run_cursor.json")["cursor"])
         seen = dg.evaluate_automation_conditions(build_defs(folder), instance, cursor=cursor)
         assert seen.get_requested_partitions(dg.AssetKey("items")) == {"one"}
-        CursorFile(workspace).save(seen.cursor)
+        CursorFile(workspace, instance).save(seen.cursor)
     assert missing(workspace) == {"items": {"one"}, "gold": {"one"}}
     outcome = run(folder)
     assert not outcome.failures
