@@ -22,12 +22,17 @@ if TYPE_CHECKING:
 def source_version(workspace: Workspace, testset: str) -> str:
     """Hash of what the items are made of; of the reason, where the source cannot be read."""
     try:
-        spec = workspace.testset(testset)
-        fingerprint = spec.fingerprint(workspace.root)
-        if isinstance(spec.source, VersionsSource):
-            fingerprint = content_hash([fingerprint, spec.scale, source_version(workspace, spec.source.of)])
+        return readable_source_version(workspace, testset)
     except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
         return content_hash(str(error))
+
+
+def readable_source_version(workspace: Workspace, testset: str) -> str:
+    """Hash of what the items are made of; raises a ``CareError`` where the source cannot be read."""
+    spec = workspace.testset(testset)
+    fingerprint = spec.fingerprint(workspace.root)
+    if isinstance(spec.source, VersionsSource):
+        fingerprint = content_hash([fingerprint, spec.scale, source_version(workspace, spec.source.of)])
     forgotten = forgotten_items(workspace)
     return content_hash([fingerprint, sorted(forgotten)]) if forgotten else fingerprint
 

@@ -10,7 +10,6 @@ actors (``actors``), which items are pending and where scores are kept; the call
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import Counter
@@ -26,6 +25,7 @@ from judges.actors import Actors
 from judges.engines.base import Context, SpendLimitError
 from judges.engines.factory import LoadedModels, build_engine
 from judges.items import MAY_PASS, Item, Score
+from judges.ray_cluster import connect
 from judges.spec import JudgeSpec
 
 Sink = Callable[[Sequence[Score], str], None]
@@ -150,10 +150,7 @@ class Pool:
         with self._starting:
             if ray.is_initialized():
                 return
-            address = os.environ.get("RAY_ADDRESS")
-            _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
-            options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
-            ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+            connect()
             self._started_ray = True
 
 

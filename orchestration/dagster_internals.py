@@ -11,6 +11,7 @@ anything, and whatever Dagster documents.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ import dagster as dg
 if TYPE_CHECKING:
     from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor as AutomationCursor
     from dagster._core.execution.backfill import PartitionBackfill
+    from dagster._core.launcher import CheckRunHealthResult as RunHealth
 
 DAEMON_MODULE = "dagster._daemon"
 """The module behind the documented command ``dagster-daemon``.
@@ -126,6 +128,63 @@ def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
     """
     heartbeats = instance.get_daemon_heartbeats().values()
     return any(time.time() - heartbeat.timestamp < _DAEMON_SILENCE_S for heartbeat in heartbeats)
+
+
+def storage_id(instance: dg.DagsterInstance) -> str:
+    """The id that the storage of an instance was given when it was made.
+
+    Why: a cursor holds numbers of events, which mean nothing in another storage. Unnecessary once Dagster documents it.
+    """
+    return instance.run_storage.get_run_storage_id()  # type: ignore[attr-defined]  # of every storage that keeps runs
+
+
+def unreachable_storage() -> tuple[type[Exception], ...]:
+    """What the storage of a deployment raises whose database does not answer; empty where none is installed.
+
+    Why: the exception is dagster-postgres' own and not documented. Unnecessary once it derives from a Dagster error.
+    """
+    try:
+        from dagster_postgres.utils import DagsterPostgresException
+    except ImportError:
+        return ()
+    return (DagsterPostgresException,)
+
+
+def is_worked_on(run: dg.DagsterRun) -> bool | None:
+    """Whether the code server that was given a run still works on it; None where nobody can be asked.
+
+    Why: Dagster's default launcher cannot check the health of a run, and only its private client can ask the code
+    server. Unnecessary once that launcher checks it.
+    """
+    from dagster._core.errors import DagsterUserCodeUnreachableError
+    from dagster._core.storage.tags import GRPC_INFO_TAG
+    from dagster._grpc.client import DagsterGrpcClient
+    from dagster._grpc.types import GetCurrentRunsResult
+
+    if GRPC_INFO_TAG not in run.tags:
+        return None  # it was launched in the process of a command
+    server = json.loads(run.tags[GRPC_INFO_TAG])
+    client = DagsterGrpcClient(
+        host=server.get("host"),
+        port=server.get("port"),
+        socket=server.get("socket"),
+        use_ssl=bool(server.get("use_ssl", False)),
+    )
+    try:
+        answer = dg.deserialize_value(client.get_current_runs(), GetCurrentRunsResult)
+    except DagsterUserCodeUnreachableError:
+        return None
+    return None if answer.serializable_error_info is not None else run.run_id in answer.current_runs
+
+
+def run_health(lost: str | None = None) -> RunHealth:
+    """What Dagster's run monitoring is told of a run: that it is running, or why its process is gone.
+
+    Why: a launcher of one's own has to return these classes, which Dagster does not export. Unnecessary once it does.
+    """
+    from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+
+    return CheckRunHealthResult(WorkerStatus.RUNNING if lost is None else WorkerStatus.NOT_FOUND, lost)
 
 
 def end_run_as_failed(instance: dg.DagsterInstance, run: dg.DagsterRun, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The workspace's own Dagster instance: where it lies, and what killed processes left behind in it.
+"""The Dagster instance of a workspace, its own or a deployment's, and what killed processes left behind in it.
 
 Belongs here: opening the instance, reading it, and ending what nobody works on any more. Does not: who may work on the
 workspace (``locks``), what is stale (``conditions``), what is run (``runner``), Dagster's internals
@@ -20,7 +20,13 @@ from sqlalchemy.exc import DatabaseError
 
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
-from orchestration.dagster_internals import cancel_backfill, daemon_is_alive, end_run_as_failed, unfinished_backfills
+from orchestration.dagster_internals import (
+    cancel_backfill,
+    daemon_is_alive,
+    end_run_as_failed,
+    unfinished_backfills,
+    unreachable_storage,
+)
 from orchestration.locks import runs_that_wait
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
@@ -32,6 +38,22 @@ _BEGINNING_S = 30.0
 """Seconds for which a run that says nothing counts as beginning: it imports what it needs, then waits for the lock."""
 
 _logger = logging.getLogger(__name__)
+
+
+def deployed_home(workspace: Workspace) -> Path | None:
+    """``DAGSTER_HOME`` of the deployment that this process is part of; None where it is part of none.
+
+    A deployment sets ``CARE_WORKSPACE`` beside it. ``DAGSTER_HOME`` alone may belong to any other project of a person.
+    """
+    home, served = os.environ.get("DAGSTER_HOME"), os.environ.get("CARE_WORKSPACE")
+    if not home or not served or Path(served).resolve() != workspace.root.resolve():
+        return None
+    return None if Path(home).resolve() == (workspace.data / "dagster").resolve() else Path(home)
+
+
+def instance_home(workspace: Workspace) -> Path:
+    """The folder whose dagster.yaml says where Dagster keeps its record of runs."""
+    return deployed_home(workspace) or dagster_home(workspace)
 
 
 def dagster_home(workspace: Workspace) -> Path:
@@ -52,21 +74,26 @@ def dagster_home(workspace: Workspace) -> Path:
 
 @contextmanager
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
-    """The workspace's own Dagster instance.
+    """The Dagster instance of the deployment that this process is part of, or else the workspace's own.
 
     Raises
     ------
     WarehouseError
-        Its settings or its storage are damaged, or the system refuses to read or write them.
+        Its settings or its storage are damaged, the system refuses to read or write them, or its database does not
+        answer.
     """
     previous = os.environ.get("DAGSTER_HOME")
-    home = dagster_home(workspace)
+    home, deployed = instance_home(workspace), deployed_home(workspace) is not None
     os.environ["DAGSTER_HOME"] = str(home)
     try:
         with _opened(home) as instance:
             yield instance
+    except unreachable_storage() as error:
+        raise WarehouseError(_unreachable(home, str(error.__cause__ or error))) from None
     except DatabaseError as error:
-        raise WarehouseError(refusal(error, home) or _damaged(home, str(error.orig or error))) from None
+        reason = str(error.orig or error)
+        unusable = _unreachable(home, reason) if deployed else _damaged(home, reason)
+        raise WarehouseError(refusal(error, home) or unusable) from None
     except dg.DagsterInvalidInvocationError as error:
         if "table, which currently does not exist" not in str(error):
             raise
@@ -87,6 +114,13 @@ def _opened(home: Path) -> dg.DagsterInstance:
             f"{home / 'dagster.yaml'}: Dagster's settings cannot be read ({reason}); put the file back, or let "
             "`care doctor --repair` set it aside and `care run` write a new one"
         ) from None
+
+
+def _unreachable(home: Path, reason: str) -> str:
+    return (
+        f"{home / 'dagster.yaml'}: the database of Dagster cannot be used ({' '.join(reason.split())}); see whether it "
+        "runs and what its address and password are, and run `dagster instance migrate` after an upgrade"
+    )
 
 
 def _damaged(home: Path, reason: str) -> str:

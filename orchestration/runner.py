@@ -35,6 +35,7 @@ from orchestration.dagster_internals import (
     materialisations,
     partitions_read_once,
     selected_assets,
+    storage_id,
 )
 from orchestration.instance import (
     LAUNCHED_BY,
@@ -152,7 +153,7 @@ class _Run:
 
     def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope) -> None:
         self._defs, self._workspace, self._instance, self._scope = defs, workspace, instance, scope
-        self._cursor_file = CursorFile(workspace)
+        self._cursor_file = CursorFile(workspace, instance)
         cursor = self._cursor_file.load()
         self.is_first = cursor is None
         if cursor is None:
@@ -311,15 +312,25 @@ class Scope:
 
 
 class CursorFile:
-    """How far ``care run`` has acted on the conditions, kept from one night to the next; the daemon keeps its own."""
+    """How far ``care run`` has acted on the conditions, kept from one night to the next; the daemon keeps its own.
 
-    def __init__(self, workspace: Workspace) -> None:
+    A cursor holds numbers of events, so it is read only with the storage of Dagster that numbered them.
+    """
+
+    def __init__(self, workspace: Workspace, instance: dg.DagsterInstance) -> None:
         self._path = dagster_home(workspace) / "care_run_cursor.json"
+        self._storage = storage_id(instance)
 
     def load(self) -> AutomationCursor | None:
-        """The cursor; None before the first run, and where the file is damaged: the reconciler finds what to do."""
+        """The cursor; None before the first run, and where the file is damaged or of another storage.
+
+        The reconciler then finds what is to be done.
+        """
         try:
-            return load_cursor(read_document(self._path)["cursor"])
+            document = read_document(self._path)
+            if document.get("storage", self._storage) != self._storage:  # earlier releases had one storage only
+                return None
+            return load_cursor(document["cursor"])
         except FileNotFoundError:
             return None
         except (DamagedError, KeyError, ValueError) as error:  # an earlier release may have written another form
@@ -328,7 +339,7 @@ class CursorFile:
 
     def save(self, cursor: AutomationCursor) -> None:
         """Replace the cursor."""
-        write_document(self._path, {"cursor": dump_cursor(cursor)})
+        write_document(self._path, {"cursor": dump_cursor(cursor), "storage": self._storage})
 
 
 def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:

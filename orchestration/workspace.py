@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -30,7 +31,7 @@ from care_ops.config import RENAMED_SETTINGS, AdmissionRule, FitConfig, Structur
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
-from warehouse.testsets import FilesSource, TestsetSpec, VersionsSource, resolve
+from warehouse.testsets import FilesSource, TestsetSpec, VersionsSource, names_an_address, resolve
 
 CARE_YAML = "care.yaml"
 FULL_SIZE = "CARE_FULL_SIZE"
@@ -57,6 +58,16 @@ def _grouped(fit: Any) -> Any:
     for group, kind in GROUPS_OF_FIT.items():
         settings[group] = {f.name: settings.pop(f.name) for f in fields(kind) if f.name in settings}
     return settings
+
+
+def _on_this_machine(path: str) -> str:
+    if names_an_address(path):
+        raise ValueError(f"{path} is an address; give a path of this machine, or one that is mounted here")
+    return path
+
+
+LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
+"""A file or folder that this machine can open by its path."""
 
 
 class NightlySettings(BaseModel):
@@ -92,7 +103,7 @@ class AlertSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     webhook: str | None = Field(default=None, description="https address, or ${NAME} from the environment")
-    file: str | None = Field(default=None, description="file that gets a line of JSON for each alert")
+    file: LocalPath | None = Field(default=None, description="file that gets a line of JSON for each alert")
 
     @field_validator("webhook")
     @classmethod
@@ -125,9 +136,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    data: str = Field(default="data", description="folder of parts, warehouse, fits and reports")
-    judges: str = Field(default="judges", description="folder with a YAML file for each judge")
-    testsets: str = Field(default="testsets", description="folder with a YAML file for each test set")
+    data: LocalPath = Field(default="data", description="folder of parts, warehouse, fits and reports")
+    judges: LocalPath = Field(default="judges", description="folder with a YAML file for each judge")
+    testsets: LocalPath = Field(default="testsets", description="folder with a YAML file for each test set")
     panel: AdmissionRule = AdmissionRule()
     fit: Annotated[FitConfig, BeforeValidator(_grouped)] = FitConfig()
     judging: PoolConfig = PoolConfig()
@@ -145,16 +156,9 @@ class Settings(BaseModel):
     )
     watch_seconds: int = Field(default=30, ge=1, description="seconds between two looks of the daemon at the workspace")
     alerts: AlertSettings = AlertSettings()
-    anchors: dict[str, str] = Field(
+    anchors: dict[str, LocalPath] = Field(
         default={}, description="labels that fits may see, by test set: a file of item_id, label"
     )
-
-    @field_validator("data", "judges", "testsets")
-    @classmethod
-    def _a_folder(cls, path: str) -> str:
-        if "://" in path:
-            raise ValueError(f"{path} is an address; give a folder of this machine, or one that is mounted here")
-        return path
 
     @field_validator("experiment_sizes")
     @classmethod

@@ -31,10 +31,11 @@ from warehouse.parts import content_hash
 from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, set_aside
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
 _LOCK_MESSAGE = "Could not set lock"
+_LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
 _LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 _DAMAGE_ERRORS = (
@@ -196,6 +197,12 @@ class Warehouse:
             if not isinstance(error, _DAMAGE_ERRORS) and "corrupt" not in str(error).lower():
                 raise
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            if _LATER_DUCKDB_MESSAGE in str(error):
+                raise WarehouseError(
+                    f"{self.path}: a later release of DuckDB than {duckdb.__version__} made the database ({reason}). "
+                    "Install the release of CARE that was used before or a later one; or delete the database, and "
+                    "`care run` rebuilds it from the parts"
+                ) from None
             refused = refusal(error, self.path)
             if refused is not None:
                 raise WarehouseError(refused) from None
@@ -239,8 +246,8 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
         return
     if version is not None:
         raise WarehouseError(
-            f"the warehouse has schema {version}, this release of CARE has {SCHEMA_VERSION}; `care run` rebuilds it "
-            "from the parts"
+            f"the warehouse has schema {version}, this release of CARE has {SCHEMA_VERSION}; `care migrate` rebuilds "
+            "it from the parts"
         )
     connection.begin()
     connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))
@@ -289,6 +296,7 @@ def replace_testset(
     description: str = "",
     scale: tuple[float, float] | None = None,
     cut: float | None = None,
+    source_version: str | None = None,
 ) -> None:
     """Replace a test set's items; an item keeps its ordinal for as long as it exists.
 
@@ -298,12 +306,15 @@ def replace_testset(
         The new items, in source order.
     item_keys : sequence of str
         Content key of each record (``judges.items.Item.key``).
+    source_version : str, optional
+        Version of the source that the records were read from, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
     items_hash = content_hash([[key] for key in item_keys])
     connection.execute(
-        "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?)", [testset, description, low, high, cut, items_hash]
+        "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [testset, description, low, high, cut, items_hash, source_version],
     )
     ordinals = _item_ordinals(connection, testset, [record.item_id for record in records])
     present = {record.item_id for record in records}

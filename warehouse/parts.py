@@ -57,8 +57,17 @@ ITEM_SCHEMA = pa.schema(
     ]
 )
 
-_REQUIRED = ("item_id", "item_key", "judge_key", "status")
+_REQUIRED = ("item_id", "item_key", "judge_key", "score", "status")
 """Columns that every score part must have. All other columns may be absent, as in parts from before they were added."""
+
+_WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
+"""Columns of a score part that have a value in every row."""
+
+_SOURCE_VERSION = b"source_version"
+"""Key, in the metadata of the items' file, of the version of the source that they were read from."""
+
+_ADDED_TO_ITEMS = ("aspect",)
+"""Columns that the items of earlier releases do not have."""
 
 
 class PartStore:
@@ -75,8 +84,15 @@ class PartStore:
         """Folder of the parts of one judge on one test set."""
         return self.root / "scores" / f"judge={quote(judge, safe='')}" / f"testset={quote(testset, safe='')}"
 
-    def write_items(self, testset: str, records: Sequence[ItemRecord]) -> tuple[str, str]:
+    def write_items(
+        self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None
+    ) -> tuple[str, str]:
         """Replace a test set's items.
+
+        Parameters
+        ----------
+        source_version : str, optional
+            Version of the source that the records were read from; it is kept with them.
 
         Returns
         -------
@@ -99,7 +115,8 @@ class PartStore:
             }
             for r in records
         ]
-        write_table(self.items_file(testset), pa.Table.from_pylist(rows, ITEM_SCHEMA))
+        metadata = {} if source_version is None else {_SOURCE_VERSION: source_version.encode()}
+        write_table(self.items_file(testset), pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata)))
         hidden = ("gold", "split_unit", "metadata")
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
         return _digest(visible), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
@@ -114,13 +131,26 @@ class PartStore:
         DamagedError
             The part could not be read and has been set aside.
         """
+        table = self._items_table(testset, ITEM_SCHEMA)
+        return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
+
+    def source_version(self, testset: str) -> str | None:
+        """Version of the source that the items were read from; None in parts of earlier releases.
+
+        Raises the errors of ``read_items``.
+        """
+        metadata = self._items_table(testset, None).schema.metadata or {}
+        return metadata[_SOURCE_VERSION].decode() if _SOURCE_VERSION in metadata else None
+
+    def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
+        """A test set's items as a table; with the metadata of the file if no ``schema`` is given."""
         path = self.items_file(testset)
-        read = partial(read_table, schema=ITEM_SCHEMA, required=ITEM_SCHEMA.names)
+        required = [name for name in ITEM_SCHEMA.names if name not in _ADDED_TO_ITEMS]
+        read = partial(read_table, schema=schema, required=required)
         try:
-            table = read_sound(path, read, "; the next `care run` reads the items from their source again")
+            return read_sound(path, read, "; the next `care run` reads the items from their source again")
         except FileNotFoundError:
             raise WarehouseError(f"{path}: test set {testset!r} has no items yet; `care run` reads them") from None
-        return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
 
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
@@ -206,9 +236,8 @@ class PartStore:
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
     """Rows of one score part; raises the errors of ``storage.read_table``."""
-    wanted = [name for name in schema.names if name in _REQUIRED]
-    table = read_table(path, schema, wanted)
-    nameless = [name for name in wanted if table.column(name).null_count]
+    table = read_table(path, schema, _REQUIRED)
+    nameless = [name for name in schema.names if name in _WITHOUT_NULLS and table.column(name).null_count]
     if nameless:
         raise DamagedError(f"{path}: it is damaged (there are rows without {', '.join(nameless)})")
     return table

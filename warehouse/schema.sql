@@ -15,7 +15,8 @@ CREATE TABLE testsets (
     scale_low DOUBLE,
     scale_high DOUBLE,
     cut DOUBLE,                       -- gold above it is Q = 1
-    items_hash VARCHAR                -- of all item keys
+    items_hash VARCHAR,               -- of all item keys
+    source_version VARCHAR            -- of the source that the items were read from; null in older parts
 );
 CREATE TABLE items (
     item_ix INTEGER NOT NULL,

@@ -455,7 +455,7 @@ def resolve(path: str, base: Path) -> Path:
     Raises
     ------
     InputError
-        An environment variable is not set.
+        An environment variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -464,7 +464,15 @@ def resolve(path: str, base: Path) -> Path:
             raise InputError(f"{path}: the environment variable {match.group(1)} is not set; set it to a folder")
         return variable
 
-    return (base / _VARIABLE.sub(value, path)).absolute()
+    complete = _VARIABLE.sub(value, path)
+    if names_an_address(complete):
+        raise InputError(f"{complete} is an address; give a path of this machine, or one that is mounted here")
+    return (base / complete).absolute()
+
+
+def names_an_address(path: str) -> bool:
+    """Whether a path is an address with a scheme, which a folder ``s3:`` on this machine would be taken for."""
+    return "://" in path
 
 
 def _file_hash(path: Path) -> str:

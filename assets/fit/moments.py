@@ -11,6 +11,9 @@ from assets.fit.stages import stage_code
 from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.workspace import MomentsConfig, Workspace
+from care_ops.errors import InputError
+
+_CONNECT_TIMEOUT_S = 10
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -107,9 +110,22 @@ def dask_client(config: MomentsConfig, rows: int) -> Generator["Client | None"]:
     from distributed import Client, LocalCluster
 
     if config.dask_address is not None:
-        with Client(config.dask_address) as client:
+        with _connected(config.dask_address) as client:
             yield client
         return
     cluster = LocalCluster(n_workers=config.dask_workers, threads_per_worker=1, dashboard_address=":0", processes=True)
     with cluster, Client(cluster) as client:
         yield client
+
+
+def _connected(address: str) -> "Client":
+    """A client of the scheduler at an address."""
+    from distributed import Client
+
+    try:
+        return Client(address, timeout=_CONNECT_TIMEOUT_S)
+    except (OSError, ValueError) as error:  # a ValueError where the scheme is unknown
+        raise InputError(
+            f"moments.dask_address in care.yaml is {address}: no Dask scheduler answers there ({error}); start it with "
+            "`dask scheduler` and give the address that it prints, or leave dask_address out"
+        ) from error

@@ -9,6 +9,7 @@ from assets.judge_keys import judge_item
 from assets.metadata import as_read, histogram
 from assets.partitions import TESTSETS
 from assets.sources import read_source, readings
+from assets.versions import readable_source_version
 from assets.workspace import Workspace
 from warehouse.items import ItemRecord
 
@@ -41,9 +42,10 @@ from warehouse.items import ItemRecord
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
     """Read the source once, replace the part and the rows in the warehouse; texts and gold have a version each."""
     testset = context.partition_key
+    version = readable_source_version(workspace, testset)  # before it is read: what changes meanwhile is read again
     records = read_source(workspace, testset)
-    texts, labels = workspace.parts.write_items(testset, records)
-    load_items(workspace, testset, records)
+    texts, labels = workspace.parts.write_items(testset, records, version)
+    load_items(workspace, testset, records, version)
     known = [r.gold for r in records if r.gold is not None]
     results = {
         "items": dg.MaterializeResult(
@@ -70,8 +72,10 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
         yield results[key.to_user_string()]
 
 
-def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord]) -> None:
-    """Replace a test set's items in the warehouse."""
+def load_items(
+    workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None
+) -> None:
+    """Replace a test set's items in the warehouse, and the version of the source that they were read from."""
     from warehouse.database import replace_testset
 
     spec = workspace.testset(testset)
@@ -84,4 +88,5 @@ def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord]
             description=spec.description,
             scale=spec.scale,
             cut=spec.cut,
+            source_version=source_version,
         )

@@ -11,11 +11,23 @@ from dataclasses import asdict, replace
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
 from assets.sources import read_source
+from assets.versions import readable_source_version
 from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
 from warehouse.items import ItemRecord
 
 _log = logging.getLogger(__name__)
+
+
+def is_outdated(workspace: Workspace) -> bool:
+    """Whether there are parts, and no usable database of this release over them.
+
+    Raises
+    ------
+    WarehouseError
+        A later release of CARE made the database.
+    """
+    return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 
 
 def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
@@ -25,10 +37,16 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     -------
     dict judge -> message
         Judges that cannot be built, hence have no key to find their rows by; their parts stay.
+
+    Raises
+    ------
+    WarehouseError
+        There is a database of a later release of CARE, which may hold more than this release knows of.
     """
     from warehouse.database import Warehouse, replace_panel
     from warehouse.fit_rows import load_fits
 
+    workspace.warehouse.usable()  # this refuses the database of a later release
     # Beside the old one, which readers have until then: a rebuild that is killed leaves no database that looks whole.
     making = Warehouse(workspace.data / "making" / workspace.warehouse.path.name)
     making.remove()
@@ -41,7 +59,8 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     broken: dict[str, str] = {}
     for testset in rebuilt:
         try:
-            load_items(beside, testset, _items(workspace, testset))
+            records = _items(workspace, testset)
+            load_items(beside, testset, records, workspace.parts.source_version(testset))
         except CareError as error:  # neither part nor source can be read: `items` is asked for, fails and says why
             _log.info("%s is left out of the rebuilt database: %s", testset, error)
             continue
@@ -65,6 +84,7 @@ def _items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
     try:
         return workspace.parts.read_items(testset)
     except WarehouseError:
+        version = readable_source_version(workspace, testset)
         records = read_source(workspace, testset)
-        workspace.parts.write_items(testset, records)
+        workspace.parts.write_items(testset, records, version)
         return records

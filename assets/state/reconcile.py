@@ -21,8 +21,9 @@ from assets.publication.documents import ReviewDocument
 from assets.report.names import page_name
 from assets.report.states import states_differ
 from assets.results.documents import SystemsDocument
-from assets.versions import panel_version, settings_version
+from assets.versions import panel_version, readable_source_version, settings_version
 from assets.workspace import Workspace
+from care_ops.errors import CareError
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,8 +62,12 @@ def _missing_of(
 ) -> list[tuple[str, str | None]]:
     from warehouse.database import slice_versions
 
-    testset_row = connection.execute("SELECT 1 FROM testsets WHERE testset = ?", [testset]).fetchone()
-    if testset_row is None or not workspace.parts.items_file(testset).is_file():
+    testset_row = connection.execute("SELECT source_version FROM testsets WHERE testset = ?", [testset]).fetchone()
+    if (
+        testset_row is None
+        or not workspace.parts.items_file(testset).is_file()
+        or _changed(workspace, testset, testset_row[0])
+    ):
         return [("items", testset), ("gold", testset)]
     # A judge that cannot be built is left out: `judge_inference` fails and says why, asking every night mends nothing.
     incomplete = {entry.judge for entry in owing if entry.incomplete}
@@ -91,6 +96,18 @@ def _missing_of(
     if not held and not (folder.has_results() and (workspace.report_folder / page_name(testset)).is_file()):
         to_make += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
     return [*to_make, *to_ask_again]
+
+
+def _changed(workspace: Workspace, testset: str, read_version: str | None) -> bool:
+    """Whether the items were read from another version of their source.
+
+    A source that cannot be read is left out: `items` has failed and said why, and asking every night mends nothing.
+    """
+    try:
+        return read_version not in (None, readable_source_version(workspace, testset))
+    except CareError as error:
+        _log.info("%s: its source cannot be compared with its items (%s)", testset, error)
+        return False
 
 
 def _outdated(

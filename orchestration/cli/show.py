@@ -191,6 +191,6 @@ def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")]
 
 
 def _environment(loaded: Workspace) -> dict[str, str]:
-    from orchestration.instance import dagster_home
+    from orchestration.instance import instance_home
 
-    return {**os.environ, "DAGSTER_HOME": str(dagster_home(loaded)), "CARE_WORKSPACE": str(loaded.root)}
+    return {**os.environ, "DAGSTER_HOME": str(instance_home(loaded)), "CARE_WORKSPACE": str(loaded.root)}

@@ -5,6 +5,7 @@ message names the piece, whose docstring says why it is there and what would mak
 may import what Dagster does not document (``test_house.py``).
 """
 
+import json
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -28,11 +29,15 @@ from orchestration.dagster_internals import (
     engines_kept,
     failed_blocking_checks,
     implicit_asset_job,
+    is_worked_on,
     load_cursor,
     materialisations,
     partitions_read_once,
+    run_health,
     selected_assets,
+    storage_id,
     unfinished_backfills,
+    unreachable_storage,
 )
 
 LETTERS = dg.StaticPartitionsDefinition(["a", "b", "c"])
@@ -159,6 +164,44 @@ def test_a_daemon_is_alive_while_it_gives_signs_of_life(instance):
     assert not daemon_is_alive(instance)
     instance.add_daemon_heartbeat(DaemonHeartbeat(time.time(), "SENSOR", "alive"))
     assert daemon_is_alive(instance)
+
+
+@builds_upon_dagster("storage_id")
+def test_every_storage_has_an_id_of_its_own(instance, tmp_path):
+    with dg.DagsterInstance.ephemeral() as other:
+        assert storage_id(instance) == storage_id(instance) != storage_id(other)
+
+
+@builds_upon_dagster("unreachable_storage")
+def test_a_database_that_does_not_answer_raises_the_exception_that_is_named(tmp_path):
+    from dagster_postgres.utils import wait_for_connection
+
+    with pytest.raises(unreachable_storage()) as caught:
+        wait_for_connection("postgresql+psycopg2://nobody@127.0.0.1:1/none", retry_limit=0)
+    assert "Connection refused" in str(caught.value.__cause__)
+
+
+@builds_upon_dagster("is_worked_on")
+def test_a_code_server_is_asked_for_its_runs(instance):
+    from dagster._core.storage.tags import GRPC_INFO_TAG
+    from dagster._grpc.server import GrpcServerProcess
+
+    run = instance.create_run_for_job(implicit_asset_job(DEFINITIONS), status=dg.DagsterRunStatus.STARTED)
+    assert is_worked_on(run) is None, "it was launched by no code server"
+    nobody = run.with_tags({GRPC_INFO_TAG: json.dumps({"host": "127.0.0.1", "port": 1})})
+    assert is_worked_on(nobody) is None, "nobody answers"
+    with GrpcServerProcess(instance_ref=instance.get_ref(), wait_on_exit=True) as server:
+        address = {"host": "localhost"} | ({"port": server.port} if server.port else {"socket": server.socket})
+        assert is_worked_on(run.with_tags({GRPC_INFO_TAG: json.dumps(address)})) is False
+
+
+@builds_upon_dagster("run_health")
+def test_run_monitoring_is_told_whether_a_run_is_lost():
+    from dagster._core.launcher import WorkerStatus
+
+    assert run_health().status is WorkerStatus.RUNNING
+    lost = run_health(lost="it is gone")
+    assert (lost.status, lost.msg) == (WorkerStatus.NOT_FOUND, "it is gone")
 
 
 @builds_upon_dagster("end_run_as_failed")

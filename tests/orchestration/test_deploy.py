@@ -44,7 +44,7 @@ def test_every_variable_of_the_instance_is_set_by_compose():
 
 
 def test_dagster_reads_the_instance(tmp_path):
-    """All but the storage, which would need a running Postgres; that part is compared with its own schema."""
+    """All but the storage, which needs a running Postgres (``test_deployed``); it is compared with its own schema."""
     settings = read("dagster.yaml")
     storage = settings.pop("storage")["postgres"]
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(settings))
@@ -52,14 +52,16 @@ def test_dagster_reads_the_instance(tmp_path):
         "import json, dagster as dg, dagster_postgres as p\n"
         "with dg.DagsterInstance.get() as i:\n"
         "    print(json.dumps([i.run_retries_enabled, i.run_retries_max_retries, type(i.run_coordinator).__name__,\n"
-        "          sorted(p.DagsterPostgresStorage.config_type()['postgres_db'].config_type.fields)]))\n"
+        "          sorted(p.DagsterPostgresStorage.config_type()['postgres_db'].config_type.fields),\n"
+        "          i.run_launcher.supports_check_run_worker_health, i.run_monitoring_max_runtime_seconds]))\n"
     )
     environment = {**os.environ, "DAGSTER_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    enabled, retries, coordinator, fields = json.loads(done.stdout.splitlines()[-1])
+    enabled, retries, coordinator, fields, watched, longest = json.loads(done.stdout.splitlines()[-1])
     assert (enabled, retries, coordinator) == (True, 2, "QueuedRunCoordinator")
     assert set(storage["postgres_db"]) <= set(fields)
+    assert (watched, longest) == (True, 86_400), "a run whose process is gone does not count as started for ever"
 
 
 def test_the_image_holds_the_packages_and_nothing_that_is_not_there():

@@ -3,12 +3,16 @@
 import dagster as dg
 import pytest
 
+from assets.state.reconcile import missing
+from orchestration.dagster_internals import load_cursor
 from orchestration.definitions import build_defs
-from orchestration.instance import daemon_is_alive, end_abandoned_runs, under_way, workspace_instance
+from orchestration.instance import daemon_is_alive, dagster_home, end_abandoned_runs, under_way, workspace_instance
 from orchestration.launches import plan, split_partition
-from orchestration.runner import run_stale
+from orchestration.observe import observe, report
+from orchestration.runner import CursorFile, run_stale
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make, query, run, write_items
+from tests.support.workspaces import make, query, ran, run, write_items
+from warehouse.storage import read_document
 
 
 @pytest.fixture
@@ -114,3 +118,28 @@ def test_moments_are_brought_up_to_date_and_say_so(tmp_path, monkeypatch):
     assert not outcome.failures
     for (item, name, estimate), (_, _, whole) in zip(updated, estimates(), strict=True):
         assert estimate == pytest.approx(whole, rel=1e-10, abs=1e-10), (item, name)
+
+
+def test_a_change_of_a_source_that_was_reported_and_lost_is_found_by_its_version(after_a_night):
+    """As where the process that was to read the new items was killed: nothing asks for them any more."""
+    folder = after_a_night
+    assert missing(load_workspace(folder)) == {}
+    write_items(folder, edited=7)
+    workspace = load_workspace(folder)
+    with workspace_instance(workspace) as instance:
+        report(observe(workspace, instance), instance)
+        cursor = load_cursor(read_document(dagster_home(workspace) / "care_run_cursor.json")["cursor"])
+        seen = dg.evaluate_automation_conditions(build_defs(folder), instance, cursor=cursor)
+        assert seen.get_requested_partitions(dg.AssetKey("items")) == {"one"}
+        CursorFile(workspace, instance).save(seen.cursor)
+    assert missing(workspace) == {"items": {"one"}, "gold": {"one"}}
+    outcome = run(folder)
+    assert not outcome.failures
+    assert ran(outcome, "items") == ["one"]
+    assert query(folder, "SELECT count(*) FROM items WHERE response LIKE '% and edited'") == [(1,)]
+    assert missing(load_workspace(folder)) == {}
+
+
+def test_a_source_that_cannot_be_read_is_not_asked_for_every_night(after_a_night):
+    (after_a_night / "one.csv").unlink()
+    assert missing(load_workspace(after_a_night)) == {}

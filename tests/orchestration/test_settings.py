@@ -87,7 +87,17 @@ def test_the_schemas_are_printed():
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
         ("fit: 3", "fit: "),
         ("canary: {tolerance: 0}", "canary.tolerance"),
-        ("data: s3://bucket/care", "s3://bucket/care is an address; give a folder of this machine"),
+        *(
+            (text, "address; give a path of this machine, or one that is mounted here")
+            for text in (
+                "data: s3://bucket/care",
+                "data: file:///care",
+                "judges: gs://bucket/judges",
+                "testsets: abfs://container/testsets",
+                "alerts: {file: s3://bucket/alerts.jsonl}",
+                "anchors: {one: https://host/labels.csv}",
+            )
+        ),
     ],
 )
 def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence):

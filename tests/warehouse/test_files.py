@@ -12,7 +12,7 @@ import pytest
 from care_ops.errors import InputError
 from tests.support.wild_files import workbook
 from warehouse.sources.files import read_families, read_items, read_labels, read_scores, recorded_judges
-from warehouse.testsets import FilesSource, ItemColumns, ReadingOptions, ScoreColumns, TestsetSpec
+from warehouse.testsets import FilesSource, ItemColumns, ReadingOptions, ScoreColumns, TestsetSpec, resolve
 
 LONG = [("007", "a", 1.0), ("007", "b", None), ("x", "a", 3.5), ("x", "b", 4.0)]
 
@@ -289,3 +289,12 @@ def test_json_lines_of_several_batches_keep_one_type_a_column(tmp_path, monkeypa
     nan = np.nan
     expected = [[0, 1, nan], [1, 1, nan], [2, 1, nan], [2.5, nan, nan], [nan, nan, 1]]
     np.testing.assert_array_equal(scores.values, expected)
+
+
+def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch):
+    """Joined to a folder, ``s3://bucket/items.csv`` would name a file in a folder that is called ``s3:``."""
+    monkeypatch.setenv("CARE_TEST_STORE", "gs://bucket")
+    for path in ("s3://bucket/items.csv", "${CARE_TEST_STORE}/items.csv"):
+        with pytest.raises(InputError, match=r"://bucket/items\.csv is an address; give a path of this machine"):
+            resolve(path, tmp_path)
+    assert resolve("a folder/items.csv", tmp_path) == tmp_path / "a folder" / "items.csv"

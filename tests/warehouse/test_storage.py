@@ -219,7 +219,7 @@ def test_a_part_of_another_tool_is_set_aside(parts):
     path = parts.scores_folder("judge", "one") / "foreign.parquet"
     write_table(path, pa.table({"item_id": ["c"], "rating": [3]}))
     assert parts.read_scores("judge", "one").num_rows == 2
-    assert "no column item_key, judge_key, status" in notes_in(path.parent)[0].read_text()
+    assert "no column item_key, judge_key, score, status" in notes_in(path.parent)[0].read_text()
 
 
 def test_damaged_items_are_told_and_set_aside(tmp_path):

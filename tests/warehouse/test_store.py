@@ -1,5 +1,7 @@
 """Parts, the database over them, and the matrix read back."""
 
+import struct
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -33,7 +35,7 @@ from warehouse.fits import (
 from warehouse.items import ItemRecord
 from warehouse.matrix import AdmissionRecord, read_scores
 from warehouse.parts import PartStore
-from warehouse.storage import replacing
+from warehouse.storage import DamagedError, replacing
 
 RECORDS = [ItemRecord(f"i{k}", response=f"text {k}", gold=k / 4, split_unit=f"u{k % 2}") for k in range(5)]
 KEYS = [f"key{k}" for k in range(5)]
@@ -298,6 +300,22 @@ def test_a_database_of_a_later_release_is_refused_by_its_name(store):
         with pytest.raises(WarehouseError, match=r"was made by CARE 7\.5 \(schema 99\); this is CARE \d"):
             use()
     assert warehouse.path.exists()
+
+
+def test_a_database_of_a_later_duckdb_is_refused_and_not_taken_for_damaged(store):
+    _, warehouse = store
+    header = bytearray(warehouse.path.read_bytes())
+    checksum, old = struct.unpack_from("<QQ", header)
+    header[12:16] = struct.pack("<I", 99999)  # the version of DuckDB's storage
+    (new,) = struct.unpack_from("<Q", header, 8)
+    mixed = [word * 0xBF58476D1CE4E5B9 % 2**64 for word in (old, new)]  # DuckDB's checksum of one word
+    struct.pack_into("<Q", header, 0, checksum ^ mixed[0] ^ mixed[1])
+    warehouse.path.write_bytes(header)
+    for _ in range(2):
+        with pytest.raises(WarehouseError, match="a later release of DuckDB than") as caught:
+            warehouse.usable()
+        assert not isinstance(caught.value, DamagedError)
+    assert warehouse.path.read_bytes() == header
 
 
 def test_what_is_not_there_is_told(store, tmp_path):

@@ -1,0 +1,82 @@
+"""Connecting to Ray: the cluster that ``RAY_ADDRESS`` names, or an embedded one.
+
+Belongs here: what is told where a cluster does not answer or asks for a token. Does not belong here: when Ray is needed
+and when it is shut down (``pool``).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from contextlib import closing
+from typing import Any
+
+from care_ops.errors import JudgeError
+
+_FOUND_BY_RAY = ("auto", "local")
+"""Addresses for which Ray itself looks for a cluster on this machine, or starts one."""
+
+_ANSWER_TIMEOUT_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+def connect() -> None:
+    """Start Ray for this process.
+
+    Raises
+    ------
+    JudgeError
+        Nobody answers at ``RAY_ADDRESS``, or the cluster asks for a token that this process does not have.
+    """
+    import ray
+    from ray.exceptions import AuthenticationError
+
+    address = os.environ.get("RAY_ADDRESS")
+    _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
+    if address and address not in _FOUND_BY_RAY:
+        _must_answer(address)
+    options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+    except (AuthenticationError, ConnectionError, RuntimeError, ValueError) as error:
+        if address is None:
+            raise
+        if _asks_for_a_token(error):
+            raise JudgeError(
+                f"RAY_ADDRESS is {address}: this cluster asks for a token that this process does not have, or has "
+                "another one than. Copy the file ~/.ray/auth_token of the machine where `ray start` was called, or its "
+                "content into RAY_AUTH_TOKEN, and set RAY_AUTH_MODE=token"
+            ) from error
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise JudgeError(
+            f"RAY_ADDRESS is {address}: Ray cannot connect to it ({first}); see that it is the address which "
+            "`ray start` has printed and that the cluster runs the same release of Ray, or unset RAY_ADDRESS"
+        ) from error
+
+
+def _must_answer(address: str) -> None:
+    """Refuse an address at which nothing listens: ``ray.init`` would wait there, and ignore that it is told to end."""
+    host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
+    if not host or not port.isdigit():
+        raise JudgeError(f"RAY_ADDRESS is {address}; give it as host:port or ray://host:port, or unset it")
+    try:
+        with closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_TIMEOUT_S)):
+            pass
+    except OSError as error:
+        raise JudgeError(
+            f"RAY_ADDRESS is {address}: nobody answers there ({error}); start the cluster with `ray start --head`, or "
+            "unset RAY_ADDRESS for an embedded Ray"
+        ) from error
+
+
+def _asks_for_a_token(error: BaseException) -> bool:
+    """Whether an error, or what caused it, is about a token; Ray raises several kinds of errors for it."""
+    from ray.exceptions import AuthenticationError
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, AuthenticationError) or "authentication" in str(cause).lower():
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False

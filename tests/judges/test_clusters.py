@@ -1,0 +1,116 @@
+"""Clusters that do not answer, or that ask for a token, are told in a sentence and in time."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from assets.fit.moments import dask_client
+from assets.workspace import MomentsConfig
+from care_ops.errors import InputError, JudgeError
+from judges.ray_cluster import connect
+
+CONNECT = "from judges.ray_cluster import connect\nprint('connecting', flush=True)\nconnect()\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("127.0.0.1:1", "nobody answers there .*start the cluster with `ray start --head`, or unset RAY_ADDRESS"),
+        ("ray://127.0.0.1:1", "nobody answers there"),
+        ("[::1]:1", "nobody answers there"),
+        ("somewhere", "give it as host:port"),
+    ],
+)
+def test_a_dead_address_of_ray_is_told(monkeypatch, address, sentence):
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(JudgeError, match=sentence) as caught:
+        connect()
+    assert f"RAY_ADDRESS is {address}" in str(caught.value)
+
+
+@contextmanager
+def silent_address():
+    """An address that takes no connection and refuses none, as that of a machine which is switched off."""
+    with ExitStack() as sockets:
+        server = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # the system completes a connection or two by itself
+            client = sockets.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_silent_address_of_ray_is_given_up_after_a_time(monkeypatch):
+    with silent_address() as address:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        monkeypatch.setattr("judges.ray_cluster._ANSWER_TIMEOUT_S", 0.5)
+        with pytest.raises(JudgeError, match=r"nobody answers there \(timed out\)"):
+            connect()
+
+
+def test_a_process_that_waits_for_ray_ends_when_it_is_told_to():
+    with silent_address() as address:
+        environment = {**os.environ, "RAY_ADDRESS": address}
+        process = subprocess.Popen([sys.executable, "-c", CONNECT], env=environment, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        with process.stdout:
+            assert process.stdout.readline() == b"connecting\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "smoke://127.0.0.1:1"])
+def test_a_dead_address_of_dask_is_told(monkeypatch, address):
+    monkeypatch.setattr("assets.fit.moments._CONNECT_TIMEOUT_S", 1)
+    config = MomentsConfig(dask_address=address, threshold_rows=0)
+    with pytest.raises(InputError, match=f"dask_address in care.yaml is {address}: no Dask scheduler answers there"):
+        dask_client(config, 10).__enter__()
+
+
+def wait_for(port: int, say, seconds: float = 120.0) -> None:
+    """Wait until something listens at a port; where nothing does, the test fails with what ``say`` returns."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+            return
+        assert time.monotonic() < deadline, say()
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_asks_for_a_token_is_told_in_our_words(tmp_path):
+    """A cluster as Ray 2.60 starts it, and a process on another machine, whose home folder has no token."""
+    ray = Path(sys.executable).with_name("ray")
+    token = tmp_path / "token"
+    token.write_text("a" * 64)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    head = {**clean, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+    options = ["--head", "--block", "--node-ip-address=127.0.0.1", f"--port={port}", "--include-dashboard=false"]
+    with (tmp_path / "log").open("w") as log:
+        cluster = subprocess.Popen([ray, "start", *options], env=head, stdout=log, stderr=log, start_new_session=True)
+    try:
+        wait_for(port, lambda: (tmp_path / "log").read_text())
+        for more in ({}, {"RAY_AUTH_MODE": "token"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "b" * 64}):
+            done = subprocess.run(
+                [sys.executable, "-c", CONNECT],
+                env={**clean, "HOME": str(tmp_path / "home"), "RAY_ADDRESS": f"127.0.0.1:{port}", **more},
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            last = done.stderr.strip().splitlines()[-1]
+            assert "this cluster asks for a token that this process does not have" in last, (more, done.stderr)
+    finally:
+        cluster.terminate()  # which ends the processes that it has started, too
+        cluster.wait(60)

@@ -1,0 +1,87 @@
+"""The deployment as it is shipped: PostgreSQL, ``deploy/dagster.yaml`` unchanged, a code server and a daemon."""
+
+import dagster as dg
+import duckdb
+import pytest
+
+from orchestration.instance import workspace_instance
+from orchestration.workspace import load_workspace
+from tests.support.deployed import Deployment, kill, postgres, postgres_binaries, wait_until
+from tests.support.workspaces import QUICK, make, query, write_items
+
+pytestmark = pytest.mark.slow
+
+NIGHT = QUICK + "watch_seconds: 2\n"
+JUDGES = ("length", "conciseness", "redundancy")
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory):
+    """A deployment whose storage is migrated and whose first night ``care run`` has lived through."""
+    binaries = postgres_binaries()
+    if binaries is None:
+        pytest.skip("install Debian's package `postgresql` to run the tests of the deployment")
+    folder = tmp_path_factory.mktemp("deployed")
+    workspace = make(folder / "ws", judges=JUDGES, care=NIGHT)
+    with postgres(binaries) as address:
+        deployment = Deployment.of(workspace, folder / "home", address)
+        assert "Running migration" in deployment.command("dagster", "instance", "migrate")
+        assert "nothing is to be migrated" in deployment.command("care", "migrate")
+        deployment.command("care", "run")
+        try:
+            yield deployment
+        finally:
+            deployment.stop()
+
+
+@pytest.fixture
+def instance(deployment, monkeypatch):
+    """The deployment's instance, opened as a command in one of its containers opens it."""
+    for name in ("DAGSTER_HOME", "CARE_WORKSPACE", *(n for n in deployment.environment if "POSTGRES" in n)):
+        monkeypatch.setenv(name, deployment.environment[name])
+    with workspace_instance(load_workspace(deployment.workspace)) as instance:
+        yield instance
+
+
+def test_commands_work_on_the_deployed_instance_and_not_beside_it(deployment, instance):
+    assert instance.get_ref().event_storage_data.class_name == "PostgresEventLogStorage"
+    runs = instance.get_run_records()
+    assert {record.dagster_run.status for record in runs} == {dg.DagsterRunStatus.SUCCESS}
+    assert not list((deployment.workspace / "data" / "dagster").rglob("*.db"))
+    told = deployment.command("care", "status", "--json")
+    assert told.count('"40 / 40"') == len(JUDGES), told
+    assert "nothing to do" in deployment.command("care", "run")
+
+
+def test_a_database_that_does_not_answer_is_told_in_a_sentence(deployment):
+    wrong = {**deployment.environment, "DAGSTER_POSTGRES_PASSWORD": "not this one"}
+    told = Deployment(deployment.home, deployment.workspace, wrong).command("care", "status", code=1)
+    assert "the database of Dagster cannot be used" in told
+    assert "password authentication failed" in told
+    assert "Traceback" not in told
+
+
+def test_a_code_server_that_is_killed_loses_no_change(deployment, instance):
+    """Killed while ``items`` waits for the database: its run ends as failed, and another one finishes its work."""
+    workspace = deployment.workspace
+    server, port = deployment.start_code_server()
+    deployment.start_daemon(port)
+    items = load_workspace(workspace).parts.items_file("one")
+    before, known = items.stat().st_mtime_ns, {record.dagster_run.run_id for record in instance.get_run_records()}
+    with duckdb.connect(str(workspace / "data" / "care.duckdb")):
+        write_items(workspace, edited=7)
+        wait_until(lambda: items.stat().st_mtime_ns != before, deployment.logs)
+        kill(server)
+    (killed,) = [r.dagster_run for r in instance.get_run_records() if r.dagster_run.run_id not in known]
+    assert killed.status == dg.DagsterRunStatus.STARTED
+    deployment.start_code_server(port)
+
+    def failed() -> bool:
+        run = instance.get_run_by_id(killed.run_id)
+        return run is not None and run.status == dg.DagsterRunStatus.FAILURE
+
+    wait_until(failed, deployment.logs)
+    edited = "SELECT count(*) FROM items WHERE response LIKE '% and edited'"
+    wait_until(lambda: query(workspace, edited) == [(1,)], deployment.logs)
+    in_progress = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED], run_ids=[killed.run_id])
+    assert not instance.get_run_records(in_progress)

@@ -1,0 +1,43 @@
+"""Parts that an earlier release wrote, without some column of today's: they never stop a run."""
+
+import pyarrow.parquet as pq
+import pytest
+
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import ran, run, score_rows, write_judge
+from warehouse.storage import notes_below, write_table
+
+
+def drop_columns(pattern, folder, *names):
+    """Rewrite all parts that match without some columns, as a release would have that did not have them."""
+    paths = sorted((folder / "data" / "parts").glob(pattern))
+    assert paths
+    for path in paths:
+        write_table(path, pq.ParquetFile(path).read().drop_columns(list(names)))
+
+
+def test_columns_that_were_added_later_are_read_as_nulls(after_a_night):
+    """The database is rebuilt from such parts, and another judge reads such items."""
+    before = score_rows(after_a_night)
+    drop_columns("scores/*/*/*.parquet", after_a_night, "text_mismatch", "raw", "tokens_in", "created_at")
+    drop_columns("items/*/items.parquet", after_a_night, "aspect")
+    load_workspace(after_a_night).warehouse.remove()
+    write_judge(after_a_night, "readability")
+    outcome = run(after_a_night)
+    assert not outcome.failures
+    assert ran(outcome, "judge_inference") == ["readability"], "no judge is asked again"
+    assert {row for row in score_rows(after_a_night) if "readability" not in row[0]} == set(before)
+    assert not list(notes_below(after_a_night / "data"))
+
+
+@pytest.mark.parametrize("column", ["score", "status", "judge_key"])
+def test_a_score_part_without_what_it_is_about_is_set_aside_and_made_again(after_a_night, column):
+    before = score_rows(after_a_night)
+    drop_columns("scores/judge=length/*/*.parquet", after_a_night, column)
+    load_workspace(after_a_night).warehouse.remove()
+    outcome = run(after_a_night)
+    assert not outcome.failures
+    assert ran(outcome, "judge_inference") == ["length"]
+    assert score_rows(after_a_night) == before
+    (note,) = notes_below(after_a_night / "data" / "parts")
+    assert f"it has no column {column}" in note.read_text()

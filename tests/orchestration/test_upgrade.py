@@ -1,0 +1,80 @@
+"""A workspace whose database another release of CARE made: an older one is rebuilt, a later one is never replaced."""
+
+import dagster as dg
+import pytest
+
+from orchestration.dagster_internals import implicit_asset_job
+from orchestration.definitions import build_defs
+from orchestration.instance import deployed_home, instance_home, workspace_instance
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import JUDGES, care, query, score_rows
+from warehouse.database import SCHEMA_VERSION
+
+
+def made_by(folder, schema: int) -> bytes:
+    """Let the database be one of another schema; returns the file."""
+    warehouse = load_workspace(folder).warehouse
+    with warehouse.writer() as connection:
+        connection.execute("UPDATE schema_version SET version = ?, written_by = 'another'", [schema])
+    return warehouse.path.read_bytes()
+
+
+def materialised(folder, asset: str, partition: str) -> dg.ExecuteInProcessResult:
+    """A run with the resources that a run of Dagster's daemon has."""
+    with workspace_instance(load_workspace(folder)) as instance:
+        return implicit_asset_job(build_defs(folder)).execute_in_process(
+            instance=instance,
+            asset_selection=[dg.AssetKey(asset)],
+            partition_key=partition,
+            raise_on_error=False,
+        )
+
+
+def test_a_run_of_the_daemon_rebuilds_an_older_database(after_a_night):
+    before = score_rows(after_a_night)
+    made_by(after_a_night, SCHEMA_VERSION - 1)
+    assert materialised(after_a_night, "panel", "one").success
+    assert query(after_a_night, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
+    assert query(after_a_night, "SELECT count(*) FROM slices") == [(len(JUDGES),)]
+    assert score_rows(after_a_night) == before
+
+
+def test_migrate_rebuilds_an_older_database_and_nothing_else(after_a_night):
+    made_by(after_a_night, SCHEMA_VERSION - 1)
+    assert "was rebuilt from the parts" in care(after_a_night, "migrate")
+    assert query(after_a_night, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
+    assert "nothing is to be migrated" in care(after_a_night, "migrate")
+    assert "nothing to do" in care(after_a_night, "run")
+
+
+@pytest.mark.parametrize("words", [("migrate",), ("run",), ("forget", "i1", "--testset", "one")])
+def test_a_command_refuses_a_later_database_and_leaves_it(after_a_night, words):
+    made = made_by(after_a_night, 99)
+    assert "was made by CARE another (schema 99)" in care(after_a_night, *words, code=1).replace("\n", " ")
+    assert load_workspace(after_a_night).warehouse.path.read_bytes() == made
+
+
+def test_a_run_of_the_daemon_refuses_a_later_database_and_leaves_it(after_a_night):
+    made = made_by(after_a_night, 99)
+    result = materialised(after_a_night, "panel", "one")
+    assert not result.success
+    failures = [event.event_specific_data.error for event in result.all_events if event.is_resource_init_failure]
+    assert "was made by CARE another (schema 99)" in failures[0].to_string()
+    assert load_workspace(after_a_night).warehouse.path.read_bytes() == made
+
+
+def test_a_deployment_is_known_by_its_two_variables(after_a_night, tmp_path, monkeypatch):
+    """``DAGSTER_HOME`` alone may belong to another project of the person who types the command."""
+    workspace, home = load_workspace(after_a_night), tmp_path / "home"
+    own = workspace.data / "dagster"
+    for name, served, expected in (
+        ("", "", None),
+        (str(home), "", None),
+        (str(home), str(tmp_path), None),
+        (str(own), str(after_a_night), None),
+        (str(home), str(after_a_night), home),
+    ):
+        monkeypatch.setenv("DAGSTER_HOME", name)
+        monkeypatch.setenv("CARE_WORKSPACE", served)
+        assert deployed_home(workspace) == expected
+        assert instance_home(workspace) == (expected or own)

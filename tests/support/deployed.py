@@ -1,0 +1,208 @@
+"""A deployment without containers: PostgreSQL, and the processes of ``deploy/compose.yaml`` with its dagster.yaml."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg2
+
+from orchestration.dagster_internals import DAEMON_MODULE
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+_PASSWORD = "a password: with / and @"
+_PORT = 5432
+"""The port that dagster.yaml names."""
+
+_PATIENCE_S = 300.0
+
+
+def postgres_binaries() -> Path | None:
+    """The folder of PostgreSQL's programs, which Debian keeps off the path; None where it is not installed."""
+    on_path = shutil.which("initdb")
+    folders = [Path(on_path).parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return next((folder for folder in reversed(folders) if (folder / "postgres").exists()), None)
+
+
+@contextmanager
+def postgres(binaries: Path) -> Generator[str]:
+    """A PostgreSQL of its own, with the database and the user of compose.yaml; yields its address.
+
+    It listens on the port of dagster.yaml, at an address of the loopback network that belongs to this process alone.
+    """
+    number = os.getpid()
+    address = f"127.{1 + number // 62500 % 250}.{1 + number // 250 % 250}.{1 + number % 250}"
+    user = _unprivileged()
+    with tempfile.TemporaryDirectory(prefix="care-postgres-") as name:
+        folder = Path(name)
+        if user is not None:
+            os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+        secret = folder / "password"
+        secret.write_text(_PASSWORD)
+        secret.chmod(0o644)
+        data = folder / "data"
+        initialise = ["-D", data, "-U", "dagster", "--pwfile", secret, "--auth=scram-sha-256", "--no-sync"]
+        subprocess.run([binaries / "initdb", *initialise], user=user, check=True, capture_output=True, cwd=folder)
+        options = ["-D", data, "-h", address, "-p", str(_PORT), "-k", folder, "-F"]
+        with (folder / "log").open("w") as log:
+            server = subprocess.Popen([binaries / "postgres", *options], user=user, cwd=folder, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: _answers(address), lambda: (folder / "log").read_text())
+            _create_database(address)
+            yield address
+        finally:
+            server.send_signal(signal.SIGINT)  # a fast shutdown
+            server.wait(60)
+
+
+def _unprivileged() -> str | None:
+    """The user whom PostgreSQL runs as: it refuses to run as root; None for whoever runs the tests."""
+    return "postgres" if os.geteuid() == 0 else None
+
+
+def _answers(address: str) -> bool:
+    try:
+        _connect(address, "postgres").close()
+    except psycopg2.OperationalError:
+        return False
+    return True
+
+
+def _connect(address: str, database: str):
+    return psycopg2.connect(
+        host=address, port=_PORT, user="dagster", password=_PASSWORD, dbname=database, connect_timeout=5
+    )
+
+
+def _create_database(address: str) -> None:
+    connection = _connect(address, "postgres")
+    connection.autocommit = True
+    connection.cursor().execute("CREATE DATABASE dagster")
+    connection.close()
+
+
+def wait_until(done: Callable[[], object], say: Callable[[], str], seconds: float = _PATIENCE_S) -> None:
+    """Wait until something has come true; where it does not, the test fails with what ``say`` returns."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, say()
+        time.sleep(0.5)
+
+
+@dataclass
+class Deployment:
+    """The processes of a deployment over one workspace.
+
+    Attributes
+    ----------
+    home : Path
+        ``DAGSTER_HOME``: dagster.yaml as it is deployed, and a workspace.yaml with the address of this code server.
+    workspace : Path
+    environment : mapping
+        Environment of all processes, as the image and compose.yaml set it.
+    """
+
+    home: Path
+    workspace: Path
+    environment: Mapping[str, str]
+    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, workspace: Path, home: Path, postgres_address: str) -> Deployment:
+        """Write the folder of the instance; nothing is started."""
+        home.mkdir()
+        shutil.copy(DEPLOY / "dagster.yaml", home)
+        variables = {
+            "DAGSTER_HOME": str(home),
+            "CARE_WORKSPACE": str(workspace),
+            "DAGSTER_POSTGRES_HOST": postgres_address,
+            "DAGSTER_POSTGRES_DB": "dagster",
+            "DAGSTER_POSTGRES_USER": "dagster",
+            "DAGSTER_POSTGRES_PASSWORD": _PASSWORD,
+        }
+        return cls(home, workspace, {**os.environ, **variables})
+
+    def command(self, *words: str, code: int = 0) -> str:
+        """A command as it is typed in a container, such as ``dagster instance migrate``; returns what it printed."""
+        module = {"dagster": "dagster", "care": "orchestration.cli"}[words[0]]
+        done = subprocess.run(
+            [sys.executable, "-m", module, *words[1:]],
+            cwd=self.workspace,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
+        return done.stdout
+
+    def start_code_server(self, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
+        """The code server, in a process group of its own; returns it with its port."""
+        port = port or _free_port()
+        words = ["dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), "-m", "orchestration.definitions"]
+        server = self._start(words, "code.log")
+        check = [sys.executable, "-m", "dagster", "api", "grpc-health-check", "-p", str(port)]
+        wait_until(
+            lambda: subprocess.run(check, env=self.environment, capture_output=True, check=False).returncode == 0,
+            lambda: (self.home / "code.log").read_text(),
+        )
+        return server, port
+
+    def start_daemon(self, code_server_port: int) -> None:
+        """The daemon, which finds the code server by workspace.yaml."""
+        text = (DEPLOY / "workspace.yaml").read_text()
+        local = text.replace("host: code", "host: 127.0.0.1").replace("port: 4000", f"port: {code_server_port}")
+        assert local.count(str(code_server_port)) == 1
+        (self.home / "workspace.yaml").write_text(local)
+        self._start([DAEMON_MODULE, "run", "-w", str(self.home / "workspace.yaml")], "daemon.log")
+
+    def logs(self) -> str:
+        """The ends of all logs, for a test that fails."""
+        return "\n".join(f"{path.name}:\n{path.read_text()[-4000:]}" for path in sorted(self.home.glob("*.log")))
+
+    def stop(self) -> None:
+        """End all processes with what they have started."""
+        for process in self._processes:
+            kill(process, signal.SIGTERM)
+        for process in self._processes:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                kill(process)
+
+    def _start(self, words: Sequence[str], log: str) -> subprocess.Popen[bytes]:
+        with (self.home / log).open("a") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *words],
+                cwd=self.workspace,
+                env=self.environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        return process
+
+
+def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
+    """End a process with all that it has started, as the end of a container does."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
