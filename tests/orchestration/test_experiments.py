@@ -21,6 +21,7 @@ from assets.experiments.aggregation_tables import critical_difference
 from assets.experiments.base import Heatmap
 from assets.experiments.confounder_features import asked_features, tensor_confounder
 from assets.experiments.injected_bias import changes
+from assets.experiments.orthogonality import errors_of, overlap_draw
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, experiments, outdated
@@ -160,6 +161,15 @@ def test_states_mapped_by_labels_find_quality_where_means_do_not():
     accuracy = accuracies(second_order_insufficient(np.random.default_rng(5), 1.0, truth=5), 5)
     assert accuracy["care_tensor"] >= 0.99
     assert accuracy["avg"] < 0.8
+
+
+def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_they_are_orthogonal():
+    orthogonal, overlapping = (errors_of(overlap_draw(overlap, 3, 10_000)) for overlap in (0.0, 0.4))
+    assert orthogonal["confounders subtracted"] > orthogonal["leading factor"] + 0.01
+    assert overlapping["confounders subtracted"] < overlapping["leading factor"] - 0.01
+    for errors in (orthogonal, overlapping):
+        assert errors["best possible"] == pytest.approx(1 / 3, abs=0.02), "quality's own loadings, whatever the overlap"
+        assert errors["best possible"] < min(errors["leading factor"], errors["confounders subtracted"])
 
 
 def test_a_slope_and_its_interval():
