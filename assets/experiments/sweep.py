@@ -42,20 +42,20 @@ class FittedDraw:
 
     Attributes
     ----------
-    free : dict name -> Aggregate
-        Without any label.
-    mapped : Aggregate or None
-        ``care_tensor``, its states mapped to Q by the validation split; None where it was not asked for.
+    free, labelled : dict name -> Aggregate
+        Without any label, and with those of the validation split.
     validation : (n,) array of bool
     """
 
     free: Mapping[str, Aggregate]
-    mapped: Aggregate | None
+    labelled: Mapping[str, Aggregate]
     validation: NDArray[np.bool_]
 
 
-def fitted(draw: ConfoundedDraw, seed: int, free: tuple[str, ...] = AGGREGATORS, *, tensor: bool = True) -> FittedDraw:
-    """Fit these aggregators, and ``care_tensor`` with a validation split of 150 labelled items."""
+def fitted(
+    draw: ConfoundedDraw, seed: int, free: tuple[str, ...] = AGGREGATORS, labelled: tuple[str, ...] = ("care_tensor",)
+) -> FittedDraw:
+    """Fit these aggregators without labels, and those with a validation split of 150 labelled items."""
     from care_ops.anchors import Anchors
     from care_ops.config import FitConfig
     from care_ops.fit import fit_panel
@@ -66,12 +66,10 @@ def fitted(draw: ConfoundedDraw, seed: int, free: tuple[str, ...] = AGGREGATORS,
     validation = np.zeros(n, dtype=bool)
     validation[np.random.default_rng([seed, 3]).choice(n, LABELS, replace=False)] = True
     cut = float(draw.scores.mean())
-    aggregates = fit_panel(scores, FitConfig(aggregators=free, cut=cut)).aggregates if free else {}
-    if not tensor:
-        return FittedDraw(aggregates, None, validation)
     labels = Anchors({scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(validation)})
-    mapped = fit_panel(scores, FitConfig(aggregators=("care_tensor",), cut=cut), labels).aggregates["care_tensor"]
-    return FittedDraw(aggregates, mapped, validation)
+    without = fit_panel(scores, FitConfig(aggregators=free, cut=cut)).aggregates if free else {}
+    with_labels = fit_panel(scores, FitConfig(aggregators=labelled, cut=cut), labels).aggregates if labelled else {}
+    return FittedDraw(without, with_labels, validation)
 
 
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
@@ -81,9 +79,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     tensor see its labels otherwise.
     """
     fits = fitted(draw, seed)
-    estimates = {name: aggregate.estimate for name, aggregate in fits.free.items()}
-    if fits.mapped is not None:
-        estimates["care_tensor"] = fits.mapped.estimate
+    estimates = {name: aggregate.estimate for name, aggregate in {**fits.free, **fits.labelled}.items()}
     bare = bare_tensor(draw, fits.validation, seed)
     if bare is not None:
         estimates["bare tensor"] = bare

@@ -186,7 +186,8 @@ def test_a_table_whose_mean_is_all_confounder_lets_the_mean_collapse_and_a_harml
     assert shape_of(harmful)["C over Q in the mean"] == pytest.approx(3.0)
     told = picture(harmless, 0)["labels"]
     assert told["care_svd stays"]
-    assert not any(told[name] for name in ("mv", "avg", "ws", "uws", "all collapse", "picture"))
+    assert told["care_svd by labels stays"]
+    assert not any(told[name] for name in ("mv", "avg", "ws", "uws", "all collapse", "picture, care_svd"))
     assert picture(harmful, 0)["labels"]["avg"]
 
 
