@@ -37,6 +37,7 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
     from care_ops.errors import FitError
 
     tables, says, figures = list[Table](), list[str](), list[Heatmap]()
+    apart_of: dict[str, list[bool]] = {"dummies": [], "people": []}
     for panel in panels(workspace):
         joined, dummy_names, people = _joined(workspace, panel)
         if not dummy_names and not people:
@@ -81,11 +82,17 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
                     for d, k in most.items()
                 ]
                 apart = sum(k != 0 for k in most.values())
+                apart_of[kind] += [k != 0 for k in most.values()]
                 says.append(
                     f"{panel.testset}, {kind}: loading most, {', '.join(loads)}; {apart} of {len(most)} away from the "
                     "leading factor."
                 )
-    return ExperimentFindings(says or [NO_PANEL], tables, figures)
+    measures = {
+        f"share of {kind} that load most away from the leading factor": float(np.mean(apart))
+        for kind, apart in apart_of.items()
+        if apart
+    }
+    return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
 
 
 def _correlations(scores: ScoreMatrix, latent: Array) -> Array:

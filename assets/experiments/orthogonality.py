@@ -130,6 +130,7 @@ def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> Experimen
         says,
         [Table(f"1 - R^2 of Q, and distance of unit vectors from quality's loadings; means over {seeds} seeds", rows)],
         [Chart("Subtracting the confounder", "overlap of the unit loadings", "1 - R^2 of Q", curves)],
+        {f"change at overlap {overlap:g}": float(differences.mean()) for overlap, differences in change.items()},
     )
 
 
