@@ -1,4 +1,4 @@
-"""Print docs/reproduction.md from the ledger that a workspace keeps: ``python -m benchmarks.reproduction WORKSPACE``."""
+"""docs/reproduction.md from the ledger that a workspace keeps: ``python -m benchmarks.reproduction WORKSPACE``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ python -m benchmarks.reproduction examples/paper > docs/reproduction.md
 ```
 
 Every number of the paper's tables and every claim of its text and figures that a number can hold, beside ours. The
-paper's stand in `assets/experiments/paper_numbers.yaml`; ours are what the experiments kept in `examples/paper`, none is
-typed. *Released code*: what the authors' code gives. *Ours, its rows*: ours over the items that it counts."""
+paper's stand in `assets/experiments/paper_numbers.yaml`; ours are what the experiments kept in `examples/paper`, none
+is typed. *Released code*: what the authors' code gives. *Ours, its rows*: ours over the items that it counts."""
 
 
 def main() -> None:

@@ -40,8 +40,8 @@ def run(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
         free, elsewhere, released = (mean[name] for name in (_FREE, _ELSEWHERE, _RELEASED))
         flatters = released - elsewhere if panel.binary else elsewhere - released
         says.append(
-            f"{panel.testset}: the released code's protocol reports {released:.3f}; the same choice on rows whose labels chose "
-            f"nothing {elsewhere:.3f} (so it flatters by {flatters:+.3f}); without any label {free:.3f}."
+            f"{panel.testset}: the released code's protocol reports {released:.3f}; the same choice on rows whose "
+            f"labels chose nothing {elsewhere:.3f} (so it flatters by {flatters:+.3f}); without any label {free:.3f}."
         )
     if not rows:
         return ExperimentFindings(says or [NO_PANEL])
