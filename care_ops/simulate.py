@@ -362,18 +362,69 @@ class ConfoundedDraw:
     views: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 
 
-SUFFICIENT_TABLES: dict[str, tuple[tuple[float, float], tuple[float, float], tuple[float, float]]] = {
-    "opposite": ((0.5, 0.0), (0.3, 1.0), (0.3, -1.0)),
-    "unequal": ((0.5, 0.0), (0.3, 1.0), (0.3, -0.5)),
-    "leaky": ((0.5, 0.2), (0.3, 1.5), (0.3, -0.5)),
+@dataclass(frozen=True)
+class ViewShifts:
+    """How the mean score of a view's judges depends on C and Q; noise has a standard deviation of .1.
+
+    Attributes
+    ----------
+    base : float
+        Where neither holds, less 2.
+    quality, confounder : float
+        Added where Q = 1, where C = 1.
+    both : float
+        Added besides where both are 1.
+    """
+
+    base: float
+    quality: float
+    confounder: float
+    both: float
+
+
+TableOfMeans = tuple[ViewShifts, ViewShifts, ViewShifts]
+
+
+def _additive(*shifts: tuple[float, float]) -> TableOfMeans:
+    first, second, third = (ViewShifts(0.0, quality, confounder, 0.0) for quality, confounder in shifts)
+    return first, second, third
+
+
+SUFFICIENT_TABLES: dict[str, TableOfMeans] = {
+    "opposite": _additive((0.5, 0.0), (0.3, 1.0), (0.3, -1.0)),
+    "unequal": _additive((0.5, 0.0), (0.3, 1.0), (0.3, -0.5)),
+    "leaky": _additive((0.5, 0.2), (0.3, 1.5), (0.3, -0.5)),
 }
-"""Shift of a view's judges for Q = 1 and for C = 1, by view: the paper gives no table. ``opposite``: one view is
-quality alone and the confounder cancels in the mean; ``unequal``: it does not cancel; ``leaky``: it outweighs quality
-everywhere but in the first view, where it is weak. A judge's shift is its view's times a factor from (.8, 1.2)."""
+"""Tables of means by view: the paper gives none. ``opposite``: one view is quality alone and the confounder cancels in
+the mean; ``unequal``: it does not cancel; ``leaky``: it outweighs quality everywhere but in the first view, where it is
+weak. A judge's shifts are its view's times a factor from (.8, 1.2)."""
+
+
+def allowed_table(rng: np.random.Generator) -> TableOfMeans:
+    """A table of means drawn from those that the paper's words on the second-order-sufficient regime allow.
+
+    "One view is primarily Q-driven": its confounder effect has either sign and at most half the size of its quality
+    effect, which is from (.3, 1), three to ten standard deviations of the noise. "The other two encode strong but
+    oppositely signed confounder effects": these are from (.3, 2) in size, positive in the second view and negative in
+    the third, and outweigh the view's own quality effect, which is not negative. A table of four states by five judges
+    is free besides: a view has its own base from (-.5, .5), and the confounder's effect where Q = 1 differs from that
+    where Q = 0 by up to half of it.
+    """
+
+    def shifts(quality: float, confounder: float) -> ViewShifts:
+        return ViewShifts(rng.uniform(-0.5, 0.5), quality, confounder, confounder * rng.uniform(-0.5, 0.5))
+
+    first = rng.uniform(0.3, 1.0)
+    second, third = rng.uniform(0.3, 2.0, 2)
+    return (
+        shifts(first, first * rng.uniform(-0.5, 0.5)),
+        shifts(second * rng.uniform(0.0, 1.0), second),
+        shifts(third * rng.uniform(0.0, 1.0), -third),
+    )
 
 
 def second_order_sufficient(
-    rng: np.random.Generator, strength: float, table: str, *, truth: int, n: int = 50_000
+    rng: np.random.Generator, strength: float, table: TableOfMeans, *, truth: int, n: int = 50_000
 ) -> ConfoundedDraw:
     """The paper's second-order-sufficient regime: three views of five judges, P(C, Q) = (.2, .3, .3, .2), noise .1.
 
@@ -382,15 +433,19 @@ def second_order_sufficient(
     rng : numpy.random.Generator
         Generator of the scores.
     strength : float
-        g in [0, 1], on the confounder's shifts alone.
-    table : str
-        A key of ``SUFFICIENT_TABLES``.
+        g in [0, 1], on the difference that the confounder makes alone.
+    table : three ViewShifts
+        One of ``SUFFICIENT_TABLES``, or an ``allowed_table``.
     truth : int
         Seed of the judges' factors, so that a sweep over g shares them.
     """
-    fixed = np.random.default_rng([truth, 1])
-    rows = np.repeat(np.array(SUFFICIENT_TABLES[table]), 5, axis=0) * fixed.uniform(0.8, 1.2, (15, 1))
-    return _confounded(rng, rows[:, 0], strength * rows[:, 1], (0.2, 0.3, 0.3, 0.2), n)
+    factor = np.random.default_rng([truth, 1]).uniform(0.8, 1.2, 15)
+    base = np.repeat([view.base for view in table], 5)
+    quality, confounder, both = (
+        np.repeat([getattr(view, name) for view in table], 5) * factor for name in ("quality", "confounder", "both")
+    )
+    means = np.array([base + c * strength * (confounder + q * both) + q * quality for c in (0, 1) for q in (0, 1)])
+    return _confounded(rng, means, (0.2, 0.3, 0.3, 0.2), n)
 
 
 def second_order_insufficient(
@@ -405,16 +460,16 @@ def second_order_insufficient(
     on_quality, on_confounder = np.zeros(12, bool), np.zeros(12, bool)
     on_quality[[0, 1, 2, 11]] = on_confounder[3:] = True
     shift = fixed.uniform(0.4, 0.8, (2, 36)) * np.tile([on_quality, on_confounder], 3)
-    return _confounded(rng, shift[0], strength * shift[1], (0.25, 0.25, 0.25, 0.25), n)
+    means = np.array([strength * c * shift[1] + q * shift[0] for c in (0, 1) for q in (0, 1)])
+    return _confounded(rng, means, (0.25, 0.25, 0.25, 0.25), n)
 
 
-def _confounded(
-    rng: np.random.Generator, by_quality: Array, by_confounder: Array, chances: tuple[float, ...], n: int
-) -> ConfoundedDraw:
-    p = len(by_quality)
+def _confounded(rng: np.random.Generator, means: Array, chances: tuple[float, ...], n: int) -> ConfoundedDraw:
+    """Scores around 2 plus these means, (4, p), of the states (C, Q) = 00, 01, 10, 11."""
+    p = means.shape[1]
     states = rng.choice(4, size=n, p=np.array(chances))
     confounder, quality = np.divmod(states, 2)
-    means = 2.0 + np.array([c * by_confounder + q * by_quality for c in (0, 1) for q in (0, 1)])
+    means = 2.0 + means
     first, second, third = np.array_split(np.arange(p), 3)
     scores = means[states] + 0.1 * rng.standard_normal((n, p))
     return ConfoundedDraw(scores, quality.astype(np.intp), confounder.astype(np.intp), means, (first, second, third))

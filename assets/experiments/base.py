@@ -123,11 +123,14 @@ class ExperimentFindings:
         Conclusions; every number in them is computed.
     tables : list of Table
     figures : list of Chart, Bars or Heatmap
+    measures : mapping name -> number
+        What the ledger of the paper's numbers reads (``ledger``).
     """
 
     says: Sequence[str]
     tables: Sequence[Table] = ()
     figures: Sequence[Chart | Bars | Heatmap] = ()
+    measures: Mapping[str, Number] = field(default_factory=dict[str, Number])
 
 
 Value = int | Sequence[Number]

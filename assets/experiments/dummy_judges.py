@@ -37,6 +37,7 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
     from care_ops.errors import FitError
 
     tables, says, figures = list[Table](), list[str](), list[Heatmap]()
+    apart_of: dict[str, list[bool]] = {"dummies": [], "people": []}
     for panel in panels(workspace):
         joined, dummy_names, people = _joined(workspace, panel)
         if not dummy_names and not people:
@@ -60,6 +61,18 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
             for judge, row in zip(judges, loadings, strict=True)
         ]
         tables.append(Table(title, rows))
+        followed = _correlations(joined.select_judges(judges), latent)
+        tables.append(
+            Table(
+                f"{panel.testset}: correlation of each judge's scores with E[factor | J]",
+                [
+                    {"judge": judge, **dict(zip(factor_names, map(float, row), strict=True))}
+                    for judge, row in zip(judges, followed, strict=True)
+                ],
+            )
+        )
+        if people:
+            says.append(_why_people_load_late(panel.testset, people, judges, loadings, followed))
         for kind, listed in (("dummies", dummy_names), ("people", people)):
             if listed:
                 most = {d: int(np.argmax(np.abs(loadings[judges.index(d)]))) for d in listed}
@@ -69,11 +82,42 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
                     for d, k in most.items()
                 ]
                 apart = sum(k != 0 for k in most.values())
+                apart_of[kind] += [k != 0 for k in most.values()]
                 says.append(
                     f"{panel.testset}, {kind}: loading most, {', '.join(loads)}; {apart} of {len(most)} away from the "
                     "leading factor."
                 )
-    return ExperimentFindings(says or [NO_PANEL], tables, figures)
+    measures = {
+        f"share of {kind} that load most away from the leading factor": float(np.mean(apart))
+        for kind, apart in apart_of.items()
+        if apart
+    }
+    return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
+
+
+def _correlations(scores: ScoreMatrix, latent: Array) -> Array:
+    """Pearson correlation of each judge with each factor's posterior mean, over the items it scored; (p, factors)."""
+    values = scores.values
+    rows = [
+        [float(np.corrcoef(column[known], factor[known])[0, 1]) for factor in latent.T]
+        for column, known in zip(values.T, ~np.isnan(values).T, strict=True)
+    ]
+    return np.array(rows)
+
+
+def _why_people_load_late(testset: str, people: list[str], judges: list[str], loadings: Array, followed: Array) -> str:
+    """People's loadings on the leading factor, which are given all other judges, beside their plain correlations."""
+    rows = [judges.index(person) for person in people]
+    others = [k for k in range(len(judges)) if k not in rows]
+    most = np.argmax(np.abs(followed[rows]), axis=1)
+    return (
+        f"{testset}, people: a loading says what a judge adds to a factor that the other judges do not say already. By "
+        f"plain correlation with the factors' scores people follow the leading one by "
+        f"{', '.join(f'{followed[k, 0]:.2f}' for k in rows)} (the other judges by {np.median(followed[others, 0]):.2f} "
+        f"in the median), and {int((most == 0).sum())} of {len(people)} follow it more than any other factor; their "
+        f"loadings on it are {', '.join(f'{loadings[k, 0]:+.2f}' for k in rows)}, those of the other judges "
+        f"{np.median(np.abs(loadings[others, 0])):.2f} in the median."
+    )
 
 
 def _joined(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:

@@ -37,12 +37,29 @@ def run(workspace: Workspace) -> ExperimentFindings:
                 continue
             distances = least_first({aggregator: distance for aggregator, (distance, _) in moved.items()}, 2)
             says.append(f"{versions.testset}, {change}, in sd, least first: {distances}.")
+            says.append(f"{versions.testset}, {change}: {measured_with(versions, change)}.")
         if not rows:
             continue
         title = f"{versions.testset}: mean absolute change in sd, and rank correlation with before; {versions.asked}"
         columns = ["aggregator", *versions.changed, *(f"order kept, {change}" for change in versions.changed)]
         tables.append(Table(title, filled(list(rows.values()), columns)))
     return ExperimentFindings([*says, *why] or ["This workspace has no test set."], tables)
+
+
+def measured_with(versions: Versions, change: str) -> str:
+    """How many judges the measurement rests on, and which others it leaves out and why."""
+    judges = versions.judges_sorted(change)
+    parts = [f"measured with {len(judges.used)} of {len(versions.judges)} judges"]
+    by_reference = [judge for judge in judges.unscored if versions.families.get(judge) == "reference"]
+    other = [judge for judge in judges.unscored if judge not in by_reference]
+    for names, why in (
+        (by_reference, "gave no score: they compare with a reference"),
+        (other, f"left more than {versions.max_missing:.0%} of the answers unscored"),
+        (judges.constant, "scored all answers alike"),
+    ):
+        if names:
+            parts.append(f"{len(names)} {why} ({', '.join(names)})")
+    return "; ".join(parts)
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:

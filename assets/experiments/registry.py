@@ -1,5 +1,6 @@
 """The experiments as assets, and which of them are out of date."""
 
+import hashlib
 import importlib
 import time
 from collections.abc import Collection
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 OF_PANELS = (
     "aggregation_tables",
+    "paper_tables",
     "paper_protocol",
     "quality_factor",
     "confounder_features",
@@ -28,6 +30,7 @@ OF_PANELS = (
 KEYS = (
     *OF_PANELS,
     "regime_sufficient",
+    "sufficient_family",
     "regime_insufficient",
     "graph_aware_views",
     "orthogonality",
@@ -35,8 +38,12 @@ KEYS = (
     "observation_models",
     "edges_within_states",
     "theory_rates",
+    "ledger",
 )
-"""In the order of the pages. Names alone, so that listing the assets needs no numpy."""
+"""In the order of the pages; the ledger is last because it reads the others. Names alone, so that listing the assets
+needs no numpy."""
+
+_LEDGER = "ledger"
 
 
 def experiments() -> "dict[str, Experiment]":
@@ -46,17 +53,29 @@ def experiments() -> "dict[str, Experiment]":
 
 
 def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
-    """Experiments that are not kept, or made from other code or panels, or at a smaller size than asked for."""
+    """Experiments that are not kept, or made from other code or panels, or at a smaller size than asked for.
+
+    The ledger is among them where one that it reads is.
+    """
     reads, every = _reads(workspace, among), experiments()
-    return [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key))]
+    keys = [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key))]
+    return [*keys, _LEDGER] if keys and _LEDGER in among and _LEDGER not in keys else keys
 
 
 def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
-    """What each of these experiments that reads panels would read now; the panels are read once for all of them."""
+    """What each of these experiments would read now: panels, read once for all, or what the other experiments keep."""
+    from assets.experiments.ledger import NUMBERS
     from assets.experiments.panels import panel_versions
 
     of_panels = [key for key in keys if key in OF_PANELS]
-    return dict.fromkeys(of_panels, panel_versions(workspace)) if of_panels else {}
+    reads = dict.fromkeys(of_panels, panel_versions(workspace)) if of_panels else {}
+    if _LEDGER in keys:
+        files = {key: experiment.file(workspace) for key, experiment in experiments().items() if key != _LEDGER}
+        files["numbers of the paper"] = NUMBERS
+        reads[_LEDGER] = {
+            key: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for key, file in files.items() if file.exists()
+        }
+    return reads
 
 
 def _asset(key: str) -> dg.AssetsDefinition:

@@ -5,6 +5,8 @@ Belongs here: measuring one draw, and laying out a sweep. Does not: the draws (`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,24 +15,47 @@ from numpy.typing import NDArray
 from assets.experiments.base import Chart, Curve, Table
 
 if TYPE_CHECKING:
+    from care_ops.aggregators.base import Aggregate
     from care_ops.simulate import ConfoundedDraw
 
 
 Array = NDArray[np.float64]
 
-AGGREGATORS = ("mv", "avg", "uws", "care", "care_svd")
+BASELINES = ("mv", "avg", "ws", "uws")
+"""Those of the paper's figure of the two regimes."""
+
+AGGREGATORS = (*BASELINES, "care", "care_svd")
 
 COMPARED = (*AGGREGATORS, "care_tensor", "bare tensor")
 
 LABELS = 150
 
+HIGH, COLLAPSED = 0.95, 0.85
+"""Accuracy of an aggregate that "remains robust", and of one that "collapses": the paper's figure has no numbers. A sum
+of scores in which C outweighs Q is right, at its best cut, on .7 of the items of the second-order-sufficient regime, or
+on .8, by the sign of C."""
 
-def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
-    """Accuracy at recovering Q on the items outside a validation split of 150 labelled ones.
 
-    Every aggregate is cut where the validation split would have it; only ``care_tensor`` (states to Q) and the bare
-    tensor see its labels otherwise.
+@dataclass(frozen=True)
+class FittedDraw:
+    """Aggregates of one draw.
+
+    Attributes
+    ----------
+    free, labelled : dict name -> Aggregate
+        Without any label, and with those of the validation split.
+    validation : (n,) array of bool
     """
+
+    free: Mapping[str, Aggregate]
+    labelled: Mapping[str, Aggregate]
+    validation: NDArray[np.bool_]
+
+
+def fitted(
+    draw: ConfoundedDraw, seed: int, free: tuple[str, ...] = AGGREGATORS, labelled: tuple[str, ...] = ("care_tensor",)
+) -> FittedDraw:
+    """Fit these aggregators without labels, and those with a validation split of 150 labelled items."""
     from care_ops.anchors import Anchors
     from care_ops.config import FitConfig
     from care_ops.fit import fit_panel
@@ -40,15 +65,25 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     scores = ScoreMatrix(draw.scores, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
     validation = np.zeros(n, dtype=bool)
     validation[np.random.default_rng([seed, 3]).choice(n, LABELS, replace=False)] = True
-    labels = {scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(validation)}
     cut = float(draw.scores.mean())
-    free = fit_panel(scores, FitConfig(aggregators=AGGREGATORS, cut=cut))
-    mapped = fit_panel(scores, FitConfig(aggregators=("care_tensor",), cut=cut), Anchors(labels))
-    found = {name: a.estimate for name, a in {**free.aggregates, **mapped.aggregates}.items()}
-    bare = bare_tensor(draw, validation, seed)
+    labels = Anchors({scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(validation)})
+    without = fit_panel(scores, FitConfig(aggregators=free, cut=cut)).aggregates if free else {}
+    with_labels = fit_panel(scores, FitConfig(aggregators=labelled, cut=cut), labels).aggregates if labelled else {}
+    return FittedDraw(without, with_labels, validation)
+
+
+def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
+    """Accuracy at recovering Q on the items outside a validation split of 150 labelled ones.
+
+    Every aggregate is cut where the validation split would have it; only ``care_tensor`` (states to Q) and the bare
+    tensor see its labels otherwise.
+    """
+    fits = fitted(draw, seed)
+    estimates = {name: aggregate.estimate for name, aggregate in {**fits.free, **fits.labelled}.items()}
+    bare = bare_tensor(draw, fits.validation, seed)
     if bare is not None:
-        found["bare tensor"] = bare
-    return {name: _accuracy(estimate, draw.quality, validation) for name, estimate in found.items()}
+        estimates["bare tensor"] = bare
+    return {name: accuracy_cut_on(estimate, draw.quality, fits.validation) for name, estimate in estimates.items()}
 
 
 def bare_tensor(draw: ConfoundedDraw, labelled: NDArray[np.bool_], seed: int) -> Array | None:
@@ -74,7 +109,7 @@ def bare_tensor(draw: ConfoundedDraw, labelled: NDArray[np.bool_], seed: int) ->
     return posterior @ quality
 
 
-def _accuracy(estimate: Array, quality: NDArray[np.intp], validation: NDArray[np.bool_]) -> float:
+def accuracy_cut_on(estimate: Array, quality: NDArray[np.intp], validation: NDArray[np.bool_]) -> float:
     """Accuracy on the other items at the threshold that decides the validation items best."""
     known = estimate[validation]
     order = np.sort(known)

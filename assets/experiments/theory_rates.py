@@ -117,9 +117,11 @@ def run(
     """Fit slopes; compare bounds."""
     n, draws = np.array(items, dtype=np.float64), range(seeds)
     curves, rows, says = list[Curve](), list[dict[str, float | str]](), list[str]()
+    slopes: dict[str, float] = {}
 
     def add(name: str, errors: Array) -> None:
         slope, low, high = slope_of(n, errors)
+        slopes[f"slope, {name}"] = slope
         fits = abs(slope + 0.5) <= 0.1
         by_size = {f"n = {size:,}": float(e) for size, e in zip(items, errors.mean(axis=0), strict=True)}
         rows.append({"error of": name, **by_size, "slope": slope, "95 % interval": f"{low:.3f} to {high:.3f}"})
@@ -149,6 +151,7 @@ def run(
             Table(f"A one-factor model beside confounders: bound and deviation, {models} models a row", bounds),
         ],
         [Chart("Error against items", "items", "mean error", curves, logarithmic=True)],
+        {**slopes, "strengths at which the bound is exceeded": len(broken)},
     )
 
 

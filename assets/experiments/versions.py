@@ -24,6 +24,24 @@ LEAST_JUDGES = 3
 
 
 @dataclass(frozen=True)
+class JudgesSorted:
+    """Judges of a comparison by whether they can be in its fit.
+
+    Attributes
+    ----------
+    used : tuple of str
+    unscored : tuple of str
+        They leave more unscored than admission lets pass.
+    constant : tuple of str
+        They score all alike.
+    """
+
+    used: tuple[str, ...]
+    unscored: tuple[str, ...]
+    constant: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Versions:
     """Scores of the same judges on answers and on what was made of them.
 
@@ -58,6 +76,17 @@ class Versions:
         n = len(self.judges)
         return f"{n} program judges, asked here" if self.asked_here else f"the panel's {n} judges"
 
+    def judges_sorted(self, change: str) -> JudgesSorted:
+        """Who can be in the fit of the originals and these versions, and who cannot."""
+        used, unscored, constant = list[str](), list[str](), list[str]()
+        for judge, column in zip(self.judges, np.vstack([self.originals, self.changed[change][1]]).T, strict=True):
+            scores = column[~np.isnan(column)]
+            if len(scores) < (1 - self.max_missing) * len(column):
+                unscored.append(judge)
+            else:
+                (used if np.ptp(scores) > 0 else constant).append(judge)
+        return JudgesSorted(tuple(used), tuple(unscored), tuple(constant))
+
     def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
         """Aggregates of the originals and, after them, the versions.
 
@@ -72,14 +101,11 @@ class Versions:
         from care_ops.fit import fit_panel
         from care_ops.scores import ScoreMatrix
 
-        values = np.vstack([self.originals, self.changed[change][1]])
-        unscored = np.isnan(values).mean(axis=0)
-        spread = np.array([np.ptp(c[~np.isnan(c)]) if not np.isnan(c).all() else 0.0 for c in values.T])
-        kept = (spread > 0) & (unscored <= self.max_missing)
-        names = tuple(judge for judge, keep in zip(self.judges, kept, strict=True) if keep)
+        values, names = np.vstack([self.originals, self.changed[change][1]]), self.judges_sorted(change).used
         ids = tuple(f"i{k:06}" for k in range(len(values)))
         families = {judge: self.families[judge] for judge in names if judge in self.families}
-        scores = ScoreMatrix(values[:, kept], ids, names, families)
+        columns = [self.judges.index(judge) for judge in names]
+        scores = ScoreMatrix(values[:, columns], ids, names, families)
         return fit_panel(scores, replace(self.config, aggregators=tuple(aggregators))).aggregates
 
 

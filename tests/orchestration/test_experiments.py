@@ -21,9 +21,11 @@ from assets.experiments.aggregation_tables import critical_difference
 from assets.experiments.base import Heatmap
 from assets.experiments.confounder_features import asked_features, tensor_confounder
 from assets.experiments.injected_bias import changes
+from assets.experiments.orthogonality import errors_of, overlap_draw
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, experiments, outdated
+from assets.experiments.sufficient_family import picture, shape_of
 from assets.experiments.sweep import accuracies
 from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
@@ -34,7 +36,13 @@ from care_ops.errors import InputError
 from care_ops.results.association import benjamini_hochberg, permuted
 from care_ops.results.ranks import mean_ranks
 from care_ops.scores import ScoreMatrix
-from care_ops.simulate import second_order_insufficient, second_order_sufficient
+from care_ops.simulate import (
+    SUFFICIENT_TABLES,
+    ViewShifts,
+    allowed_table,
+    second_order_insufficient,
+    second_order_sufficient,
+)
 from judges.items import Score, Status
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, run, write_items
@@ -151,15 +159,51 @@ def test_each_regime_is_what_the_paper_says_of_its_draw():
     for view in whole.views:
         assert (by_quality[view] > 0.3).tolist() == [True] * 3 + [False] * 8 + [True]
         assert (by_confounder[view] > 0.3).tolist() == [False] * 3 + [True] * 9
-    none = second_order_sufficient(np.random.default_rng(0), 0.0, "unequal", truth=1, n=2_000)
+    none = second_order_sufficient(np.random.default_rng(0), 0.0, SUFFICIENT_TABLES["unequal"], truth=1, n=2_000)
     assert np.array_equal(none.means[0], none.means[2])
     assert np.array_equal(none.means[1], none.means[3])
+
+
+def test_tables_of_the_first_regime_are_what_the_paper_allows():
+    for seed in range(50):
+        first, second, third = allowed_table(np.random.default_rng(seed))
+        assert abs(first.confounder) <= 0.5 * first.quality
+        assert second.confounder > 0 > third.confounder
+        assert second.confounder >= second.quality >= 0
+        assert -third.confounder >= third.quality >= 0
+    table = allowed_table(np.random.default_rng(0))
+    draws = [second_order_sufficient(np.random.default_rng(1), g, table, truth=1, n=10) for g in (0.0, 0.5, 1.0)]
+    none, half, full = (draw.means for draw in draws)
+    assert np.array_equal(none[0], none[2])
+    assert np.array_equal(none[1], none[3])
+    assert half == pytest.approx((none + full) / 2), "means move in a line from no confounder to all of it"
+
+
+def test_a_table_whose_mean_is_all_confounder_lets_the_mean_collapse_and_a_harmless_one_nobody():
+    quality, confounder = ViewShifts(0.0, 0.6, 0.0, 0.0), ViewShifts(0.0, 0.0, 1.5, 0.0)
+    harmless, harmful = (quality, quality, quality), (quality, confounder, ViewShifts(0.0, 0.0, 0.3, 0.0))
+    assert shape_of(harmless)["C over Q in the mean"] == 0
+    assert shape_of(harmful)["C over Q in the mean"] == pytest.approx(3.0)
+    told = picture(harmless, 0)["labels"]
+    assert told["care_svd stays"]
+    assert told["care_svd by labels stays"]
+    assert not any(told[name] for name in ("mv", "avg", "ws", "uws", "all collapse", "picture, care_svd"))
+    assert picture(harmful, 0)["labels"]["avg"]
 
 
 def test_states_mapped_by_labels_find_quality_where_means_do_not():
     accuracy = accuracies(second_order_insufficient(np.random.default_rng(5), 1.0, truth=5), 5)
     assert accuracy["care_tensor"] >= 0.99
     assert accuracy["avg"] < 0.8
+
+
+def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_they_are_orthogonal():
+    orthogonal, overlapping = (errors_of(overlap_draw(overlap, 3, 10_000)) for overlap in (0.0, 0.4))
+    assert orthogonal["confounders subtracted"] > orthogonal["leading factor"] + 0.01
+    assert overlapping["confounders subtracted"] < overlapping["leading factor"] - 0.01
+    for errors in (orthogonal, overlapping):
+        assert errors["best possible"] == pytest.approx(1 / 3, abs=0.02), "quality's own loadings, whatever the overlap"
+        assert errors["best possible"] < min(errors["leading factor"], errors["confounders subtracted"])
 
 
 def test_a_slope_and_its_interval():

@@ -1,0 +1,49 @@
+"""docs/reproduction.md from the ledger that a workspace keeps: ``python -m benchmarks.reproduction WORKSPACE``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from assets.experiments.registry import experiments
+from care_ops.errors import InputError
+from orchestration.workspace import load_workspace
+
+_HEAD = """# The paper's numbers, one by one
+
+```
+care run --workspace examples/paper --select group:experiments
+python -m benchmarks.reproduction examples/paper > docs/reproduction.md
+```
+
+Every number of the paper's tables and every claim of its text and figures that a number can hold, beside ours. The
+paper's stand in `assets/experiments/paper_numbers.yaml`; ours are what the experiments kept in `examples/paper`, none
+is typed. *Released code*: what the authors' code gives. *Ours, its rows*: ours over the items that it counts."""
+
+
+def main() -> None:
+    """Print the page."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m benchmarks.reproduction WORKSPACE")
+    workspace = load_workspace(Path(sys.argv[1]))
+    kept = experiments()["ledger"].kept(workspace)
+    if kept is None:
+        raise InputError(f"{workspace.root}: keeps no ledger; run `care run --select key:ledger` first")
+    print(_HEAD)
+    print()
+    for sentence in kept.findings.says:
+        print(f"- {sentence}")
+    for table in kept.findings.tables:
+        print(f"\n## {table.title[0].upper()}{table.title[1:]}\n")
+        columns = list(table.rows[0])
+        print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+        for row in table.rows:
+            print(f"| {' | '.join(_cell(row[column]) for column in columns)} |")
+
+
+def _cell(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()
