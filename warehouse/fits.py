@@ -470,6 +470,13 @@ def load_publications(connection: duckdb.DuckDBPyConnection, store: FitStore, te
         store_publication(connection, publication)
 
 
+def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: Mapping[str, Any]) -> None:
+    """Store the verdict on a test set, as plain values (``care_ops.results.verdict.Verdict``), in place of the last."""
+    connection.execute("DELETE FROM verdicts WHERE testset = ?", [testset])
+    head = [verdict["state"], verdict["sentence"], verdict["edition"], verdict["made_at"] or None]
+    connection.execute("INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?)", [testset, *head, json.dumps(verdict)])
+
+
 def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
     """Store a fit; the same fit again replaces itself and becomes the latest. Its evaluation and intervals stay."""
     known = connection.execute("SELECT count(*) FROM weights WHERE fit_id = ?", [fit.fit_id]).fetchall() != [(0,)]

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
+from assets.report.documents import VerdictDocument
 from assets.sources import read_source
 from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
@@ -27,7 +28,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
         Judges that cannot be built, hence have no key to find their rows by; their parts stay.
     """
     from warehouse.database import Warehouse, replace_panel
-    from warehouse.fits import load_fits
+    from warehouse.fits import load_fits, store_verdict
 
     # Beside the old one, which readers have until then: a rebuild that is killed leaves no database that looks whole.
     making = Warehouse(workspace.data / "making" / workspace.warehouse.path.name)
@@ -52,6 +53,9 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
                 except CareError as error:
                     broken[judge] = str(error)
             load_fits(connection, workspace.fits, testset)
+            told = VerdictDocument.find(workspace.fit_folder(testset))
+            if told is not None:
+                store_verdict(connection, testset, asdict(told.verdict))
             editions = workspace.fits.editions(testset)
             if editions:
                 replace_panel(connection, testset, [asdict(row) for row in editions[-1].inputs.panel])
