@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from assets.judging.failures import Unheard
@@ -153,7 +153,10 @@ def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> Non
 
 
 def verdicts_differ(workspace: Workspace, owing: Owing) -> bool:
-    """Whether there is a test set whose verdict is not the one that was told last, or no index."""
+    """Whether there is a test set whose verdict is not the one that was told last, or no index.
+
+    Commands do not count: they name the folder of the workspace, and one that was copied has nothing new to tell.
+    """
     names = shown(workspace)
     if not names:
         return False
@@ -161,9 +164,13 @@ def verdicts_differ(workspace: Workspace, owing: Owing) -> bool:
         return True
     for name in names:
         told = VerdictDocument.find(workspace.fit_folder(name))
-        if told is None or told.verdict != verdict_on(workspace, name, owing[name]):
+        if told is None or _said(told.verdict) != _said(verdict_on(workspace, name, owing[name])):
             return True
     return False
+
+
+def _said(verdict: Verdict) -> Verdict:
+    return replace(verdict, next_steps=())
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Sequence[str]) -> None:

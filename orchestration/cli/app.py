@@ -47,12 +47,13 @@ app.add_typer(judges, name="judges")
 app.add_typer(testsets, name="testsets")
 
 
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+]
+
+
 @app.callback()
-def care(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
+def care(version: Version = False) -> None:
     """One trustworthy score per item out of many biased judges."""
 
 
