@@ -1,12 +1,13 @@
 """Alerts: a line to a webhook, to a file, or to both, where a night failed or did not come.
 
-Belongs here: sending an alert, and putting a failed step into words. Does not: deciding what is worth an alert
-(``sensors``).
+Belongs here: sending an alert, and putting a night or a failed step into words. Does not: deciding what is worth an
+alert (``sensors``).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from warehouse.testsets import resolve
 
 if TYPE_CHECKING:
     import dagster as dg
+
+    from care_ops.results.verdict import Verdict
 
 _TIMEOUT_S = 10.0
 _ATTEMPTS = 3
@@ -65,6 +68,21 @@ def _post(address: str, text: str) -> None:
         raise AlertError(
             f"the alert webhook at {host} did not take the alert ({type(error).__name__}); check `alerts.webhook`"
         ) from None
+
+
+def night_text(workspace: str, verdicts: Mapping[str, Verdict], failures: Mapping[str, str]) -> str:
+    """One line about a night that needs a person: the verdict on each test set, then what failed.
+
+    Parameters
+    ----------
+    workspace : str
+        Its name.
+    verdicts : mapping testset -> Verdict
+    failures : mapping of what failed -> why
+    """
+    told = [f"{testset}: {verdict.sentence}" for testset, verdict in verdicts.items()]
+    failed = [f"{what} failed: {why}" for what, why in failures.items()]
+    return " | ".join([f"CARE: care run on {workspace} needs a person.", *told, *failed])
 
 
 def failure_message(event: dg.DagsterEvent) -> str:

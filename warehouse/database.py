@@ -251,7 +251,7 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
         )
     connection.begin()
     connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))
-    connection.execute("INSERT INTO schema_version VALUES (?, ?)", [SCHEMA_VERSION, _release()])
+    connection.execute("INSERT INTO schema_version VALUES (?, ?)", [SCHEMA_VERSION, release()])
     connection.commit()
 
 
@@ -272,14 +272,14 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
         return None
     if row[0] > SCHEMA_VERSION:
         raise WarehouseError(
-            f"the warehouse was made by CARE {row[1]} (schema {row[0]}); this is CARE {_release()} (schema "
+            f"the warehouse was made by CARE {row[1]} (schema {row[0]}); this is CARE {release()} (schema "
             f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database, and `care run` rebuilds "
             "from the parts what this release knows of"
         )
     return int(row[0])
 
 
-def _release() -> str:
+def release() -> str:
     """The installed release of CARE, whichever of its two distributions it comes from."""
     for distribution in ("care-eval", "care-eval-namespaced"):
         with suppress(metadata.PackageNotFoundError):

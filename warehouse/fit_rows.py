@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -96,6 +97,13 @@ def load_publications(connection: duckdb.DuckDBPyConnection, store: FitStore, te
     connection.execute("DELETE FROM publications WHERE testset = ?", [testset])
     for publication in store.publications(testset):
         store_publication(connection, publication)
+
+
+def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: Mapping[str, Any]) -> None:
+    """Store the verdict on a test set, as plain values (``care_ops.results.verdict.Verdict``), in place of the last."""
+    connection.execute("DELETE FROM verdicts WHERE testset = ?", [testset])
+    head = [verdict["state"], verdict["sentence"], verdict["edition"], verdict["made_at"] or None]
+    connection.execute("INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?)", [testset, *head, json.dumps(verdict)])
 
 
 def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:

@@ -134,6 +134,16 @@ CREATE TABLE publications (
     pinned BOOLEAN NOT NULL
 );
 
+-- What is said first of each test set; beside the fit as verdict.json, from which this is rebuilt.
+CREATE TABLE verdicts (
+    testset VARCHAR NOT NULL,
+    state VARCHAR NOT NULL,           -- clear, ambiguous, settled by labels, settled by probes, held back, stale, failed
+    sentence VARCHAR NOT NULL,
+    edition VARCHAR,                  -- null where there is no fit
+    made_at TIMESTAMPTZ,
+    verdict VARCHAR NOT NULL          -- JSON: with the reasons and the next steps
+);
+
 -- Views in words that people would type.
 CREATE VIEW published AS
     SELECT * FROM publications

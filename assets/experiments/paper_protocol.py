@@ -1,4 +1,4 @@
-"""The released code's protocol beside ours: what it costs when labels choose a setting on the rows that are reported."""
+"""The released code's protocol beside ours: what it costs when labels choose a setting on rows that are reported."""
 
 from __future__ import annotations
 

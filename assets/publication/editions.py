@@ -13,6 +13,7 @@ from assets.fit.stages import recommended
 from assets.publication.documents import ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError
+from care_ops.results.verdict import minute_of
 
 if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
@@ -74,18 +75,11 @@ class HeldBack:
     published: str | None
     published_made_at: str | None
 
-    def text(self, testset: str) -> str:
-        """A message in whole sentences, for a page, the index and the terminal alike."""
-        reading = (
-            f"People read fit {self.published}, made {minute_of(self.published_made_at)}."
-            if self.published
-            else "Nothing is published yet."
-        )
-        latest = f"The latest fit ({self.edition}, made {minute_of(self.made_at)})"
-        return (
-            f"{latest} is held back: {' | '.join(self.says)}. {reading} "
-            f"`care history {testset}` lists both, `care accept {testset}` publishes the latest."
-        )
+    def reading(self) -> str:
+        """What people read meanwhile, as a sentence."""
+        if self.published is None:
+            return "Nothing is published yet."
+        return f"People read fit {self.published}, made {minute_of(self.published_made_at)}."
 
 
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
@@ -104,11 +98,6 @@ def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
         published[1].edition if published else None,
         published[1].made_at if published else None,
     )
-
-
-def minute_of(moment: str | None) -> str:
-    """An ISO moment to the minute, as people read it."""
-    return (moment or "")[:16].replace("T", " ")
 
 
 def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str, Any]]]:

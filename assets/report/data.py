@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
+from assets.fit.details import CareDetails, CareSvdDetails, read_details
 from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocument, SystemsDocument
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
@@ -236,60 +236,6 @@ class ReportData:
         if self.care_svd is None or self.care_svd.orientation < 0.5:
             return None
         return self.care_svd.effective_judges
-
-    def warnings(self) -> list[str]:
-        """What a reader must know before trusting the page: evidence, not proof."""
-        sentences = [self._unpublished(), self._ambiguity(), self._not_converged()]
-        return [sentence for sentence in sentences if sentence is not None]
-
-    def _unpublished(self) -> str | None:
-        if self.edition is None or self.edition.published == self.edition.edition:
-            return None
-        return (
-            f"These numbers are of fit {self.edition.edition}, which is not published: a person pinned "
-            f"{self.edition.published or 'none'}."
-        )
-
-    def _not_converged(self) -> str | None:
-        """The first aggregate that rests on a structure short of its certificate."""
-        for name, aggregate in self.aggregates.items():
-            certificate = read_details(name, aggregate.details, StructuredDetails).certificate
-            if certificate is not None and not certificate.converged:
-                return (
-                    f"{name} rests on a structure that did not converge (gap {certificate.gap:.1e}); "
-                    "see its certificate below."
-                )
-        return None
-
-    def _ambiguity(self) -> str | None:
-        """Whether the panel allows more than one answer, the evidence, and what to do."""
-        care = self.care
-        if care is None or not care.ambiguous:
-            return None
-        text = (
-            "Quality is ambiguous on this panel. Two defensible answers, the mean of the declared families and one "
-            f"common factor of all judges, correlate at {care.agreement:+.2f}"
-        )
-        if care.rival is not None:
-            text += (
-                f"; the judges follow {care.factors} factors, and one that at least three of them follow "
-                f"correlates at {care.rival:+.2f} with the answer"
-            )
-        text += ". "
-        if care.hypotheses is not None:
-            best, weight = max(care.hypotheses.items(), key=lambda pair: pair[1])
-            return text + (
-                f"care has settled it by {self.aggregates['care'].labels_used} labels: quality follows '{best}' with "
-                f"probability {weight:.2f}. The other aggregates do not know that."
-            )
-        nearest = self.factors.nearest_feature(self.care_svd.quality_factor) if self.care_svd is not None else None
-        if nearest is not None and abs(nearest[1]) >= 0.5:
-            feature, correlation = nearest
-            text += f"The factor that care_svd takes for quality follows {feature} (Spearman {correlation:+.2f}). "
-        return text + (
-            "Label ten to twenty items, at random and those listed below, and give them to the fit as anchors: care "
-            "weighs the answers by them."
-        )
 
     def disagreements(self, most: int = 8) -> list[DisagreementRow]:
         """The items that are most worth a label: where two defensible answers differ most in rank."""

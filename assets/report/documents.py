@@ -1,6 +1,7 @@
-"""What a test set's page warns of, as a record of its JSON document.
+"""What is kept of the verdict on a test set, as records of their JSON documents.
 
-Belongs here: what the document holds. Does not: finding the warnings (``data``).
+Belongs here: what the documents hold. Does not: finding the facts (``verdict_facts``), deciding
+(``care_ops.results.verdict``), telling (``verdicts``).
 """
 
 from __future__ import annotations
@@ -8,13 +9,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from care_ops.results.verdict import FitFacts, Verdict
 from warehouse.documents import FolderDocument
 
 
 @dataclass(frozen=True)
-class WarningsDocument(FolderDocument):
-    """The warnings of the page that was drawn last."""
+class FactsDocument(FolderDocument):
+    """What the fit says of itself whose page was drawn last."""
 
-    NAME: ClassVar[str] = "warnings"
+    NAME: ClassVar[str] = "facts"
 
-    warnings: tuple[str, ...] = ()
+    facts: FitFacts
+
+
+@dataclass(frozen=True)
+class VerdictDocument(FolderDocument):
+    """The verdict that the page, the index and the database show."""
+
+    NAME: ClassVar[str] = "verdict"
+
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class FailureDocument(FolderDocument):
+    """What failed when the test set was last brought up to date; empty where nothing did."""
+
+    NAME: ClassVar[str] = "failure"
+
+    failures: tuple[str, ...] = ()

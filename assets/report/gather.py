@@ -17,6 +17,7 @@ from assets.fit.kept import read_fitted, read_moments
 from assets.fit.stages import fit_code
 from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
 from assets.report.data import EditionShown, ReportData
+from assets.report.verdict_facts import fit_facts
 from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import aligned
 from assets.versions import settings_version, source_version
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from assets.workspace import Workspace
+    from care_ops.results.verdict import FitFacts
     from care_ops.scores import Array, ScoreMatrix
 
 
@@ -69,6 +71,20 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "published": edition.published,
         },
         edition=edition,
+    )
+
+
+def gather_facts(workspace: Workspace, testset: str, data: ReportData) -> FitFacts:
+    """What the fit of a page says of itself."""
+    edition = "" if data.edition is None else data.edition.edition
+    made_at = next((kept.made_at for kept in workspace.fits.editions(testset) if kept.edition == edition), "")
+    return fit_facts(
+        data,
+        workspace.fit_config(testset),
+        workspace.anchors_of(testset),
+        edition=edition,
+        made_at=made_at,
+        declared=workspace.review.declared,
     )
 
 

@@ -8,4 +8,13 @@ from urllib.parse import quote
 
 def page_name(testset: str) -> str:
     """File name of a test set's page."""
-    return "testset-" + quote(testset, safe="").replace("%", "_") + ".html"
+    return f"testset-{_safe(testset)}.html"
+
+
+def labels_name(testset: str) -> str:
+    """File name of the table of a test set's items that are most worth a label."""
+    return f"to_label-{_safe(testset)}.csv"
+
+
+def _safe(testset: str) -> str:
+    return quote(testset, safe="").replace("%", "_")

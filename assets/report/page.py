@@ -15,18 +15,23 @@ from typing import Any
 from assets.report.data import ReportData
 from assets.report.figures import figures, trend
 from assets.report.names import page_name
+from care_ops.results.verdict import Verdict, minute_of
 from warehouse.storage import write_bytes
 
 _SCRIPT = "plotly.min.js"
 
+_VERDICT_BEGINS, _VERDICT_ENDS = "<!-- verdict -->", "<!-- end of the verdict -->"
+"""Marks in ``verdict.html`` between which a verdict is replaced."""
 
-def write_page(data: ReportData, path: Path) -> None:
-    """Write one test set's page."""
+
+def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
+    """Write one test set's page, which the verdict opens."""
     render(
         path.parent,
         path.name,
         "page.html",
         data=data,
+        verdict=verdict,
         figures=figures(data),
         columns=_metric_columns(data),
         provenance=json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
@@ -34,8 +39,21 @@ def write_page(data: ReportData, path: Path) -> None:
     )
 
 
+def replace_verdict(path: Path, verdict: Verdict) -> None:
+    """Put another verdict at the top of a page that stays as it is; one that says the same already is left alone."""
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(_VERDICT_BEGINS)
+    old, end, after = rest.partition(_VERDICT_ENDS)
+    if not end:
+        return  # a page of a release without a verdict, which the next `report` draws anew
+    new = _environment().get_template("verdict.html").render(verdict=verdict)
+    new = new.partition(_VERDICT_BEGINS)[2].partition(_VERDICT_ENDS)[0]
+    if new != old:
+        write_bytes(path, f"{before}{begin}{new}{end}{after}".encode())
+
+
 def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """Write the index of all pages; rows carry name, title, items, judges and the evaluation."""
+    """Write the index of all pages; rows carry name, verdict, items, judges and the evaluation."""
     experiments = (folder / "experiments.html").exists()
     return render(folder, "index.html", "index.html", rows=rows, page_name=page_name, experiments=experiments)
 
@@ -91,6 +109,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["minute"] = minute_of
     environment.filters["number"] = _number
     environment.filters["percent"] = _percent
     environment.filters["cell"] = _cell

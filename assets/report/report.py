@@ -4,7 +4,7 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.partitions import TESTSETS
-from assets.report.names import page_name
+from assets.report.names import labels_name, page_name
 from assets.workspace import Workspace
 
 
@@ -12,25 +12,41 @@ from assets.workspace import Workspace
     partitions_def=TESTSETS,
     deps=["review", "evaluation", "intervals", "systems", "factors"],
     group_name="report",
-    kinds={"html"},
+    kinds={"html", "duckdb"},
+    pool="warehouse_writer",
     code_version=code_version(__name__, "care_ops"),
     description="The page of a test set: who is right, who counts, what the confounders look like.",
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Assemble the page from the warehouse and write it."""
-    from assets.report.documents import WarningsDocument
-    from assets.report.gather import gather
+    """Assemble the page from the warehouse and write it, with the verdict and the items that are worth a label."""
+    from assets.judging.failures import unheard
+    from assets.report.documents import FactsDocument
+    from assets.report.gather import gather, gather_facts
     from assets.report.page import write_page
+    from assets.report.to_label import items_to_label, write_items_to_label
+    from assets.report.verdicts import keep, note_failures, verdict_on
 
-    data = gather(workspace, context.partition_key)
-    path = workspace.report_folder / page_name(context.partition_key)
-    write_page(data, path)
-    warnings = data.warnings()
-    WarningsDocument(tuple(warnings)).write(workspace.fit_folder(context.partition_key))
+    testset = context.partition_key
+    data, labels = gather(workspace, testset), workspace.anchors_of(testset).labels
+    path = workspace.report_folder / page_name(testset)
+    FactsDocument(gather_facts(workspace, testset, data)).write(workspace.fit_folder(testset))
+    note_failures(workspace, testset, ())
+    with workspace.warehouse.reader() as connection:
+        verdict = verdict_on(workspace, testset, unheard(workspace, connection, testset))
+    write_page(data, path, verdict)
+    records = {record.item_id: record for record in workspace.parts.read_items(testset)}
+    to_label = items_to_label(data, tuple(labels))
+    write_items_to_label(workspace.report_folder / labels_name(testset), to_label, records, labels)
+    keep(workspace, {testset: verdict})
     return dg.MaterializeResult(
         metadata={
             "page": dg.MetadataValue.path(str(path)),
             "aggregates": len(data.aggregates),
-            "warnings": dg.MetadataValue.md("\n".join(f"- {w}" for w in warnings) or "none"),
+            "state": verdict.state,
+            "verdict": verdict.sentence,
+            "why": dg.MetadataValue.md("\n".join(f"- {r.sentence}" for r in verdict.reasons) or "nothing to add"),
+            "next": dg.MetadataValue.md(
+                "\n".join(f"- {s.sentence}" + (f" `{s.command}`" if s.command else "") for s in verdict.next_steps)
+            ),
         }
     )

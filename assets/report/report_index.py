@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.code import code_version
+from assets.metadata import table
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
     import duckdb
+
+    from care_ops.results.verdict import Verdict
 
 _NIGHTS_SHOWN = 60
 
@@ -16,32 +19,49 @@ _NIGHTS_SHOWN = 60
 @dg.asset(
     deps=[dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping()) for asset in ("report", "review")],
     group_name="report",
-    kinds={"html"},
+    kinds={"html", "duckdb"},
+    pool="warehouse_writer",
     code_version=code_version(__name__, "care_ops"),
     description="The index of all pages, and what moved from night to night.",
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """List the test sets that have a page."""
+    """List the test sets with their verdicts."""
+    verdicts = tell(workspace)
+    return dg.MaterializeResult(
+        metadata={
+            "page": dg.MetadataValue.path(str(workspace.report_folder / "index.html")),
+            "testsets": len(verdicts),
+            "verdicts": table([{"testset": name, "verdict": v.sentence} for name, v in verdicts.items()]),
+        }
+    )
+
+
+def tell(workspace: Workspace) -> "dict[str, Verdict]":
+    """Decide on every test set, and say so on its page, in the index and in the database."""
     from assets.judging.failures import unheard
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
-    from assets.report.states import FILE, drawn, notes, script
-    from warehouse.storage import write_bytes
+    from assets.report.verdicts import keep, shown, verdict_on, write_verdicts
 
-    folder, written = workspace.report_folder, drawn(workspace)
+    folder = workspace.report_folder
     with workspace.warehouse.reader() as connection:
-        notes_by_testset = {name: notes(workspace, name, unheard(workspace, connection, name)) for name in written}
-        rows = [{**_index_row(connection, workspace, name), "notes": notes_by_testset[name]} for name in written]
-    path = write_index(folder, rows)
-    write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in written})
-    write_bytes(folder / FILE, script(notes_by_testset).encode())
-    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(str(path)), "testsets": len(rows)})
+        verdicts = {
+            name: verdict_on(workspace, name, unheard(workspace, connection, name)) for name in shown(workspace)
+        }
+        rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
+    write_index(folder, rows)
+    write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts})
+    write_verdicts(workspace, verdicts)
+    keep(workspace, verdicts)  # last: what is kept there counts as told everywhere
+    return verdicts
 
 
 def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:
     """Of the fit that people read, which is not always tonight's."""
-    from assets.publication.editions import minute_of
+    from assets.report.names import page_name
+    from care_ops.results.verdict import minute_of
 
+    page = page_name(name)
     published = workspace.fits.published(name)
     panel = published[1].inputs.panel if published else ()
     rows = connection.execute(
@@ -52,6 +72,7 @@ def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, na
     order = {aggregator: value for aggregator, value, _ in rows if value is not None}
     return {
         "name": name,
+        "page": page if (workspace.report_folder / page).is_file() else None,
         "description": workspace.testset(name).description,
         "made": minute_of(published[1].made_at) if published else None,
         "items": max((count for *_, count in rows), default=0),

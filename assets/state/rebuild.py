@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
+from assets.report.documents import VerdictDocument
 from assets.sources import read_source
 from assets.versions import readable_source_version
 from assets.workspace import Workspace
@@ -44,7 +45,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
         There is a database of a later release of CARE, which may hold more than this release knows of.
     """
     from warehouse.database import Warehouse, replace_panel
-    from warehouse.fit_rows import load_fits
+    from warehouse.fit_rows import load_fits, store_verdict
 
     workspace.warehouse.usable()  # this refuses the database of a later release
     # Beside the old one, which readers have until then: a rebuild that is killed leaves no database that looks whole.
@@ -71,6 +72,9 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
                 except CareError as error:
                     broken[judge] = str(error)
             load_fits(connection, workspace.fits, testset)
+            told = VerdictDocument.find(workspace.fit_folder(testset))
+            if told is not None:
+                store_verdict(connection, testset, asdict(told.verdict))
             editions = workspace.fits.editions(testset)
             if editions:
                 replace_panel(connection, testset, [asdict(row) for row in editions[-1].inputs.panel])

@@ -19,7 +19,7 @@ from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
 from assets.publication.documents import ReviewDocument
 from assets.report.names import page_name
-from assets.report.states import states_differ
+from assets.report.verdicts import verdicts_differ
 from assets.results.documents import SystemsDocument
 from assets.versions import panel_version, readable_source_version, settings_version
 from assets.workspace import Workspace
@@ -52,7 +52,7 @@ def missing(workspace: Workspace) -> Missing:
         for testset in workspace.testsets:
             for asset, partition in _missing_of(workspace, connection, testset, owing[testset]):
                 lost.setdefault(asset, set()).add(partition)
-    if states_differ(workspace, owing):
+    if verdicts_differ(workspace, owing):
         lost["report_index"] = {None}
     return lost
 

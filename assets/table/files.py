@@ -1,4 +1,4 @@
-"""The files that a fitted table is written to: aggregates, judges, fit.json and the page.
+"""The files that a fitted table is written to: aggregates, judges, fit.json, the page and the items to label.
 
 Belongs here: formats. Does not: fitting (``fitting``).
 """
@@ -15,12 +15,16 @@ import pyarrow as pa
 
 from assets.report.data import ReportData
 from assets.report.page import write_page
+from assets.report.to_label import FILE as TO_LABEL
+from assets.report.to_label import write_items_to_label
 from assets.table.fitting import TableFit
 from care_ops.aggregators.base import Aggregate
 from care_ops.fit import Fit
 from care_ops.metrics import Evaluation
 from warehouse.fits import nullable
 from warehouse.storage import write_bytes, write_table
+
+PAGE = "report.html"
 
 _JUDGES = pa.schema(
     [
@@ -50,6 +54,8 @@ class FitFile:
 
     Attributes
     ----------
+    verdict : dict
+        ``care_ops.results.verdict.Verdict``.
     provenance : mapping
         Inputs, settings and code.
     failures : mapping name -> message
@@ -63,6 +69,7 @@ class FitFile:
         The documents of a workspace by these names (``assets.results.documents``).
     """
 
+    verdict: Mapping[str, Any]
     provenance: Mapping[str, Any]
     failures: Mapping[str, str]
     judges: Sequence[Mapping[str, Any]]
@@ -79,13 +86,15 @@ def write_files(result: TableFit, out: Path) -> None:
     write_table(out / "judges.parquet", judges_table(page))
     text = json.dumps(asdict(fit_file(result)), indent=1, sort_keys=True, default=str)
     write_bytes(out / "fit.json", text.encode())
-    write_page(page, out / "report.html")
+    write_page(page, out / PAGE, result.verdict)
+    write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.labels)
 
 
 def fit_file(result: TableFit) -> FitFile:
     """What fit.json is to hold."""
     fit, page = result.fit, result.page
     return FitFile(
+        verdict=asdict(result.verdict),
         provenance=page.provenance,
         failures=page.failures,
         judges=[_null_for_nan(asdict(check)) for check in page.checks],

@@ -6,9 +6,11 @@ options of a command.
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, recommended
 from assets.report.assemble import FittedPanel, PanelItems, PanelResults, assemble, panel_items
 from assets.report.data import ReportData
+from assets.report.to_label import items_to_label
+from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
@@ -27,12 +31,31 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit import Fit, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.results.uncertainty import weight_intervals
+from care_ops.results.verdict import LEAST_JUDGES, Remedies, Standing, Step, Verdict, decide, refusal
 from care_ops.scores import ScoreMatrix
+from warehouse.fits import now
 from warehouse.items import ItemRecord, named_in
 from warehouse.matrix import ItemColumnsRead
 from warehouse.sources.reading import Reading
 
 _log = logging.getLogger(__name__)
+
+Watch = Callable[[str, int, int], None]
+"""Called as the work goes on: with what is being done, how many parts of it are done, and how many there are."""
+
+IN_PYTHON = Remedies(
+    label=Step(
+        "Label the items that `to_label` lists, pass the labels as `anchors` of the `ScoreTable`, and fit again."
+    ),
+    use=Step("Read the estimates: `fit.aggregates['care'].estimate`, in the order of `fit.scores.item_ids`."),
+    again=Step("Correct what the sentence names, and fit again."),
+    decide=Step("Look at the fit before it is used."),
+)
+"""What to do next for somebody who fits a table from Python."""
+
+
+def unwatched(_what: str, _done: int, _total: int) -> None:
+    """A ``Watch`` for nobody."""
 
 
 @dataclass(frozen=True)
@@ -107,33 +130,48 @@ class TableFit:
         Moments, structure and aggregates of the admitted judges.
     page : ReportData
         Admission, evaluation, intervals, factors and systems, as the page shows them.
+    verdict : Verdict
+    to_label : sequence of str
+        The items that are most worth a label.
+    items : mapping item -> ItemRecord
+        What is known of the items.
+    labels : mapping item -> label
+        Those that the fit has seen.
     """
 
     fit: Fit
     page: ReportData
+    verdict: Verdict
+    to_label: Sequence[str]
+    items: Mapping[str, ItemRecord]
+    labels: Mapping[str, float]
 
 
-def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
-    """Admit judges, fit, and compute all that a page shows.
+def fit_table(
+    table: ScoreTable, config: TableConfig, remedies: Remedies = IN_PYTHON, watch: Watch = unwatched
+) -> TableFit:
+    """Admit judges, fit, and compute all that a page shows, and the verdict.
 
     Raises
     ------
     InputError
         No item has a column that is to name systems, or there are too few split units for intervals.
     FitError
-        Fewer than two judges were admitted, no aggregator could answer, or there are no systems to compare.
+        Fewer than three judges were admitted, no aggregator could answer, or there are no systems to compare.
     """
     panel, checks = admit(table, config)
     items, named = item_columns(table), systems_of(table, config)
     pairs = pairs_of(items.item_ids, named, items.units())
+    watch("fitting", 0, 0)
     fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
+    watch("describing the factors", 0, 0)
     results = PanelResults(
         _factors(fit, shown_items),
         _systems(fit, items, named, table.anchors, config),
         _evaluations(fit, shown_items, _scale_of(fit, config)),
-        _intervals(fit, items, table.anchors, config),
+        _intervals(fit, items, table.anchors, config, watch),
     )
     page = assemble(
         title=Path(table.source).name,
@@ -152,7 +190,16 @@ def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
             "readings": [reading.as_dict() for reading in table.readings],
         },
     )
-    return TableFit(fit, page)
+    facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, config), made_at=now())
+    verdict = decide(facts, Standing(), remedies)
+    labels = table.anchors.labels
+    return TableFit(fit, page, verdict, items_to_label(page, tuple(labels)), table.items, labels)
+
+
+def _edition(panel: ScoreMatrix, config: TableConfig) -> str:
+    """The id of a fit of a table: a hash of its scores, settings and code, as that of an edition of a workspace."""
+    made_from = f"{panel.fingerprint()}|{config.fit.fingerprint()}|{fit_code()}"
+    return hashlib.sha256(made_from.encode()).hexdigest()[:16]
 
 
 def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:
@@ -161,7 +208,7 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     Raises
     ------
     FitError
-        Fewer than two judges were admitted.
+        Fewer than three judges were admitted.
     """
     scores, out_of_range = within_scale(table.scores, config.fit.scale)
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
@@ -181,12 +228,10 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
     """Judges that may sit on the panel; ``FitError`` where they make none."""
     admitted = [check.judge for check in checks if check.admitted]
-    if len(admitted) < 2:
+    if len(admitted) < LEAST_JUDGES:
         refused = "; ".join(f"{check.judge}: {check.reason}" for check in checks if not check.admitted)
-        raise FitError(
-            f"{source}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); give scores of more judges, "
-            "or admit all of them (--admit all)"
-        )
+        left_out = f" Left out are {refused}; --admit all lets in all that vary." if refused else ""
+        raise FitError(f"{source}: {refusal(admitted)}. Give scores of more judges.{left_out}")
     return admitted
 
 
@@ -251,12 +296,18 @@ def _evaluations(fit: Fit, items: PanelItems, scale: tuple[float, float]) -> dic
 
 
 def _intervals(
-    fit: Fit, items: ItemColumnsRead, anchors: Anchors, config: TableConfig
+    fit: Fit, items: ItemColumnsRead, anchors: Anchors, config: TableConfig, watch: Watch
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Intervals of the weights by aggregate; empty where none are asked for."""
     if not config.resamples:
         return {}
     intervals = weight_intervals(
-        fit.scores, config.fit, anchors, items.units(), whole=fit.aggregates, resamples=config.resamples
+        fit.scores,
+        config.fit,
+        anchors,
+        items.units(),
+        whole=fit.aggregates,
+        resamples=config.resamples,
+        watch=partial(watch, "intervals of the weights"),
     )
     return {name: (interval.lo, interval.hi) for name, interval in intervals.items()}

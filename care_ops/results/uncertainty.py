@@ -6,7 +6,7 @@ Belongs here: resampling and intervals. Does not: the uncertainty of one item's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,6 +59,7 @@ def weight_intervals(
     resamples: int = 100,
     level: float = 0.9,
     most_items: int = MOST_ITEMS,
+    watch: Callable[[int, int], None] | None = None,
 ) -> dict[str, Interval]:
     """Intervals for each aggregator that has weights, by the whole fit on resampled split units.
 
@@ -78,6 +79,8 @@ def weight_intervals(
         Number of resamples, at least 20, and the most items of each.
     level : float
         Coverage of the intervals, between 0 and 1.
+    watch : callable, optional
+        Called before each resample with how many are done and how many there are.
 
     Raises
     ------
@@ -102,7 +105,9 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-    for _ in range(resamples):
+    for done in range(resamples):
+        if watch is not None:
+            watch(done, resamples)
         rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
         for name, refit in _refitted(scores, config, anchors, rows).items():
             refits[name].append(refit)

@@ -6,6 +6,7 @@ Belongs here: which commands there are. Does not: what any of them does.
 from __future__ import annotations
 
 import warnings
+from typing import Annotated
 
 import typer
 
@@ -23,11 +24,20 @@ from orchestration.cli.setup import init, schema
 from orchestration.cli.show import daemon, report, status, systems, ui
 from orchestration.cli.testsets import testsets
 
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from warehouse.database import release
+
+        typer.echo(f"care {release()}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="care",
     help="One trustworthy score per item out of many biased judges.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 LOOKING = (status, report, systems, ui, daemon, history, diff)
@@ -36,6 +46,16 @@ for command in (run, fit, rate, gate, select, *LOOKING, *PUBLISHING, init, schem
     app.command()(command)
 app.add_typer(judges, name="judges")
 app.add_typer(testsets, name="testsets")
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+]
+
+
+@app.callback()
+def care(version: Version = False) -> None:
+    """One trustworthy score per item out of many biased judges."""
 
 
 def main() -> None:

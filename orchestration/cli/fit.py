@@ -12,10 +12,21 @@ import typer
 
 from orchestration.cli import tables
 from orchestration.cli.inputs import read_table
-from orchestration.cli.output import console, errors, show, speaking_errors, system_table
+from orchestration.cli.output import (
+    console,
+    errors,
+    print_verdict,
+    progress_bar,
+    show,
+    speaking_errors,
+    system_table,
+    typed_again,
+)
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
+    from assets.table.fitting import TableFit
+    from care_ops.results.verdict import Remedies
 
 
 Out = Annotated[Path, typer.Option(help="Folder to write to.")]
@@ -39,9 +50,12 @@ Systems = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of random starts.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
 
+_WEIGHTS_SHOWN = 12
+
 
 @speaking_errors
 def fit(
+    context: typer.Context,
     scores: tables.Scores,
     out: Out,
     items: Items = None,
@@ -66,7 +80,7 @@ def fit(
     decimal: tables.Decimal = None,
     sheet: tables.Sheet = None,
 ) -> None:
-    """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
+    """Aggregate recorded scores and write aggregates, judges, fit.json and a report page; ends with the verdict."""
     from assets.table.files import write_files
     from assets.table.fitting import TableConfig, fit_table
     from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
@@ -87,25 +101,72 @@ def fit(
     )
     admission = AdmissionRule(admit="all" if admit == "all" else "rule")
     config = TableConfig(fit_config, admission, intervals, tuple(systems or ()))
-    result = fit_table(read_table(scores, items, judges, anchors, columns, options), config)
+    table = read_table(scores, items, judges, anchors, columns, options)
+    with progress_bar() as progress:
+        task = progress.add_task("fitting", total=None)
+
+        def watch(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total or None)
+
+        result = fit_table(table, config, _remedies(context, out), watch)
     write_files(result, out)
-    _print(result.page, out, as_json=json)
+    _print(result, out, as_json=json)
 
 
-def _print(page: ReportData, out: Path, *, as_json: bool) -> None:
-    """The aggregates and systems on standard output; what a person should know of them on standard error."""
+def _remedies(context: typer.Context, out: Path) -> Remedies:
+    """What to do next, as commands that can be typed as they stand."""
+    from assets.report.to_label import FILE
+    from care_ops.results.verdict import Remedies, Step
+
+    labels = out / FILE
+    again = Step("Correct what the sentence names, then fit again.", typed_again(context))
+    return Remedies(
+        label=Step(
+            f"Fill in the column `label` of {labels} (ten to twenty items), then fit again with the labels.",
+            typed_again(context, anchors=labels),
+        ),
+        use=Step(
+            f"Use the answer: the column `estimate` of {out / 'aggregates.parquet'}, where `aggregator` is `care`."
+        ),
+        again=again,
+        decide=again,
+    )
+
+
+def _print(result: TableFit, out: Path, *, as_json: bool) -> None:
+    """Aggregates and systems, and at the end what a reader needs first: the verdict, the weights, and the page."""
+    from assets.table.files import PAGE
+
+    page = result.page
     show(_aggregate_rows(page), page.title, as_json=as_json)
     if page.systems.systems and not as_json:
         show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
-    for check in page.checks:
-        if not check.admitted:
-            errors.print(f"not admitted: {check.judge}: {check.reason}", markup=False, highlight=False)
-    for warning in page.warnings():
-        errors.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     for name, why in page.failures.items():
         errors.print(f"could not answer: {name}: {why}", style="yellow", markup=False, highlight=False)
+    print_verdict(result.verdict, errors if as_json else console)
     if not as_json:
-        console.print(f"written to {out}", highlight=False, soft_wrap=True)
+        _print_weights(page)
+        console.print(f"report: {out / PAGE}", highlight=False, soft_wrap=True)
+
+
+def _print_weights(page: ReportData) -> None:
+    """The heaviest judges of the recommended answer; the others stand in judges.parquet and on the page."""
+    from assets.fit.stages import recommended
+
+    name = recommended(page.aggregates)
+    weighted = [(row.check.judge, row.weights[name]) for row in page.judge_rows if name in row.weights]
+    weighted = [(judge, cell) for judge, cell in weighted if cell.weight is not None]
+    weighted.sort(key=lambda pair: -abs(pair[1].weight or 0.0))
+    has_intervals = any(cell.lo is not None for _, cell in weighted)
+    rows = [
+        {"judge": judge, "weight": cell.weight, **({"from": cell.lo, "to": cell.hi} if has_intervals else {})}
+        for judge, cell in weighted
+    ]
+    if not rows:
+        return
+    rest = len(rows) - _WEIGHTS_SHOWN
+    more = f"; {rest} more judges in judges.parquet" if rest > 0 else ""
+    show(rows[:_WEIGHTS_SHOWN], f"weights in {name}{more}", as_json=False)
 
 
 def _aggregate_rows(page: ReportData) -> list[dict[str, Any]]:

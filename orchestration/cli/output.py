@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from care_ops.errors import CareError, InputError
@@ -27,6 +30,7 @@ from warehouse.refusals import refusal
 
 if TYPE_CHECKING:
     from assets.report.data import SystemRow
+    from care_ops.results.verdict import Verdict
     from orchestration.runner import Outcome
 
 _WIDTH = None if sys.stdout.isatty() else 160  # wide enough that no table is cut where the output is a file
@@ -100,6 +104,69 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
     for row in rows:
         table.add_row(*(escape(cell(value)) for value in row.values()))
     console.print(table)
+
+
+_STYLES = {
+    "clear": "green",
+    "settled by labels": "green",
+    "settled by probes": "green",
+    "ambiguous": "yellow",
+    "stale": "yellow",
+    "held back": "red",
+    "failed": "red",
+}
+
+
+def print_verdict(verdict: Verdict, where: Console, name: str | None = None) -> None:
+    """The verdict, each sentence whole on a line of its own; ``name`` is of the test set, where there are several."""
+    first, *more = verdict.lines()
+    sentence = first if name is None else f"{name}: {first}"
+    where.print(sentence, style=f"bold {_STYLES[verdict.state]}", markup=False, highlight=False, soft_wrap=True)
+    for line in more:
+        where.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress_bar() -> Generator[Progress]:
+    """A bar with the time left on standard error, which is gone when the work is done; nothing off a terminal."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        yield progress
+
+
+def typed_again(context: typer.Context, **changed: object) -> str:
+    """The command that is being run, as somebody would type it again, with some of its parameters changed."""
+    command, names = context, list[str]()
+    while command.parent is not None:
+        names.insert(0, str(command.info_name))
+        command = command.parent
+    words = ["care", *names]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        typed = source is not None and source.name == "COMMANDLINE"
+        if name not in changed and not typed:
+            continue
+        value: object = changed.get(name, context.params[name])
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif getattr(parameter, "is_flag", False):
+            words += [parameter.opts[0]] if value else []
+        else:
+            words += _option_words(parameter.opts[0], value, repeated=getattr(parameter, "multiple", False))
+    return shlex.join(words)
+
+
+def _option_words(option: str, value: object, *, repeated: bool) -> list[str]:
+    """An option as it is typed: once with each of its values, or all of them behind it."""
+    values = [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
+    return [word for one in values for word in (option, one)] if repeated else [option, *values]
 
 
 def print_failures(outcome: Outcome) -> None:

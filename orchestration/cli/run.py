@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from orchestration.cli.forecast import print_forecast
-from orchestration.cli.output import console, errors, print_failures, print_logs, show, speaking_errors
+from orchestration.cli.output import (
+    console,
+    errors,
+    print_failures,
+    print_logs,
+    print_verdict,
+    progress_bar,
+    show,
+    speaking_errors,
+)
 
 if TYPE_CHECKING:
-    from assets.judging.failures import Unheard
     from assets.workspace import Workspace
+    from care_ops.results.verdict import Verdict
     from orchestration.launches import Launch
     from orchestration.runner import Outcome
 
@@ -53,15 +61,51 @@ def run(
     with workspace_alone(workspace, "care run") as loaded:
         _must_be_known(loaded, testset, judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)
+        verdicts = _tell(loaded, outcome, narrowed=any((select, testset, judge)))
     seconds = time.perf_counter() - started
+    for name, verdict in verdicts.items():
+        print_verdict(verdict, errors if json else console, name)
     _print_results(loaded, as_json=json)
     _print_notes(loaded)
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
-    failures = _failures(loaded, outcome)
-    if failures:
-        _send_alert(loaded, failures)
+    failures = _failures(outcome, verdicts)
+    if failures or any(verdict.state == "held back" for verdict in verdicts.values()):
+        _send_alert(loaded, verdicts, failures)
         raise typer.Exit(1)
+
+
+def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
+    """The verdict on every test set, now that what failed is known; pages and index say the same."""
+    from assets.judging.failures import unheard
+    from assets.report.report_index import tell
+    from assets.report.verdicts import note_failures, shown, verdict_on, verdicts_differ
+
+    failed = _failed_testsets(outcome)
+    for testset in loaded.testsets:
+        if testset in failed or not narrowed:
+            note_failures(loaded, testset, failed.get(testset, ()))
+    if not loaded.warehouse.usable():
+        return {}
+    with loaded.warehouse.reader() as connection:
+        owing = {testset: unheard(loaded, connection, testset) for testset in loaded.testsets}
+    if verdicts_differ(loaded, owing):
+        return tell(loaded)
+    return {testset: verdict_on(loaded, testset, owing[testset]) for testset in shown(loaded)}
+
+
+def _failed_testsets(outcome: Outcome) -> dict[str, list[str]]:
+    """What failed of each test set, as sentences; a judge that failed owes scores, and a review holds back."""
+    from orchestration.launches import split_partition
+
+    failed: dict[str, list[str]] = {}
+    for (asset, partition), why in outcome.failures.items():
+        if partition is None or asset in ("review", "scores", "judge_inference"):
+            continue
+        testset = split_partition(asset, partition)[1]
+        if testset is not None:
+            failed.setdefault(testset, []).append(f"`{asset}` could not be made: {why}")
+    return failed
 
 
 def _print_results(loaded: Workspace, *, as_json: bool) -> None:
@@ -73,13 +117,10 @@ def _print_results(loaded: Workspace, *, as_json: bool) -> None:
 
 
 def _print_notes(loaded: Workspace) -> None:
-    """What a person should know about each test set, whether or not anything was made."""
-    owing = _owing(loaded) if loaded.warehouse.usable() else {}
+    """Test sets of which there cannot be a verdict."""
     for testset in sorted(loaded.testsets):
         if not loaded.judges_of(testset):
             errors.print(f"note: {testset}: no judge scores it, so it has no panel", markup=False, soft_wrap=True)
-        for warning in warnings_of(loaded, testset, owing.get(testset, [])):
-            errors.print(f"warning: {testset}: {warning}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
@@ -98,28 +139,21 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
         console.print(f"report: {index}", highlight=False, soft_wrap=True)
 
 
-def _failures(loaded: Workspace, outcome: Outcome) -> dict[str, str]:
-    """Why the command ends with 1, by what failed.
-
-    A fit that was held back on an earlier night is held back tonight, and whoever reads the exit code or the alert must
-    know.
-    """
-    from assets.publication.editions import held_back
-
-    failures = {f"{asset} {partition or ''}".strip(): why for (asset, partition), why in outcome.failures.items()}
-    for testset in sorted(loaded.testsets):
-        held = held_back(loaded, testset)
-        if held is not None:
-            failures[f"review {testset}"] = held.text(testset)
-    return failures
+def _failures(outcome: Outcome, verdicts: Mapping[str, Verdict]) -> dict[str, str]:
+    """What failed, by asset and partition; a fit that is held back is told by its verdict, also on later nights."""
+    held = {testset for testset, verdict in verdicts.items() if verdict.state == "held back"}
+    return {
+        f"{asset} {partition or ''}".strip(): why
+        for (asset, partition), why in outcome.failures.items()
+        if asset != "review" or partition not in held
+    }
 
 
-def _send_alert(loaded: Workspace, failures: Mapping[str, str]) -> None:
-    from orchestration.alerts import send
+def _send_alert(loaded: Workspace, verdicts: Mapping[str, Verdict], failures: Mapping[str, str]) -> None:
+    from orchestration.alerts import night_text, send
     from orchestration.workspace import read_settings
 
-    text = "; ".join(f"{what}: {why}" for what, why in failures.items())
-    send(read_settings(loaded.root).alerts, loaded.root, f"CARE: care run on {loaded.root.name} failed. {text}")
+    send(read_settings(loaded.root).alerts, loaded.root, night_text(loaded.root.name, verdicts, failures))
 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
@@ -128,13 +162,13 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with workspace_instance(loaded) as instance, Progress(*columns, console=errors, transient=True) as display:
+    with workspace_instance(loaded) as instance, progress_bar() as display:
         task = display.add_task("looking for what is stale", total=None)
 
         def progress(launch: Launch, number: int, total: int) -> None:
             display.update(task, description=launch.label, completed=number, total=total)
-            display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
+            if not display.disable:
+                display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
 
         return run_stale(
             build_defs(loaded.root, {"workspace": loaded}),  # the whole night uses the workspace as it was read once
@@ -161,30 +195,6 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
     rows.sort(key=lambda row: (row["testset"], order[row["aggregator"]]))
     empty = {metric for metric in _METRICS if all(row[metric] is None for row in rows)}
     return [{name: value for name, value in row.items() if name not in empty} for row in rows]
-
-
-def _owing(workspace: Workspace) -> dict[str, list[Unheard]]:
-    """The scores that judges owe, by test set."""
-    from assets.judging.failures import unheard
-
-    with workspace.warehouse.reader() as connection:
-        return {testset: unheard(workspace, connection, testset) for testset in workspace.testsets}
-
-
-def warnings_of(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> list[str]:
-    """Of what a person should be warned: an unverified source, what the page says, and what has happened since."""
-    from assets.publication.documents import ReviewDocument
-    from assets.report.documents import WarningsDocument
-    from assets.report.states import notes
-
-    unverified = workspace.testset(testset).unverified()
-    folder = workspace.fit_folder(testset)
-    page, review = WarningsDocument.find(folder), ReviewDocument.find(folder)
-    drawn = page.warnings if page is not None else ()
-    warnings = [*([unverified] if unverified else []), *drawn, *notes(workspace, testset, owing)]
-    if review is not None and review.state == "pinned":
-        warnings.append("the latest fit is not published: a person pinned another; `care history` lists both")
-    return warnings
 
 
 def _must_be_known(workspace: Workspace, testset: str | None, judge: str | None) -> None:

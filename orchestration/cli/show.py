@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import webbrowser
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import console, errors, show, speaking_errors, system_table
+from orchestration.cli.output import console, errors, print_verdict, show, speaking_errors, system_table
 
 if TYPE_CHECKING:
     import dagster as dg
 
     from assets.workspace import Workspace
+    from care_ops.results.verdict import Verdict
 
 _LAST_WORDS_S = 2.0
 _DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
@@ -34,16 +36,23 @@ def status(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show how many scores each judge has given on each test set, and what is missing, stale or failed."""
+    """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
     from orchestration.instance import workspace_instance
+    from orchestration.observe import observe
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
     with workspace_instance(loaded) as instance:
-        slices = slice_states(loaded, instance)
+        changed = {(e.asset_key.to_user_string(), str(e.partition)) for e in observe(loaded, instance).events}
+        slices = slice_states(loaded, instance, changed)
+    verdicts = current_verdicts(loaded, changed)
     if json:
-        show([{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()], "", as_json=True)
+        rows = [{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()]
+        sentences = {testset: verdict.sentence for testset, verdict in verdicts.items()}
+        show([{**row, "verdict": sentences.get(row["testset"])} for row in rows], "", as_json=True)
         return
+    for name, verdict in verdicts.items():
+        print_verdict(verdict, console, name)
     rows = [
         {"judge": judge, **{testset: slices.get((judge, testset), "") for testset in sorted(loaded.testsets)}}
         for judge in sorted(loaded.judges)
@@ -52,15 +61,41 @@ def status(
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
 
 
-def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tuple[str, str], str]:
+def current_verdicts(workspace: Workspace, changed: Collection[tuple[str, str]]) -> dict[str, Verdict]:
+    """The verdict on each test set as it stands at this moment.
+
+    Parameters
+    ----------
+    changed : collection of (asset, partition)
+        What has come in since the workspace was last brought up to date.
+    """
+    from assets.judging.failures import unheard
+    from assets.report.verdicts import shown, verdict_on
+
+    if not workspace.warehouse.usable():
+        return {}
+    with workspace.warehouse.reader() as connection:
+        owing = {testset: unheard(workspace, connection, testset) for testset in shown(workspace)}
+    return {name: verdict_on(workspace, name, owing[name], _changes(workspace, name, changed)) for name in owing}
+
+
+def _changes(workspace: Workspace, testset: str, changed: Collection[tuple[str, str]]) -> list[str]:
+    """Sentences about what a test set's fit does not know yet."""
+    words = {"source": "source", "panel_settings": "judges or admission rule", "fit_settings": "settings or anchors"}
+    names = [word for asset, word in words.items() if (asset, testset) in changed]
+    names += [f"judge {judge}" for judge in workspace.judges_of(testset) if ("judge_spec", judge) in changed]
+    return [f"{', '.join(names)} changed since the last run; `care run` brings it up to date."] if names else []
+
+
+def slice_states(
+    workspace: Workspace, instance: dg.DagsterInstance, changed: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], str]:
     """State of each judge on each test set: how many scores of how many items, ``missing``, ``stale`` or ``failed``."""
     from assets.partitions import JUDGES, SLICES, slice_key
     from orchestration.instance import partition_statuses
-    from orchestration.observe import observe
 
     scored = partition_statuses(instance, "scores", SLICES)
     judged = partition_statuses(instance, "judge_inference", JUDGES)
-    changed = {(e.asset_key.to_user_string(), e.partition) for e in observe(workspace, instance).events}
     counts = _slice_counts(workspace)
     states: dict[tuple[str, str], str] = {}
     for judge in sorted(workspace.judges):

@@ -126,7 +126,7 @@ SAMPLE = {
     "data/care.duckdb": "flipped",
     "data/dagster/history/runs/index.db": "emptied",
     "data/report/plotly.min.js": "flipped",
-    "data/report/state.js": "head",
+    "data/report/verdicts.json": "head",
     "judges/length.yaml": "truncated",
     "one.csv": "a folder",
 }

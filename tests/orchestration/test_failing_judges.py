@@ -99,6 +99,7 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, after
 
 
 def care_notes(folder) -> str:
-    """What the pages say beside themselves."""
-    notes = json.loads((folder / "data/report/state.js").read_text().removeprefix("window.careNotes = ").rstrip(";\n"))
-    return " | ".join(notes.get("testset-one.html", []))
+    """What the verdict says of judges whose scores are lacking."""
+    verdict = json.loads((folder / "data/report/verdicts.json").read_text())["one"]
+    topics = ("owing judge", "stale")
+    return " | ".join(reason["sentence"] for reason in verdict["reasons"] if reason["topic"] in topics)
