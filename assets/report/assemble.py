@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from care_ops.metrics import Evaluation
     from care_ops.moments.state import Moments
     from care_ops.scores import Array, ScoreMatrix
+    from care_ops.structure.program import Structure
     from warehouse.matrix import ItemColumnsRead
 
 
@@ -40,6 +42,8 @@ class FittedPanel:
     failures : mapping name -> message
     checks : sequence of JudgeCheck
         Also of the judges that were not admitted.
+    structure : Structure or None
+        In canonical order of the judges.
     """
 
     scores: ScoreMatrix
@@ -47,6 +51,7 @@ class FittedPanel:
     aggregates: Mapping[str, Aggregate]
     failures: Mapping[str, str]
     checks: Sequence[JudgeCheck]
+    structure: Structure | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class PanelResults:
     systems: SystemsDocument
     evaluations: Mapping[str, Evaluation]
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, "tuple[Array, Array]"])
+    previous_weights: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
@@ -87,6 +93,7 @@ def assemble(
     anchors: Anchors,
     provenance: Mapping[str, Any],
     edition: EditionShown | None = None,
+    made_at: str = "",
 ) -> ReportData:
     """All that a page shows.
 
@@ -96,6 +103,8 @@ def assemble(
         What is to be printed beside the numbers that every page has.
     edition : EditionShown, optional
         Where the page is of a workspace.
+    made_at : str
+        When the fit was made, to the minute; now by default.
     """
     scores = fitted.scores
     missing_share = float(np.isnan(scores.values).mean())
@@ -122,6 +131,9 @@ def assemble(
         },
         intervals=results.intervals,
         edition=edition,
+        made_at=made_at or f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        partial_correlations=_partial_correlations(scores, fitted.structure),
+        previous_weights=results.previous_weights,
     )
 
 
@@ -131,6 +143,22 @@ def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
         canonical = moments.correlation()
     except FitError:
         return None
+    return _in_order(scores, canonical)
+
+
+def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> Array | None:
+    """Those that the sparse part alone gives, in the order of ``scores.judges``; None where there is no structure."""
+    if structure is None:
+        return None
+    precision = np.diag(structure.sparse - structure.low_rank)
+    scale = np.sqrt(np.maximum(np.outer(precision, precision), 1e-300))
+    links = np.clip(-structure.sparse / scale, -1.0, 1.0)
+    np.fill_diagonal(links, 0.0)
+    return _in_order(scores, links)
+
+
+def _in_order(scores: ScoreMatrix, canonical: Array) -> Array:
+    """A matrix of the judges in sorted order, brought into the order of ``scores.judges``."""
     position = {judge: k for k, judge in enumerate(sorted(scores.judges))}
     order = [position[judge] for judge in scores.judges]
     return canonical[np.ix_(order, order)]

@@ -9,3 +9,8 @@ from urllib.parse import quote
 def page_name(testset: str) -> str:
     """File name of a test set's page."""
     return "testset-" + quote(testset, safe="").replace("%", "_") + ".html"
+
+
+def items_name(page: str) -> str:
+    """File name of the page of all items beside a page: ``items-X.html`` of a test set, ``items.html`` of a table."""
+    return "items" + page.removeprefix("testset").removeprefix("report")

@@ -1,4 +1,4 @@
-"""Pages from report data: jinja2 templates beside one local copy of plotly's script.
+"""Pages from report data: jinja2 templates, whole in one file each.
 
 Belongs here: writing files a browser opens without the network. Does not: choosing what to show.
 """
@@ -7,31 +7,79 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import isnan
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
+from assets.report.assumptions import assumptions
+from assets.report.cards import JudgeCard, judge_cards
+from assets.report.charts import Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
-from assets.report.figures import figures, trend
-from assets.report.names import page_name
+from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
+from assets.report.items import ends, item_rows, label_rows, most_informative
+from assets.report.names import items_name, page_name
 from warehouse.storage import write_bytes
 
-_SCRIPT = "plotly.min.js"
+
+@dataclass(frozen=True)
+class _SystemList:
+    """The ranked systems as they are drawn, and what their values are."""
+
+    heading: str
+    rows: Sequence[Ranked]
+    drawn: Markup
 
 
 def write_page(data: ReportData, path: Path) -> None:
-    """Write one test set's page."""
+    """Write one test set's page, and beside it the page of all its items."""
+    rows = item_rows(data)
+    first = () if data.care is None else data.care.label_first
+    cards = judge_cards(data)
+    items_page = items_name(path.name)
+    render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name)
     render(
         path.parent,
         path.name,
         "page.html",
         data=data,
-        figures=figures(data),
+        items_page=items_page,
+        item_count=len(rows),
+        item_rows=most_informative(rows, first),
+        item_lists=[(heading, ranked_list(ranks, "estimate")) for heading, ranks in ends(rows)],
+        label_rows=label_rows(data),
+        cards=cards,
+        bars=_bars(cards),
+        system_list=_system_list(data),
+        shared=shared_figures(data),
+        gold=gold_figures(data),
+        agreement=agreement_figures(data),
+        assumptions=assumptions(data),
         columns=_metric_columns(data),
         provenance=json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
         details={n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},
     )
+
+
+def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
+    """By judge its weight, drawn on one scale for all."""
+    ranks = {
+        card.row.check.judge: Ranked(card.row.check.judge, card.weight.weight, card.weight.lo, card.weight.hi)
+        for card in cards
+        if card.weight.weight is not None
+    }
+    low, high = domain(list(ranks.values()))
+    return {judge: interval(rank, low, high, "weight") for judge, rank in ranks.items()}
+
+
+def _system_list(data: ReportData) -> _SystemList:
+    rows = system_ranks(data)
+    valued = any(row.lo is not None for row in data.system_rows())
+    heading = f"{data.systems.kind}, best first" if valued else "How far each is from the best (which stands at zero)"
+    return _SystemList(heading, rows, ranked_list(rows, data.systems.kind if valued else "difference from the best"))
 
 
 def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
@@ -47,21 +95,10 @@ def write_trend(folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]]) 
 
 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:
-    """Write a page from a template, and beside it, once, the script that it draws with."""
-    write_script(folder)
-    html = _environment().get_template(template).render(script=_SCRIPT, **values)
+    """Write a page from a template."""
     path = folder / name
-    write_bytes(path, html.encode())
+    write_bytes(path, _environment().get_template(template).render(**values).encode())
     return path
-
-
-def write_script(folder: Path) -> None:
-    """Write plotly's script beside the pages where it is missing, damaged or of another release."""
-    from plotly.offline import get_plotlyjs
-
-    path, plotly = folder / _SCRIPT, get_plotlyjs().encode()
-    if not path.is_file() or path.read_bytes() != plotly:
-        write_bytes(path, plotly)
 
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
@@ -94,6 +131,7 @@ def _environment() -> Any:
     environment.filters["number"] = _number
     environment.filters["percent"] = _percent
     environment.filters["cell"] = _cell
+    environment.filters["signed"] = "{:+.2f}".format
     return environment
 
 
