@@ -12,16 +12,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from assets.report.data import EditionShown, ReportData
 from assets.results.gold import held_out_gold
+from care_ops.aggregators.base import Problem
+from care_ops.aggregators.care import candidates_of, defensible, rival_answers
 from care_ops.errors import FitError
+from care_ops.scores import canonical_order, restore
 
 if TYPE_CHECKING:
     from assets.results.documents import FactorsDocument, SystemsDocument
     from care_ops.admission import JudgeCheck
     from care_ops.aggregators.base import Aggregate
     from care_ops.anchors import Anchors
+    from care_ops.config import FitConfig
     from care_ops.metrics import Evaluation
     from care_ops.moments.state import Moments
     from care_ops.scores import Array, ScoreMatrix
@@ -44,6 +49,8 @@ class FittedPanel:
         Also of the judges that were not admitted.
     structure : Structure or None
         In canonical order of the judges.
+    config : FitConfig or None
+        The settings of the fit.
     """
 
     scores: ScoreMatrix
@@ -52,6 +59,7 @@ class FittedPanel:
     failures: Mapping[str, str]
     checks: Sequence[JudgeCheck]
     structure: Structure | None = None
+    config: FitConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +142,21 @@ def assemble(
         made_at=made_at or f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
         partial_correlations=_partial_correlations(scores, fitted.structure),
         previous_weights=results.previous_weights,
+        rivals=_rivals(fitted),
     )
+
+
+def _rivals(fitted: FittedPanel) -> dict[str, Array]:
+    """The two defensible answers of ``care`` in the order of the scores, computed again; empty where it gave none."""
+    if "care" not in fitted.aggregates or fitted.config is None:
+        return {}
+    scores = fitted.scores.canonical()
+    problem = Problem(scores, fitted.moments, None, np.random.default_rng(0), fitted.config)
+    with threadpool_limits(limits=1, user_api="blas"):
+        answers = defensible(problem)
+        rivals = rival_answers(answers, candidates_of(answers))
+    order = canonical_order(fitted.scores.item_ids)
+    return {name: restore(np.where(answers.scored, answer, np.nan), order) for name, answer in rivals.items()}
 
 
 def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from assets.report.data import FOLLOWS, JudgeRow, ReportData, WeightCell
 from care_ops.metrics import auc, is_binary, tau
-
-if TYPE_CHECKING:
-    from assets.report.data import JudgeRow, ReportData, WeightCell
 
 Array = NDArray[np.float64]
 
@@ -36,8 +33,8 @@ class Followed:
     share : float
         Of what the judge shares with others, by the factors that are described.
     feature, correlation : str and float, or None
-        The text feature that the factor follows most closely, and its Spearman correlation, signed so that it is
-        positive where the judge's scores rise with the feature.
+        The text feature that the factor follows, and its Spearman correlation, signed so that it is positive where the
+        judge's scores rise with the feature; None where the factor follows none.
     """
 
     factor: int
@@ -147,9 +144,12 @@ def followed(data: ReportData, j: int) -> Followed | None:
     if not parts.sum() > 0:
         return None
     k = int(np.argmax(parts))
-    feature, correlation = data.factors.nearest_feature(k) or (None, None)
-    signed = None if correlation is None else correlation * (1 if loadings[j, k] >= 0 else -1)
-    return Followed(k + 1, float(parts[k] / parts.sum()), feature, signed)
+    share = float(parts[k] / parts.sum())
+    nearest = data.factors.nearest_feature(k)
+    if nearest is None or abs(nearest[1]) < FOLLOWS:
+        return Followed(k + 1, share, None, None)
+    feature, correlation = nearest
+    return Followed(k + 1, share, feature, correlation if loadings[j, k] >= 0 else -correlation)
 
 
 def _sums(data: ReportData) -> _Without | None:

@@ -25,6 +25,9 @@ _LEVELS = 10
 _MOST_LABELLED_CELLS = 20
 """Columns up to which a heat map writes numbers into its cells."""
 
+_PAGE = 980.0
+"""Width that a map with written cells fills at most, where its cells stay wide enough to be read."""
+
 _MOST_NAMED_NODES = 30
 """Nodes up to which a ring writes names beside the numbers."""
 
@@ -237,15 +240,17 @@ def _span(values: Sequence[float], asked: tuple[float, float] | None, *, logarit
     return low - room, high + room
 
 
-def ranked_list(rows: Sequence[Ranked], says: str) -> Markup:
+def ranked_list(rows: Sequence[Ranked], says: str, ends: tuple[float, float] | None = None) -> Markup:
     """Names in their order, each with a drawing of its value and interval on one common scale.
 
     Parameters
     ----------
     says : str
         What a value is, for readers of screens.
+    ends : (low, high), optional
+        Of the scale; those of the rows by default.
     """
-    low, high = domain(rows)
+    low, high = ends or domain(rows)
     items = "".join(
         f'<li><span class="name">{escape(row.name)}'
         + (f' <span class="soft">{escape(row.note)}</span>' if row.note else "")
@@ -261,7 +266,7 @@ def domain(rows: Sequence[Ranked]) -> tuple[float, float]:
     if not values:
         return 0.0, 1.0
     low, high = min(values), max(values)
-    if low > 0 and low < (high - low):
+    if 0 < low < high - low:
         low = 0.0
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
@@ -281,7 +286,7 @@ def interval(row: Ranked, low: float, high: float, says: str) -> Markup:
         shapes.append(element("line", x1=at(row.lo), x2=at(row.hi), y1=8.0, y2=8.0, class_="range s1"))
     shapes.append(element("circle", cx=at(row.value), cy=8.0, r=4.5, class_="dot s1"))
     named = element("title", str(escape(words)))
-    drawn = element("svg", named + "".join(shapes), class_="interval", height=16.0, role="img", aria_label=words)
+    drawn = element("svg", named + "".join(shapes), class_="interval", height=16.0, role="img")
     return Markup(drawn)
 
 
@@ -314,10 +319,11 @@ def heat_map(
     """
     labelled = len(columns) <= _MOST_LABELLED_CELLS
     longest = max((len(column) for column in columns), default=1)
-    width = max(44.0, min(LETTER * longest + 12, 150.0)) if labelled else 12.0
-    height = 24.0 if labelled else 12.0
     names = [shortened(row, 34) for row in rows]
     left, top = 10 + LETTER * max((len(name) for name in names), default=1), 22.0
+    room = (_PAGE - left) / max(len(columns), 1)
+    width = max(44.0, min(LETTER * longest + 12, 170.0, room)) if labelled else 12.0
+    height = 24.0 if labelled else 12.0
     size = "t" if labelled else "t small"
     shapes = _cells(values, (left, top), (width, height), triangle=triangle)
     shapes += [text(left - 6, top + (i + 0.72) * height, name, size, "end") for i, name in enumerate(names)]
@@ -339,7 +345,7 @@ def _cells(
     *,
     triangle: bool,
 ) -> list[str]:
-    """One path for each shade: a map of a hundred judges has ten thousand cells."""
+    """One path of thick strokes for each shade: a map of a hundred judges has ten thousand cells."""
     (left, top), (width, height) = origin, cell
     drawn: dict[str, list[str]] = defaultdict(list)
     for i, row in enumerate(values):
@@ -349,8 +355,11 @@ def _cells(
             level = round(min(abs(value), 1.0) * _LEVELS)
             shade = f"{'positive' if value >= 0 else 'negative'} level{level}"
             x, y = left + j * width, top + i * height
-            drawn[shade].append(f"M{x:.0f} {y:.0f}h{width - 1:.0f}v{height - 1:.0f}h-{width - 1:.0f}z")
-    return [element("path", d="".join(cells), class_=f"cell {shade}") for shade, cells in sorted(drawn.items())]
+            drawn[shade].append(f"M{x:.0f} {y + height / 2:.0f}h{width - 1:.0f}")
+    return [
+        element("path", d="".join(cells), class_=f"cell {shade}", stroke_width=height - 1)
+        for shade, cells in sorted(drawn.items())
+    ]
 
 
 def _marks(

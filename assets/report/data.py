@@ -154,6 +154,8 @@ class ReportData:
         None where there is no structure.
     previous_weights : dict judge -> weight
         In the recommended answer of the edition that was published before this one.
+    rivals : dict name -> (n,) array
+        Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
     """
 
     title: str
@@ -176,6 +178,7 @@ class ReportData:
     made_at: str = ""
     partial_correlations: Array | None = None
     previous_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
     @property
     def lead(self) -> str:

@@ -47,11 +47,12 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         evaluations = {name: _evaluation(connection, fit_id) for name, fit_id in fit.fit_ids}
         intervals = {name: _intervals(connection, fit_id, scores) for name, fit_id in fit.fit_ids}
     structure, structure_document = read_structure(folder)
+    config = workspace.fit_config(testset)
     edition, made_at = _edition(workspace, testset, fit.edition)
     return assemble(
         title=testset,
         description=workspace.testset(testset).description,
-        fitted=FittedPanel(scores, read_moments(folder), aggregates, fit.failures, checks, structure),
+        fitted=FittedPanel(scores, read_moments(folder), aggregates, fit.failures, checks, structure, config),
         items=panel_items(scores, columns, anchors),
         results=PanelResults(
             FactorsDocument.read(folder),

@@ -61,7 +61,7 @@ class ItemRow:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """An item that is worth a label: its place by two answers (share of the items below it), and every score."""
+    """An item that is worth a label: its place by each rival answer (share of the items not above it), every score."""
 
     item_id: str
     ranks: Sequence[float]
@@ -110,20 +110,23 @@ def most_informative(rows: Sequence[ItemRow], first: Sequence[str], most: int = 
     return [rows[k] for k in sorted(list(dict.fromkeys(chosen))[:most])]
 
 
-def ends(rows: Sequence[ItemRow]) -> list[tuple[str, list[Ranked]]]:
-    """The best and the worst items, or all where they are few, each with a heading."""
-    drawn = [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in rows]
-    if len(drawn) <= 2 * _ENDS:
-        return [("All items", drawn)] if drawn else []
-    return [(f"The {_ENDS} best", drawn[:_ENDS]), (f"The {_ENDS} worst", drawn[-_ENDS:])]
+def ends(rows: Sequence[ItemRow]) -> dict[str, list[Ranked]]:
+    """By heading the best and the worst items, or all where they are few."""
+    if len(rows) <= 2 * _ENDS:
+        parts = {"All items": rows} if rows else {}
+    else:
+        parts = {f"The {_ENDS} best": rows[:_ENDS], f"The {_ENDS} worst": rows[-_ENDS:]}
+    return {
+        heading: [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in part]
+        for heading, part in parts.items()
+    }
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
-    """The items that ``care`` would have labelled first, with their places by ``care`` and by the plain mean."""
-    answers = [data.aggregates.get(name) for name in ("care", "avg")]
-    if data.care is None or any(answer is None for answer in answers):
+    """The items that ``care`` would have labelled first, with their places by the two rival answers."""
+    if data.care is None or not data.rivals:
         return []
-    ranks = [share_below(answer.estimate) for answer in answers if answer is not None]
+    ranks = [_share_below(answer) for answer in data.rivals.values()]
     index = {item: k for k, item in enumerate(data.scores.item_ids)}
     return [
         LabelRow(
@@ -138,7 +141,7 @@ def label_rows(data: ReportData) -> list[LabelRow]:
     ]
 
 
-def share_below(estimate: Array) -> Array:
+def _share_below(estimate: Array) -> Array:
     """The share of the items that are not above each one; NaN where there is no estimate."""
     known = ~np.isnan(estimate)
     out = np.full(len(estimate), np.nan)

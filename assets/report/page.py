@@ -20,9 +20,12 @@ from assets.report.cards import JudgeCard, judge_cards
 from assets.report.charts import Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
 from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
-from assets.report.items import ends, item_rows, label_rows, most_informative
+from assets.report.items import MOST_ITEMS, ItemRow, ends, item_rows, label_rows, most_informative
 from assets.report.names import items_name, page_name
 from warehouse.storage import write_bytes
+
+_MOST_BYTES = 1_000_000
+"""Size of a page that mail still takes; a page that would be larger shows fewer items."""
 
 
 @dataclass(frozen=True)
@@ -36,32 +39,35 @@ class _SystemList:
 
 def write_page(data: ReportData, path: Path) -> None:
     """Write one test set's page, and beside it the page of all its items."""
-    rows = item_rows(data)
-    first = () if data.care is None else data.care.label_first
-    cards = judge_cards(data)
-    items_page = items_name(path.name)
+    rows, items_page = item_rows(data), items_name(path.name)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name)
-    render(
-        path.parent,
-        path.name,
-        "page.html",
-        data=data,
-        items_page=items_page,
-        item_count=len(rows),
-        item_rows=most_informative(rows, first),
-        item_lists=[(heading, ranked_list(ranks, "estimate")) for heading, ranks in ends(rows)],
-        label_rows=label_rows(data),
-        cards=cards,
-        bars=_bars(cards),
-        system_list=_system_list(data),
-        shared=shared_figures(data),
-        gold=gold_figures(data),
-        agreement=agreement_figures(data),
-        assumptions=assumptions(data),
-        columns=_metric_columns(data),
-        provenance=json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
-        details={n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},
-    )
+    values = {**_values(data), "items_page": items_page, "item_count": len(rows), "item_lists": _item_lists(rows)}
+    first = () if data.care is None else data.care.label_first
+    shown = MOST_ITEMS
+    page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
+    while len(page) > _MOST_BYTES and shown > 1:
+        shown //= 2
+        page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
+    write_bytes(path, page)
+
+
+def _values(data: ReportData) -> dict[str, Any]:
+    """What the template of a page shows, but for the items."""
+    cards = judge_cards(data)
+    return {
+        "data": data,
+        "label_rows": label_rows(data),
+        "cards": cards,
+        "bars": _bars(cards),
+        "system_list": _system_list(data),
+        "shared": shared_figures(data),
+        "gold": gold_figures(data),
+        "agreement": agreement_figures(data),
+        "assumptions": assumptions(data),
+        "columns": _metric_columns(data),
+        "provenance": json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
+        "details": {n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},
+    }
 
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
@@ -73,6 +79,13 @@ def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
     }
     low, high = domain(list(ranks.values()))
     return {judge: interval(rank, low, high, "weight") for judge, rank in ranks.items()}
+
+
+def _item_lists(rows: Sequence[ItemRow]) -> dict[str, Markup]:
+    """By heading the ends of the ranking, on one scale."""
+    parts = ends(rows)
+    scale = domain([rank for ranks in parts.values() for rank in ranks])
+    return {heading: ranked_list(ranks, "estimate", scale) for heading, ranks in parts.items()}
 
 
 def _system_list(data: ReportData) -> _SystemList:
@@ -97,8 +110,12 @@ def write_trend(folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]]) 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:
     """Write a page from a template."""
     path = folder / name
-    write_bytes(path, _environment().get_template(template).render(**values).encode())
+    write_bytes(path, _rendered(template, **values))
     return path
+
+
+def _rendered(template: str, **values: Any) -> bytes:
+    return _environment().get_template(template).render(**values).encode()
 
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:

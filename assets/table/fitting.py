@@ -138,7 +138,7 @@ def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
     page = assemble(
         title=Path(table.source).name,
         description="Recorded scores, aggregated by care fit.",
-        fitted=FittedPanel(fit.scores, fit.moments, fit.aggregates, fit.failures, checks, fit.structure),
+        fitted=FittedPanel(fit.scores, fit.moments, fit.aggregates, fit.failures, checks, fit.structure, config.fit),
         items=shown_items,
         results=results,
         anchors=table.anchors,
