@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assets.experiments.base import Bars, Chart, Heatmap, said
-from assets.report.figures import COLOURS, DIVERGING, figure
+from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, ranked_list
 from assets.report.page import render
 
 if TYPE_CHECKING:
@@ -42,96 +42,24 @@ def write_experiments(folder: Path, workspace: Workspace, experiments: Sequence[
     return pages
 
 
-def _drawn(key: str, figure: Chart | Bars | Heatmap) -> dict[str, str]:
+def _drawn(key: str, figure: Chart | Bars | Heatmap) -> Figure:
     if isinstance(figure, Chart):
         return _chart(key, figure)
     return _bars(key, figure) if isinstance(figure, Bars) else _heatmap(key, figure)
 
 
-def _chart(key: str, chart: Chart) -> dict[str, str]:
-    traces: list[dict[str, Any]] = []
-    for curve in chart.curves:
-        colour = COLOURS.get(curve.name)
-        trace: dict[str, Any] = {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": curve.name,
-            "x": curve.x,
-            "y": curve.y,
-            "line": {"color": colour},
-        }
-        if curve.low:
-            pairs = list(zip(curve.y, curve.low, curve.high, strict=True))
-            trace["error_y"] = {
-                "type": "data",
-                "symmetric": False,
-                "array": [high - y for y, _, high in pairs],
-                "arrayminus": [y - low for y, low, _ in pairs],
-                "thickness": 1,
-            }
-        traces.append(trace)
-    scale = {"type": "log"} if chart.logarithmic else {}
-    return figure(
-        key,
-        chart.title,
-        "",
-        traces,
-        xaxis={"title": {"text": chart.x}, **scale},
-        yaxis={"title": {"text": chart.y}, **scale},
-        legend={"orientation": "h", "y": -0.2},  # below: there may be many
-        height=480,
-    )
+def _chart(key: str, chart: Chart) -> Figure:
+    series = [Series(curve.name, curve.x, curve.y, curve.low, curve.high) for curve in chart.curves]
+    return line_chart(key, chart.title, "", series, Axes(chart.x, chart.y, logarithmic=chart.logarithmic))
 
 
-def _bars(key: str, bars: Bars) -> dict[str, str]:
-    trace: dict[str, Any] = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": bars.values,
-        "y": bars.names,
-        "marker": {"size": 9, "color": [COLOURS.get(name, "#2f7de1") for name in bars.names]},
-    }
-    if bars.low:
-        trace["error_x"] = {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - x for x, high in zip(bars.values, bars.high, strict=True)],
-            "arrayminus": [x - low for x, low in zip(bars.values, bars.low, strict=True)],
-            "thickness": 2,
-            "color": "#8a8f98",  # seen on white and on black
-        }
-    else:
-        trace |= {"type": "bar", "orientation": "h"}
-    return figure(
-        key,
-        bars.title,
-        "",
-        [trace],
-        xaxis={"title": {"text": bars.x}},
-        yaxis={"autorange": "reversed", "automargin": True},
-        height=90 + 26 * len(bars.names),
-    )
+def _bars(key: str, bars: Bars) -> Figure:
+    ends = zip(bars.low, bars.high, strict=True) if bars.low else [(None, None)] * len(bars.names)
+    rows = [
+        Ranked(name, value, low, high) for name, value, (low, high) in zip(bars.names, bars.values, ends, strict=True)
+    ]
+    return Figure(key, bars.title, bars.x, ranked_list(rows, bars.x))
 
 
-def _heatmap(key: str, heatmap: Heatmap) -> dict[str, str]:
-    trace: dict[str, Any] = {
-        "type": "heatmap",
-        "x": heatmap.columns,
-        "y": heatmap.rows,
-        "z": heatmap.values,
-        "text": heatmap.marks,
-        "texttemplate": "%{text}",
-        "zmin": -1,
-        "zmax": 1,
-        "colorscale": DIVERGING,
-        "hoverongaps": False,
-    }
-    return figure(
-        key,
-        heatmap.title,
-        "",
-        [trace],
-        xaxis={"automargin": True},
-        yaxis={"autorange": "reversed", "automargin": True},
-        height=140 + 34 * len(heatmap.rows),
-    )
+def _heatmap(key: str, heatmap: Heatmap) -> Figure:
+    return heat_map(key, heatmap.title, "", heatmap.rows, heatmap.columns, heatmap.values, marks=heatmap.marks)

@@ -8,22 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from assets.report.data import EditionShown, ReportData
 from assets.results.gold import held_out_gold
+from care_ops.aggregators.base import Problem
+from care_ops.aggregators.care import candidates_of, defensible, rival_answers
 from care_ops.errors import FitError
+from care_ops.scores import canonical_order, restore
 
 if TYPE_CHECKING:
     from assets.results.documents import FactorsDocument, SystemsDocument
     from care_ops.admission import JudgeCheck
     from care_ops.aggregators.base import Aggregate
     from care_ops.anchors import Anchors
+    from care_ops.config import FitConfig
     from care_ops.metrics import Evaluation
     from care_ops.moments.state import Moments
     from care_ops.scores import Array, ScoreMatrix
+    from care_ops.structure.program import Structure
     from warehouse.matrix import ItemColumnsRead
 
 
@@ -40,6 +47,10 @@ class FittedPanel:
     failures : mapping name -> message
     checks : sequence of JudgeCheck
         Also of the judges that were not admitted.
+    structure : Structure or None
+        In canonical order of the judges.
+    config : FitConfig or None
+        The settings of the fit.
     """
 
     scores: ScoreMatrix
@@ -47,6 +58,8 @@ class FittedPanel:
     aggregates: Mapping[str, Aggregate]
     failures: Mapping[str, str]
     checks: Sequence[JudgeCheck]
+    structure: Structure | None = None
+    config: FitConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,7 @@ class PanelResults:
     systems: SystemsDocument
     evaluations: Mapping[str, Evaluation]
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, "tuple[Array, Array]"])
+    previous_weights: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
@@ -87,6 +101,7 @@ def assemble(
     anchors: Anchors,
     provenance: Mapping[str, Any],
     edition: EditionShown | None = None,
+    made_at: str = "",
 ) -> ReportData:
     """All that a page shows.
 
@@ -96,6 +111,8 @@ def assemble(
         What is to be printed beside the numbers that every page has.
     edition : EditionShown, optional
         Where the page is of a workspace.
+    made_at : str
+        When the fit was made, to the minute; now by default.
     """
     scores = fitted.scores
     missing_share = float(np.isnan(scores.values).mean())
@@ -122,7 +139,24 @@ def assemble(
         },
         intervals=results.intervals,
         edition=edition,
+        made_at=made_at or f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
+        partial_correlations=_partial_correlations(scores, fitted.structure),
+        previous_weights=results.previous_weights,
+        rivals=_rivals(fitted),
     )
+
+
+def _rivals(fitted: FittedPanel) -> dict[str, Array]:
+    """The two defensible answers of ``care`` in the order of the scores, computed again; empty where it gave none."""
+    if "care" not in fitted.aggregates or fitted.config is None:
+        return {}
+    scores = fitted.scores.canonical()
+    problem = Problem(scores, fitted.moments, None, np.random.default_rng(0), fitted.config)
+    with threadpool_limits(limits=1, user_api="blas"):
+        answers = defensible(problem)
+        rivals = rival_answers(answers, candidates_of(answers))
+    order = canonical_order(fitted.scores.item_ids)
+    return {name: restore(np.where(answers.scored, answer, np.nan), order) for name, answer in rivals.items()}
 
 
 def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
@@ -131,6 +165,22 @@ def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
         canonical = moments.correlation()
     except FitError:
         return None
+    return _in_order(scores, canonical)
+
+
+def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> Array | None:
+    """Those that the sparse part alone gives, in the order of ``scores.judges``; None where there is no structure."""
+    if structure is None:
+        return None
+    precision = np.diag(structure.sparse - structure.low_rank)
+    scale = np.sqrt(np.maximum(np.outer(precision, precision), 1e-300))
+    links = np.clip(-structure.sparse / scale, -1.0, 1.0)
+    np.fill_diagonal(links, 0.0)
+    return _in_order(scores, links)
+
+
+def _in_order(scores: ScoreMatrix, canonical: Array) -> Array:
+    """A matrix of the judges in sorted order, brought into the order of ``scores.judges``."""
     position = {judge: k for k, judge in enumerate(sorted(scores.judges))}
     order = [position[judge] for judge in scores.judges]
     return canonical[np.ix_(order, order)]

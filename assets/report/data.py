@@ -1,7 +1,7 @@
 """What a page shows, as typed values.
 
 Belongs here: the record that figures, templates and the command line read, and the rows of its tables. Does not: where
-the values come from (``assemble``), HTML.
+the values come from (``assemble``), rows of judges and items (``cards``, ``items``), HTML.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.fit.details import CareDetails, CareSvdDetails, read_details
+from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
+from assets.fit.stages import recommended
 from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocument, SystemsDocument
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
@@ -24,13 +25,28 @@ from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
 
+FOLLOWS = 0.5
+"""Spearman correlation with a text feature from which a factor is named by it."""
+
+_LEAST_LINK = 1e-6
+"""Partial correlation up to which the solver's zeros are zeros."""
+
 
 @dataclass(frozen=True)
 class EditionShown:
-    """Which edition a page of a workspace is of, and which one is published; None where none is."""
+    """Which edition a page of a workspace is of, and which one is published; None where none is.
+
+    Attributes
+    ----------
+    edition : str
+    published : str or None
+    previous : str or None
+        The edition that was published before this one.
+    """
 
     edition: str
     published: str | None
+    previous: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,14 +107,12 @@ class FactorRow:
 
 
 @dataclass(frozen=True)
-class DisagreementRow:
-    """An item that two defensible answers rank differently; gold is None where it is not known."""
+class JudgeLink:
+    """Two judges that the structure links directly, by their places on the page, and their partial correlation."""
 
-    item_id: str
-    avg: float
-    care: float
-    gold: float | None
-    response: str | None
+    first: int
+    second: int
+    partial: float
 
 
 @dataclass(frozen=True)
@@ -133,6 +147,15 @@ class ReportData:
         Of the weights, each (p,); NaN where there is none.
     edition : EditionShown or None
         None where the page is of no workspace.
+    made_at : str
+        When the fit was made, to the minute.
+    partial_correlations : (p, p) array or None
+        Of the judges that the structure links directly, in the order of ``scores.judges``; zero for the others, and
+        None where there is no structure.
+    previous_weights : dict judge -> weight
+        In the recommended answer of the edition that was published before this one.
+    rivals : dict name -> (n,) array
+        Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
     """
 
     title: str
@@ -152,6 +175,28 @@ class ReportData:
     provenance: Mapping[str, Any]
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, tuple[Array, Array]])
     edition: EditionShown | None = None
+    made_at: str = ""
+    partial_correlations: Array | None = None
+    previous_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
+
+    @property
+    def lead(self) -> str:
+        """The aggregator whose answer is recommended; empty where none gave one."""
+        return recommended(self.aggregates)
+
+    @cached_property
+    def judge_order(self) -> list[int]:
+        """The order that judges keep on the whole page: by falling weight in the recommended answer."""
+        weights = self.aggregates[self.lead].weights if self.lead else None
+        if weights is None:
+            return list(range(len(self.scores.judges)))
+        return [int(j) for j in np.argsort(-weights, kind="stable")]
+
+    @property
+    def judges(self) -> list[str]:
+        """The panel's judges in that order."""
+        return [self.scores.judges[j] for j in self.judge_order]
 
     @cached_property
     def alpha(self) -> float | None:
@@ -197,19 +242,22 @@ class ReportData:
     def judge_rows(self) -> list[JudgeRow]:
         """One row a judge: admission, agreement with the others, and weights."""
         index = {judge: j for j, judge in enumerate(self.scores.judges)}
-        weighted = {n: a.weights for n, a in self.aggregates.items() if a.weights is not None and n != "avg"}
+        place = {judge: k for k, judge in enumerate(self.judges)}
+        weighted = [n for n, a in self.aggregates.items() if a.weights is not None and n != "avg"]
         return [
             JudgeRow(
                 check,
                 self.scores.families.get(check.judge),
                 self.mean_kappas.get(check.judge),
-                {name: self._weight(name, weights, index.get(check.judge)) for name, weights in weighted.items()},
+                {name: self.weight_cell(name, index.get(check.judge)) for name in weighted},
             )
-            for check in self.checks
+            for check in sorted(self.checks, key=lambda check: place.get(check.judge, len(place)))
         ]
 
-    def _weight(self, name: str, weights: Array, j: int | None) -> WeightCell:
-        if j is None:
+    def weight_cell(self, name: str, j: int | None) -> WeightCell:
+        """A judge's weight in an aggregate, by its column in ``scores``; empty where it has none."""
+        weights = self.aggregates[name].weights if name in self.aggregates else None
+        if j is None or weights is None:
             return WeightCell()
         lo, hi = self.intervals.get(name, (None, None))
         return WeightCell(
@@ -217,6 +265,37 @@ class ReportData:
             None if lo is None or np.isnan(lo[j]) else float(lo[j]),
             None if hi is None or np.isnan(hi[j]) else float(hi[j]),
         )
+
+    @cached_property
+    def loadings_by_factor(self) -> Array | None:
+        """Loadings of the judges, in the order of ``scores``, on the factors as they are counted on the page."""
+        lead = self.aggregates.get("care_svd")
+        if lead is None or self.care_svd is None or lead.loadings is None:
+            return None
+        chosen, count = self.care_svd.quality_factor, lead.loadings.shape[1]
+        stored = [chosen, *(k for k in range(count) if k != chosen)]  # the one taken for quality stands first
+        by_factor = np.empty_like(lead.loadings)
+        by_factor[:, stored] = lead.loadings
+        return by_factor
+
+    def factor_name(self, factor: int) -> str:
+        """What a factor, counted from 0, follows in the texts, as far as it follows anything there."""
+        nearest = self.factors.nearest_feature(factor)
+        if nearest is None or abs(nearest[1]) < FOLLOWS:
+            return "no text feature"
+        feature, correlation = nearest
+        return f"{feature} {correlation:+.2f}"
+
+    @cached_property
+    def links(self) -> list[JudgeLink] | None:
+        """Judges that the structure links directly, the strongest first; None where there is no structure."""
+        if self.partial_correlations is None:
+            return None
+        ordered = self.partial_correlations[np.ix_(self.judge_order, self.judge_order)]
+        first, second = np.nonzero(np.triu(np.abs(ordered) > _LEAST_LINK, 1))
+        pairs = zip(first, second, strict=True)
+        links = [JudgeLink(int(a), int(b), float(ordered[a, b])) for a, b in pairs]
+        return sorted(links, key=lambda link: -abs(link.partial))
 
     def factor_rows(self) -> list[FactorRow]:
         """One row a factor: its strength, what it resembles, and who would call it quality."""
@@ -237,19 +316,10 @@ class ReportData:
             return None
         return self.care_svd.effective_judges
 
-    def disagreements(self, most: int = 8) -> list[DisagreementRow]:
-        """The items that are most worth a label: where two defensible answers differ most in rank."""
-        estimates, mean = self.aggregates.get("care"), self.aggregates.get("avg")
-        if self.care is None or estimates is None or mean is None:
-            return []
-        index = {item: k for k, item in enumerate(self.scores.item_ids)}
-        return [
-            DisagreementRow(
-                item,
-                float(mean.estimate[index[item]]),
-                float(estimates.estimate[index[item]]),
-                None if np.isnan(self.gold[index[item]]) else float(self.gold[index[item]]),
-                self.responses[index[item]],
-            )
-            for item in self.care.label_first[:most]
-        ]
+    def unconverged(self) -> tuple[str, float] | None:
+        """The first aggregate that rests on a structure short of its certificate, and the duality gap."""
+        for name, aggregate in self.aggregates.items():
+            certificate = read_details(name, aggregate.details, StructuredDetails).certificate
+            if certificate is not None and not certificate.converged:
+                return name, certificate.gap
+        return None

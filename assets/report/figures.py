@@ -1,328 +1,297 @@
-"""Figures as plotly JSON, drawn without a background so that the page's scheme shows through.
+"""The figures of a page: which numbers each of them draws, and what its title and caption say.
 
-Belongs here: one function a figure. Does not: page layout (``templates``), colours of the scheme (the
-page's script sets text and grid colours).
+Belongs here: one function a figure. Does not: drawing (``charts``), page layout (``templates``).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
+from assets.report.charts import Axes, Figure, Link, Ranked, Series, heat_map, line_chart, ring
 from assets.report.data import ReportData
+from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import is_binary
 
 Array = NDArray[np.float64]
 
-COLOURS = {
-    "care": "#d1495b",
-    "mv": "#9a6fb0",
-    "avg": "#8a8f98",
-    "uws": "#c98a2b",
-    "care_svd": "#2f7de1",
-    "care_tensor": "#1f9e77",
-    "median": "#b7a7d6",
-    "families": "#e39aa4",
-    "factor_analysis": "#7fb2f0",
-    "latent_classes": "#7cc7ae",
-    "dawid_skene": "#a3794f",
-    "glad": "#c4a484",
-    "mace": "#7d6b5d",
-    "ws": "#d9b36c",
-    "best_judge": "#5b5f97",
-    "ged": "#6fae3f",
-}
-DIVERGING = [[0.0, "#c2553d"], [0.5, "rgba(128,128,128,0.12)"], [1.0, "#2f7de1"]]
+_MOST_POINTS = 200
+"""Points of a curve; more are not seen apart."""
+
+_BINS = 10
+_FEWEST_IN_BINS = 20
+
+_MOST_LINKS = 100
+"""Links that the graph of judges draws, the strongest first."""
 
 
-def figures(data: ReportData) -> list[dict[str, str]]:
-    """Figures of a page, each with a title, a caption and plotly JSON; those without data are left out."""
-    drawn = [
-        _against_gold(data),
-        _weights(data),
-        _correlation(data),
-        _loadings(data),
-        _features(data),
-        _agreement(data),
-    ]
-    return [figure for figure in drawn if figure is not None]
+def shared_figures(data: ReportData) -> list[Figure]:
+    """What the judges share: what factors follow, who loads on them, who is linked, who says the same."""
+    return _drawn(_features(data), _loadings(data), _graph(data), _correlation(data))
 
 
-def trend(testset: str, editions: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+def gold_figures(data: ReportData) -> list[Figure]:
+    """The aggregates against gold: order, calibration, and errors against the share answered."""
+    known = ~np.isnan(data.gold)
+    if not known.any():
+        return []
+    if not is_binary(data.gold):
+        return _drawn(_groups(data, known))
+    return _drawn(_roc(data, known), _calibration(data, known), _risk_coverage(data, known))
+
+
+def agreement_figures(data: ReportData) -> list[Figure]:
+    """Whether the aggregates agree with one another."""
+    return _drawn(_agreement(data))
+
+
+def system_ranks(data: ReportData) -> list[Ranked]:
+    """Systems, best first: values with intervals where labels give some, else how far each is ahead of the best."""
+    rows = data.system_rows()
+    if any(row.lo is not None for row in rows):
+        return [Ranked(row.system, row.value, row.lo, row.hi) for row in rows]
+    ranks: list[Ranked] = []
+    for row in rows:
+        if row.best:
+            ranks.append(Ranked(row.system, 0.0, note="the best"))
+        elif row.behind is not None:
+            ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo))
+    return ranks
+
+
+def trend(testset: str, editions: Sequence[Mapping[str, Any]]) -> Figure | None:
     """Order against gold by aggregator, edition by edition; None where there are no two with gold."""
     names = list(dict.fromkeys(name for row in editions for name, value in row["orders"].items() if value is not None))
     if len(editions) < 2 or not names:
         return None
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": name,
-            "x": [row["made at"].replace("T", " ") for row in editions],
-            "y": [row["orders"].get(name) for row in editions],
-            "line": {"color": COLOURS.get(name), "shape": "hv"},
-        }
+    series = [
+        Series(
+            name,
+            list(range(len(editions))),
+            [float("nan") if row["orders"].get(name) is None else row["orders"][name] for row in editions],
+        )
         for name in names
     ]
-    return figure(
+    return line_chart(
         f"trend-{testset}",
         testset,
         "AUC where gold is two classes, else Kendall's tau, of every fit that was made, published or not.",
-        traces,
-        height=300,
-        yaxis={"title": {"text": "order against gold"}},
+        series,
+        Axes(
+            "fit, from the oldest to the latest",
+            "order against gold",
+            stepped=True,
+            names=[row["made at"].replace("T", " ")[:16] for row in editions],
+        ),
     )
 
 
-def figure(key: str, title: str, caption: str, traces: list[dict[str, Any]], **layout: Any) -> dict[str, str]:
-    """Plotly JSON with a title and a caption, without a background."""
-    base: dict[str, Any] = {
-        "margin": {"l": 60, "r": 20, "t": 10, "b": 50},
-        "height": 380,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "legend": {"orientation": "h", "y": 1.12},
-    }
-    document = json.dumps({"data": traces, "layout": {**base, **layout}}, default=_plain).replace("</", "<\\/")
-    return {"key": key, "title": title, "caption": caption, "json": document}
+def _drawn(*figures: Figure | None) -> list[Figure]:
+    return [figure for figure in figures if figure is not None]
 
 
-def _against_gold(data: ReportData) -> dict[str, str] | None:
-    known = ~np.isnan(data.gold)
-    if not known.any():
-        return None
-    if is_binary(data.gold):
-        return _roc(data, known)
-    traces: list[dict[str, Any]] = []
-    for name, aggregate in data.aggregates.items():
-        both = known & ~np.isnan(aggregate.estimate)
-        if both.sum() < 20:
+def _both(data: ReportData, known: NDArray[np.bool_]) -> dict[str, tuple[Aggregate, NDArray[np.bool_]]]:
+    """The aggregates, each with the items that have both an estimate and gold."""
+    return {name: (a, known & ~np.isnan(a.estimate)) for name, a in data.aggregates.items()}
+
+
+def _groups(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
+    series: list[Series] = []
+    for name, (aggregate, both) in _both(data, known).items():
+        if both.sum() < _FEWEST_IN_BINS:
             continue
         order = np.argsort(aggregate.estimate[both], kind="stable")
-        bins = np.array_split(order, min(10, both.sum() // 10))
+        bins = np.array_split(order, min(_BINS, both.sum() // _BINS))
         gold = data.gold[both]
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": name,
-                "x": [round(100 * (k + 0.5) / len(bins)) for k in range(len(bins))],
-                "y": [float(gold[b].mean()) for b in bins],
-                "line": {"color": COLOURS.get(name)},
-            }
-        )
-    return figure(
+        places = [round(100 * (k + 0.5) / len(bins)) for k in range(len(bins))]
+        series.append(Series(name, places, [float(gold[b].mean()) for b in bins]))
+    if not series:
+        return None
+    return line_chart(
         "gold",
         "Who orders the items as gold does",
         "Items sorted by each aggregate and cut into ten equal groups; the height is the mean gold of a group. "
         "A steeper line orders better; scale plays no part.",
-        traces,
-        xaxis={"title": {"text": "percentile by the aggregate"}},
-        yaxis={"title": {"text": "mean gold"}},
+        series,
+        Axes("percentile by the aggregate", "mean gold", x_range=(0.0, 100.0)),
     )
 
 
-def _roc(data: ReportData, known: NDArray[np.bool_]) -> dict[str, str]:
-    traces: list[dict[str, Any]] = []
-    for name, aggregate in data.aggregates.items():
-        both = known & ~np.isnan(aggregate.estimate)
+def _roc(data: ReportData, known: NDArray[np.bool_]) -> Figure:
+    series: list[Series] = []
+    for name, (aggregate, both) in _both(data, known).items():
         positive = data.gold[both] > 0.5
         order = np.argsort(-aggregate.estimate[both], kind="stable")
         last_of_tie = np.append(np.diff(aggregate.estimate[both][order]) != 0, True)
         true = np.cumsum(positive[order])[last_of_tie] / max(positive.sum(), 1)
         false = np.cumsum(~positive[order])[last_of_tie] / max((~positive).sum(), 1)
-        keep = np.unique(np.linspace(0, len(true) - 1, 200).astype(int))
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": [0.0, *false[keep].round(4).tolist()],
-                "y": [0.0, *true[keep].round(4).tolist()],
-                "line": {"color": COLOURS.get(name)},
-            }
-        )
-    return figure(
+        kept = _thinned(len(true))
+        series.append(Series(name, [0.0, *false[kept].tolist()], [0.0, *true[kept].tolist()]))
+    return line_chart(
         "gold",
         "Who orders the items as gold does",
         "ROC curve of each aggregate: the nearer to the upper left corner, the better the order.",
-        traces,
-        xaxis={"title": {"text": "false positive rate"}, "range": [0, 1]},
-        yaxis={"title": {"text": "true positive rate"}, "range": [0, 1]},
+        series,
+        Axes("false positive rate", "true positive rate", (0.0, 1.0), (0.0, 1.0), diagonal=True),
     )
 
 
-def _weights(data: ReportData) -> dict[str, str] | None:
-    weighted = {n: a.weights for n, a in data.aggregates.items() if a.weights is not None}
-    if not weighted:
+def _calibration(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
+    """Only of aggregates that give probabilities, which need labels."""
+    series: list[Series] = []
+    for name, aggregate in data.aggregates.items():
+        if aggregate.p_quality is None:
+            continue
+        both = known & ~np.isnan(aggregate.p_quality)
+        if both.sum() < _FEWEST_IN_BINS:
+            continue
+        probability, gold = aggregate.p_quality[both], data.gold[both]
+        bins = np.array_split(np.argsort(probability, kind="stable"), min(_BINS, both.sum() // _BINS))
+        series.append(Series(name, [float(probability[b].mean()) for b in bins], [float(gold[b].mean()) for b in bins]))
+    if not series:
         return None
-    lead = next(iter(weighted.values()))
-    order = np.argsort(lead, kind="stable")
-    names = [_short(data.scores.judges[j]) for j in order]
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": names,
-            "x": [round(float(w[j]), 4) for j in order],
-            "marker": {"color": COLOURS.get(name)},
-            **_error_bars(data, name, w, order),
-        }
-        for name, w in weighted.items()
-    ]
-    return figure(
-        "weights",
-        "How much each judge counts",
-        "Weights sum to one in absolute value; a negative weight means that the judge counts against. "
-        "avg and uws weigh raw scores, the others standardised ones; care's are the weights that come nearest to it. "
-        "Bars span 90 % of the bootstrap resamples of split units.",
-        traces,
-        height=max(320, 60 + 26 * len(names)),
-        margin={"l": 190, "r": 20, "t": 10, "b": 40},
-        yaxis={"type": "category"},
+    return line_chart(
+        "calibration",
+        "Are the probabilities right",
+        "Items in ten equal groups by P(Q = 1): the share of gold 1 in a group against its mean probability. "
+        "On the dashed line the two are equal.",
+        series,
+        Axes("mean probability", "share of gold 1", (0.0, 1.0), (0.0, 1.0), diagonal=True),
     )
 
 
-def _error_bars(data: ReportData, name: str, weights: Array, order: NDArray[np.intp]) -> dict[str, Any]:
-    bounds = data.intervals.get(name)
-    if bounds is None or name == "avg" or np.isnan(bounds[0]).any():
-        return {}
-    lo, hi = bounds
-    return {
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [round(float(hi[j] - weights[j]), 4) for j in order],
-            "arrayminus": [round(float(weights[j] - lo[j]), 4) for j in order],
-            "thickness": 1,
-            "width": 2,
-            "color": "#888",
-        }
-    }
+def _risk_coverage(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
+    """Errors at each aggregate's threshold; the doubt is the one that ``care_ops.metrics.evaluate`` uses."""
+    series: list[Series] = []
+    for name, (aggregate, both) in _both(data, known).items():
+        if aggregate.threshold is None or both.sum() < _FEWEST_IN_BINS:
+            continue
+        estimate, positive = aggregate.estimate[both], data.gold[both] > 0.5
+        spread = np.ones(len(estimate)) if aggregate.sd is None else aggregate.sd[both]
+        sure = np.abs(estimate - aggregate.threshold) / np.where(spread > 0, spread, 1.0)
+        wrong = (estimate > aggregate.threshold) != positive
+        order = np.argsort(-sure, kind="stable")
+        answered = np.arange(1, len(order) + 1)
+        risk = np.cumsum(wrong[order]) / answered
+        shown = _thinned(len(order))
+        shown = shown[shown >= min(_FEWEST_IN_BINS, len(order)) - 1]
+        series.append(Series(name, (answered[shown] / len(order)).tolist(), risk[shown].tolist()))
+    if not series:
+        return None
+    return line_chart(
+        "risk",
+        "Does doubt find the errors",
+        "Error rate among the items that are answered, the surest first. A line that rises to the right says that "
+        "leaving out doubtful items avoids errors.",
+        series,
+        Axes("share of items answered", "error rate", x_range=(0.0, 1.0)),
+    )
 
 
-def _correlation(data: ReportData) -> dict[str, str] | None:
+def _thinned(count: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, count - 1, _MOST_POINTS).astype(np.intp))
+
+
+def _numbered(data: ReportData) -> list[str]:
+    return [f"{name} {k + 1}" for k, name in enumerate(data.judges)]
+
+
+def _correlation(data: ReportData) -> Figure | None:
     if data.correlation is None:
         return None
-    lead = data.aggregates.get("care_svd")
-    order = np.arange(len(data.scores.judges))
-    if lead is not None and lead.weights is not None:
-        order = np.argsort(-lead.weights, kind="stable")
-    names = [_short(data.scores.judges[j]) for j in order]
-    return _heatmap(
+    values = data.correlation[np.ix_(data.judge_order, data.judge_order)]
+    numbers = [str(k + 1) for k in range(len(values))]
+    return heat_map(
         "correlation",
         "Which judges say the same",
-        "Correlation of the judges' scores, judges ordered by their weight in care_svd. "
-        "Blocks are families that repeat one another.",
-        data.correlation[np.ix_(order, order)],
-        names,
-        names,
+        "Correlation of the judges' scores. Judges stand in the order of their cards and columns carry their numbers. "
+        "Blue is agreement, orange opposition.",
+        _numbered(data),
+        numbers,
+        values.tolist(),
+        triangle=True,
     )
 
 
-def _loadings(data: ReportData) -> dict[str, str] | None:
-    lead = data.aggregates.get("care_svd")
-    if lead is None or data.care_svd is None or lead.loadings is None or lead.weights is None:
+def _loadings(data: ReportData) -> Figure | None:
+    loadings, svd = data.loadings_by_factor, data.care_svd
+    if loadings is None or svd is None:
         return None
-    order = np.argsort(-lead.weights, kind="stable")
-    loadings = lead.loadings[order, :5]
-    columns = ["quality", *(f"confounder {k}" for k in range(1, loadings.shape[1]))]
-    return _heatmap(
+    count = min(loadings.shape[1], max(len(data.factors.factors), 1))
+    columns = [f"{k + 1}: {data.factor_name(k)}" for k in range(count)]
+    return heat_map(
         "loadings",
-        "Quality and the shared confounders",
-        f"Loadings of the judges on the factors of L; quality was named by the rule '{data.care_svd.rule}'.",
-        loadings,
+        "What each judge shares, by factor",
+        "How strongly each judge follows each factor that judges share. A factor is named by the text feature that its "
+        f"score follows most closely, where it follows one. care_svd takes factor {svd.quality_factor + 1} for "
+        f"quality, by the rule '{svd.rule}'; that is a guess unless labels made it.",
+        _numbered(data),
         columns,
-        [_short(data.scores.judges[j]) for j in order],
+        loadings[data.judge_order, :count].tolist(),
     )
 
 
-def _features(data: ReportData) -> dict[str, str] | None:
+def _features(data: ReportData) -> Figure | None:
     rows = data.factors.correlations
-    values = np.array([[np.nan if c is None else c for c in row] for row in rows], dtype=float)
-    if not values.size or np.isnan(values).all():
+    values = [[None if c is None else float(c) for c in row] for row in rows]
+    if not any(value is not None for row in values for value in row):
         return None
-    names = [f"factor {k + 1}" for k in range(len(rows))]
-    return _heatmap(
+    return heat_map(
         "features",
-        "What the factors look like in the texts",
+        "What the factors follow in the texts",
         "Spearman correlation of factor scores with features of the response. A correlation describes a "
         "factor; it is no proof of a cause.",
+        [f"factor {k + 1}" for k in range(len(rows))],
+        [feature.replace("_", " ") for feature in data.factors.features],
         values,
-        list(data.factors.features),
-        names,
-        height=120 + 50 * len(names),
     )
 
 
-def _agreement(data: ReportData) -> dict[str, str] | None:
-    from scipy.stats import spearmanr
+def _graph(data: ReportData) -> Figure | None:
+    if data.links is None or len(data.judges) < 3:
+        return None
+    shown = data.links[:_MOST_LINKS]
+    if not data.links:
+        says = "No two judges are linked directly: what they have in common is what the factors explain."
+    elif len(shown) < len(data.links):
+        says = f"The {len(shown)} strongest of {len(data.links)} links."
+    else:
+        says = f"{len(shown)} links." if len(shown) > 1 else "One link."
+    return ring(
+        "graph",
+        "Which judges are linked beyond what all share",
+        f"{says} A line joins two judges whose scores move together after the shared factors are taken out (the sparse "
+        "part S of the structure); thicker is stronger, blue together, orange against each other. Ask where such judges "
+        "come from.",
+        data.judges,
+        [Link(link.first, link.second, link.partial) for link in shown],
+    )
 
+
+def _agreement(data: ReportData) -> Figure | None:
     names = list(data.aggregates)
     if len(names) < 2:
         return None
-    values = np.eye(len(names))
-    for a in range(len(names)):
-        for b in range(a):
-            x, y = data.aggregates[names[a]].estimate, data.aggregates[names[b]].estimate
-            both = ~np.isnan(x) & ~np.isnan(y)
-            values[a, b] = values[b, a] = float(np.asarray(spearmanr(x[both], y[both]))[0])
-    return _heatmap(
+    estimates = [data.aggregates[name].estimate for name in names]
+    values = [[_spearman(x, y) if k != m else 1.0 for m, y in enumerate(estimates)] for k, x in enumerate(estimates)]
+    return heat_map(
         "agreement",
         "Do the aggregates agree",
         "Spearman correlation of the estimates. Where two defensible aggregates part, label a few items "
         "before you trust either.",
+        names,
+        names,
         values,
-        names,
-        names,
+        triangle=True,
     )
 
 
-def _heatmap(
-    key: str,
-    title: str,
-    caption: str,
-    values: Array,
-    columns: list[str],
-    rows: list[str],
-    height: int | None = None,
-) -> dict[str, str]:
-    shown = [[None if np.isnan(v) else round(float(v), 3) for v in row] for row in values[::-1]]
-    small = values.size <= 150
-    trace = {
-        "type": "heatmap",
-        "z": shown,
-        "x": columns,
-        "y": rows[::-1],
-        "zmin": -1,
-        "zmax": 1,
-        "colorscale": DIVERGING,
-        "texttemplate": "%{z:.2f}" if small else "",
-        "hovertemplate": "%{y} / %{x}: %{z:.3f}<extra></extra>",
-        "colorbar": {"thickness": 10},
-    }
-    return figure(
-        key,
-        title,
-        caption,
-        [trace],
-        height=height or max(320, 110 + 22 * len(rows)),
-        margin={"l": 190, "r": 20, "t": 10, "b": 110},
-        xaxis={"type": "category", "tickangle": -40, "showgrid": False},
-        yaxis={"type": "category", "showgrid": False},
-    )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 30 else name[:29] + "…"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"figure: cannot write {type(value).__name__} as JSON")
+def _spearman(first: Array, second: Array) -> float | None:
+    both = ~np.isnan(first) & ~np.isnan(second)
+    if both.sum() < 2 or np.ptp(first[both]) == 0 or np.ptp(second[both]) == 0:
+        return None
+    return float(np.corrcoef(rankdata(first[both]), rankdata(second[both]))[0, 1])

@@ -6,15 +6,16 @@ Belongs here: from files and warehouse to what ``assemble`` is given. Does not: 
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.code import code_version
-from assets.fit.documents import StructureDocument
-from assets.fit.kept import read_fitted, read_moments
-from assets.fit.stages import fit_code
+from assets.fit.kept import read_fitted, read_moments, read_structure
+from assets.fit.stages import fit_code, recommended
+from assets.publication.editions import minute_of
 from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
 from assets.report.data import EditionShown, ReportData
 from assets.report.verdict_facts import fit_facts
@@ -23,6 +24,7 @@ from assets.results.gold import aligned
 from assets.versions import settings_version, source_version
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
+from care_ops.errors import WarehouseError
 from care_ops.metrics import Evaluation
 from warehouse.matrix import read_admission, read_fit, read_item_columns
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from assets.workspace import Workspace
     from care_ops.results.verdict import FitFacts
     from care_ops.scores import Array, ScoreMatrix
+
+_log = logging.getLogger(__name__)
 
 
 def gather(workspace: Workspace, testset: str) -> ReportData:
@@ -44,18 +48,20 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         aggregates = {name: _aggregate(connection, fit_id, name, scores) for name, fit_id in fit.fit_ids}
         evaluations = {name: _evaluation(connection, fit_id) for name, fit_id in fit.fit_ids}
         intervals = {name: _intervals(connection, fit_id, scores) for name, fit_id in fit.fit_ids}
-    published = workspace.fits.published(testset)
-    edition = EditionShown(fit.edition, published[1].edition if published else None)
+    structure, structure_document = read_structure(folder)
+    config = workspace.fit_config(testset)
+    edition, made_at = _edition(workspace, testset, fit.edition)
     return assemble(
         title=testset,
         description=workspace.testset(testset).description,
-        fitted=FittedPanel(scores, read_moments(folder), aggregates, fit.failures, checks),
+        fitted=FittedPanel(scores, read_moments(folder), aggregates, fit.failures, checks, structure, config),
         items=panel_items(scores, columns, anchors),
         results=PanelResults(
             FactorsDocument.read(folder),
             SystemsDocument.read(folder),
             {name: evaluation for name, evaluation in evaluations.items() if evaluation is not None},
             {name: bounds for name, bounds in intervals.items() if bounds is not None},
+            _previous_weights(workspace, testset, edition.previous),
         ),
         anchors=anchors,
         provenance={
@@ -65,12 +71,13 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "panel": scores.fingerprint(),
             "code": {"fit": fit_code(), "report": code_version("assets.report.report", "care_ops")},
             "seed": workspace.fit.seed,
-            "structure": asdict(StructureDocument.read(folder)),
+            "structure": asdict(structure_document),
             "fit_ids": fit.by_aggregator,
             "edition": edition.edition,
             "published": edition.published,
         },
         edition=edition,
+        made_at=made_at,
     )
 
 
@@ -88,6 +95,30 @@ def gather_facts(workspace: Workspace, testset: str, data: ReportData) -> FitFac
     )
 
 
+def _edition(workspace: Workspace, testset: str, edition: str) -> tuple[EditionShown, str]:
+    """The edition that the page is of, what is published, what was published before, and when the edition was made."""
+    log = workspace.fits.publications(testset)
+    before = [publication.edition for publication in log if publication.edition != edition]
+    made_at = next((kept.made_at for kept in workspace.fits.editions(testset) if kept.edition == edition), "")
+    shown = EditionShown(edition, log[-1].edition if log else None, before[-1] if before else None)
+    return shown, minute_of(made_at)
+
+
+def _previous_weights(workspace: Workspace, testset: str, edition: str | None) -> dict[str, float]:
+    """Weights in the recommended answer of an edition that is kept; empty where it is not, or has none."""
+    kept = next((e for e in workspace.fits.editions(testset) if e.edition == edition), None)
+    name = recommended(kept.fits) if kept is not None else ""
+    if kept is None or not name:
+        return {}
+    try:
+        fit = workspace.fits.read_fit(testset, kept.fits[name])
+    except WarehouseError as error:
+        _log.warning("%s: the page does not say how weights have moved: %s", testset, error)
+        return {}
+    weights = zip(fit.judges, fit.weights, strict=True)
+    return {judge: weight for judge, weight in weights if weight is not None}
+
+
 def _aggregate(connection: duckdb.DuckDBPyConnection, fit_id: str, name: str, scores: ScoreMatrix) -> Aggregate:
     """A stored fit in the order of the panel's items and judges."""
     stored = read_fit(connection, fit_id)
@@ -102,11 +133,18 @@ def _aggregate(connection: duckdb.DuckDBPyConnection, fit_id: str, name: str, sc
         name,
         aligned(scores.item_ids, stored.estimates),
         stored.threshold,
+        sd=_if_any(aligned(scores.item_ids, stored.sds)),
+        p_quality=_if_any(aligned(scores.item_ids, stored.p_quality)),
         weights=None if per_judge[0][0] is None else np.array([w for w, _ in per_judge]),
         loadings=None if per_judge[0][1] is None else np.array([list(x) for _, x in per_judge]),
         labels_used=stored.labels_used,
         details=json.loads(stored.details),
     )
+
+
+def _if_any(values: Array) -> Array | None:
+    """The values, or None where none of them is known."""
+    return None if np.isnan(values).all() else values
 
 
 def _intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, scores: ScoreMatrix) -> tuple[Array, Array] | None:

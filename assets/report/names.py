@@ -16,5 +16,10 @@ def labels_name(testset: str) -> str:
     return f"to_label-{_safe(testset)}.csv"
 
 
+def items_name(page: str) -> str:
+    """File name of the page of all items beside a page: ``items-X.html`` of a test set, ``items.html`` of a table."""
+    return "items" + page.removeprefix("testset").removeprefix("report")
+
+
 def _safe(testset: str) -> str:
     return quote(testset, safe="").replace("%", "_")

@@ -1,4 +1,4 @@
-"""Pages from report data: jinja2 templates beside one local copy of plotly's script.
+"""Pages from report data: jinja2 templates, whole in one file each.
 
 Belongs here: writing files a browser opens without the network. Does not: choosing what to show.
 """
@@ -7,36 +7,103 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import isnan
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
+from assets.report.assumptions import assumptions
+from assets.report.cards import JudgeCard, judge_cards
+from assets.report.charts import Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
-from assets.report.figures import figures, trend
-from assets.report.names import page_name
+from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
+from assets.report.items import MOST_ITEMS, ItemRow, ends, item_rows, label_rows, most_informative
+from assets.report.names import items_name, page_name
 from care_ops.results.verdict import Verdict, minute_of
 from warehouse.storage import write_bytes
 
-_SCRIPT = "plotly.min.js"
+_MOST_BYTES = 1_000_000
+"""Size of a page that mail still takes; a page that would be larger shows fewer items."""
+
+
+@dataclass(frozen=True)
+class _SystemList:
+    """The ranked systems as they are drawn, and what their values are."""
+
+    heading: str
+    rows: Sequence[Ranked]
+    drawn: Markup
+
 
 _VERDICT_BEGINS, _VERDICT_ENDS = "<!-- verdict -->", "<!-- end of the verdict -->"
 """Marks in ``verdict.html`` between which a verdict is replaced."""
 
 
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
-    """Write one test set's page, which the verdict opens."""
-    render(
-        path.parent,
-        path.name,
-        "page.html",
-        data=data,
-        verdict=verdict,
-        figures=figures(data),
-        columns=_metric_columns(data),
-        provenance=json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
-        details={n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},
-    )
+    """Write one test set's page, which the verdict opens, and beside it the page of all its items."""
+    rows, items_page = item_rows(data), items_name(path.name)
+    render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name)
+    values = {
+        **_values(data),
+        "verdict": verdict,
+        "items_page": items_page,
+        "item_count": len(rows),
+        "item_lists": _item_lists(rows),
+    }
+    first = () if data.care is None else data.care.label_first
+    shown = MOST_ITEMS
+    page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
+    while len(page) > _MOST_BYTES and shown > 1:
+        shown //= 2
+        page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
+    write_bytes(path, page)
+
+
+def _values(data: ReportData) -> dict[str, Any]:
+    """What the template of a page shows, but for the items."""
+    cards = judge_cards(data)
+    return {
+        "data": data,
+        "label_rows": label_rows(data),
+        "cards": cards,
+        "bars": _bars(cards),
+        "system_list": _system_list(data),
+        "shared": shared_figures(data),
+        "gold": gold_figures(data),
+        "agreement": agreement_figures(data),
+        "assumptions": assumptions(data),
+        "columns": _metric_columns(data),
+        "provenance": json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
+        "details": {n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},
+    }
+
+
+def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
+    """By judge its weight, drawn on one scale for all."""
+    ranks = {
+        card.row.check.judge: Ranked(card.row.check.judge, card.weight.weight, card.weight.lo, card.weight.hi)
+        for card in cards
+        if card.weight.weight is not None
+    }
+    low, high = domain(list(ranks.values()))
+    return {judge: interval(rank, low, high, "weight") for judge, rank in ranks.items()}
+
+
+def _item_lists(rows: Sequence[ItemRow]) -> dict[str, Markup]:
+    """By heading the ends of the ranking, on one scale."""
+    parts = ends(rows)
+    scale = domain([rank for ranks in parts.values() for rank in ranks])
+    return {heading: ranked_list(ranks, "estimate", scale) for heading, ranks in parts.items()}
+
+
+def _system_list(data: ReportData) -> _SystemList:
+    rows = system_ranks(data)
+    valued = any(row.lo is not None for row in data.system_rows())
+    heading = f"{data.systems.kind}, best first" if valued else "How far each is from the best (which stands at zero)"
+    return _SystemList(heading, rows, ranked_list(rows, data.systems.kind if valued else "difference from the best"))
 
 
 def replace_verdict(path: Path, verdict: Verdict) -> None:
@@ -65,21 +132,14 @@ def write_trend(folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]]) 
 
 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:
-    """Write a page from a template, and beside it, once, the script that it draws with."""
-    write_script(folder)
-    html = _environment().get_template(template).render(script=_SCRIPT, **values)
+    """Write a page from a template."""
     path = folder / name
-    write_bytes(path, html.encode())
+    write_bytes(path, _rendered(template, **values))
     return path
 
 
-def write_script(folder: Path) -> None:
-    """Write plotly's script beside the pages where it is missing, damaged or of another release."""
-    from plotly.offline import get_plotlyjs
-
-    path, plotly = folder / _SCRIPT, get_plotlyjs().encode()
-    if not path.is_file() or path.read_bytes() != plotly:
-        write_bytes(path, plotly)
+def _rendered(template: str, **values: Any) -> bytes:
+    return _environment().get_template(template).render(**values).encode()
 
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
@@ -113,6 +173,7 @@ def _environment() -> Any:
     environment.filters["number"] = _number
     environment.filters["percent"] = _percent
     environment.filters["cell"] = _cell
+    environment.filters["signed"] = "{:+.2f}".format
     return environment
 
 

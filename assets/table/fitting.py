@@ -176,7 +176,7 @@ def fit_table(
     page = assemble(
         title=Path(table.source).name,
         description="Recorded scores, aggregated by care fit.",
-        fitted=FittedPanel(fit.scores, fit.moments, fit.aggregates, fit.failures, checks),
+        fitted=FittedPanel(fit.scores, fit.moments, fit.aggregates, fit.failures, checks, fit.structure, config.fit),
         items=shown_items,
         results=results,
         anchors=table.anchors,

@@ -254,16 +254,21 @@ def candidates_of(answers: Defensible) -> Candidates:
 
 
 def label_first(item_ids: Sequence[str], answers: Defensible, candidates: Candidates, most: int = 10) -> list[str]:
-    """At most ``most`` items on which two defensible answers differ most in rank, because a label there tells the most.
-
-    The two answers are the mean of the families and the factor, or ``care`` and its rival where there is one.
-    """
-    first, second = answers.families, answers.factor
-    if candidates.rivalled and candidates.rival is not None:
-        first, second = answers.latent, candidates.rival
+    """At most ``most`` items on which the two ``rival_answers`` differ most in rank: a label there tells the most."""
+    first, second = rival_answers(answers, candidates).values()
     rank_difference = np.abs(rankdata(first) - rankdata(second)) * answers.scored
     order = np.argsort(-rank_difference, kind="stable")[:most]
     return [item_ids[int(i)] for i in order if rank_difference[int(i)] > 0]
+
+
+def rival_answers(answers: Defensible, candidates: Candidates) -> dict[str, Array]:
+    """Two defensible answers that labels would decide between, by what they are.
+
+    The mean of the families and the factor, or ``care`` and its rival where there is one.
+    """
+    if candidates.rivalled and candidates.rival is not None:
+        return {"care without labels": answers.latent, "its rival factor": candidates.rival}
+    return {"mean of the families": answers.families, "one common factor": answers.factor}
 
 
 def _unit(score: Array, scored: NDArray[np.bool_]) -> Array:

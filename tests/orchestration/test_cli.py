@@ -55,7 +55,7 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     given = ("--items", items, "--judges", families, "--anchors", anchors, "--systems", "model")
     result = care("fit", scores, *given, "--out", out, "--json")
     assert result.exit_code == 0, result.output
-    names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "plotly.min.js"}
+    names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "items.html"}
     assert {p.name for p in out.iterdir()} == names
     aggregates = pq.read_table(out / "aggregates.parquet")
     assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality"]

@@ -125,7 +125,7 @@ SAMPLE = {
     "data/fits/testset=one/review.json": "emptied",
     "data/care.duckdb": "flipped",
     "data/dagster/history/runs/index.db": "emptied",
-    "data/report/plotly.min.js": "flipped",
+    "data/report/items-one.html": "flipped",
     "data/report/verdicts.json": "head",
     "judges/length.yaml": "truncated",
     "one.csv": "a folder",

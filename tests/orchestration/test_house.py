@@ -21,7 +21,7 @@ from tests.support.imports import calls
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
-HEAVY = ("ray", "dask", "distributed", "cvxpy", "torch", "vllm", "numba", "tensorly", "sklearn", "plotly", "textstat")
+HEAVY = ("ray", "dask", "distributed", "cvxpy", "torch", "vllm", "numba", "tensorly", "sklearn", "textstat")
 
 
 def python(code: str) -> str:

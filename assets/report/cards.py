@@ -1,0 +1,210 @@
+"""What a page says of each judge: a card with its weight, what it follows, and what would change without it.
+
+Belongs here: from a page's data to the cards, and the order that judges keep on a page. Does not: drawing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from assets.report.data import FOLLOWS, JudgeRow, ReportData, WeightCell
+from care_ops.metrics import auc, is_binary, tau
+
+Array = NDArray[np.float64]
+
+_ITEMS_SHOWN = 3
+_RAW = ("avg", "uws")
+"""Aggregators whose weights are those of raw scores; the others weigh standardised ones."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The factor that most of what a judge shares with others comes from.
+
+    Attributes
+    ----------
+    factor : int
+        Counted from 1.
+    share : float
+        Of what the judge shares with others, by the factors that are described.
+    feature, correlation : str and float, or None
+        The text feature that the factor follows, and its Spearman correlation, signed so that it is positive where the
+        judge's scores rise with the feature; None where the factor follows none.
+    """
+
+    factor: int
+    share: float
+    feature: str | None
+    correlation: float | None
+
+
+@dataclass(frozen=True)
+class PartedItem:
+    """An item that a judge ranks far from the answer; ranks are shares of the items below it."""
+
+    item_id: str
+    score: float
+    rank: float
+    answer_rank: float
+    response: str | None
+
+
+@dataclass(frozen=True)
+class AgainstLabels:
+    """Order by a judge alone, by the answer, and by the answer without the judge (AUC, or Kendall's tau)."""
+
+    metric: str
+    alone: float | None
+    answer: float | None
+    without: float | None
+
+
+@dataclass(frozen=True)
+class JudgeCard:
+    """One judge.
+
+    Attributes
+    ----------
+    number : int or None
+        Place on the page, by falling weight; None where the judge is not on the panel.
+    row : JudgeRow
+        What admission found, its family, and its weights by aggregate.
+    weight : WeightCell
+        In the recommended answer.
+    before : float or None
+        Its weight in the edition that was published before this one.
+    follows : Followed or None
+    without : float or None
+        Spearman correlation of the answer's weighted sum with the same sum when the judge's weight is zero.
+    parted : sequence of PartedItem
+        The items where it parts most from the answer.
+    labels : AgainstLabels or None
+        None where there is no gold.
+    """
+
+    number: int | None
+    row: JudgeRow
+    weight: WeightCell
+    before: float | None
+    follows: Followed | None
+    without: float | None
+    parted: Sequence[PartedItem]
+    labels: AgainstLabels | None
+
+
+@dataclass(frozen=True)
+class _Without:
+    """The answer's weighted sum, the same sums without one judge each, and their correlations with the whole."""
+
+    whole: Array
+    parts: Array
+    correlations: Sequence[float | None]
+
+
+def judge_cards(data: ReportData) -> list[JudgeCard]:
+    """A card a judge: the panel by falling weight, then the judges that were not admitted."""
+    order = data.judge_order
+    rows = {row.check.judge: row for row in data.judge_rows}
+    sums = _sums(data)
+    answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
+    cards: list[JudgeCard] = []
+    for place, j in enumerate(order):
+        judge = data.scores.judges[j]
+        if judge not in rows:
+            continue
+        cards.append(
+            JudgeCard(
+                place + 1,
+                rows[judge],
+                data.weight_cell(data.lead, j),
+                data.previous_weights.get(judge),
+                followed(data, j),
+                None if sums is None else sums.correlations[j],
+                _parted(data, j, answer),
+                None if sums is None else _against_labels(data, j, sums),
+            )
+        )
+    left_out = [row for row in data.judge_rows if not row.check.admitted]
+    empty = data.weight_cell(data.lead, None)
+    return cards + [JudgeCard(None, row, empty, None, None, None, (), None) for row in left_out]
+
+
+def followed(data: ReportData, j: int) -> Followed | None:
+    """What most of a judge's shared part comes from; None where the panel has no structure."""
+    loadings = data.loadings_by_factor
+    if loadings is None:
+        return None
+    mass = np.array([factor.mass for factor in data.factors.factors[: loadings.shape[1]]])
+    parts = mass * loadings[j, : len(mass)] ** 2
+    if not parts.sum() > 0:
+        return None
+    k = int(np.argmax(parts))
+    share = float(parts[k] / parts.sum())
+    nearest = data.factors.nearest_feature(k)
+    if nearest is None or abs(nearest[1]) < FOLLOWS:
+        return Followed(k + 1, share, None, None)
+    feature, correlation = nearest
+    return Followed(k + 1, share, feature, correlation if loadings[j, k] >= 0 else -correlation)
+
+
+def _sums(data: ReportData) -> _Without | None:
+    """None where the recommended answer has no weights."""
+    weights = data.aggregates[data.lead].weights if data.lead else None
+    if weights is None:
+        return None
+    values = data.scores.values
+    present = ~np.isnan(values)
+    counts = np.maximum(present.sum(axis=0), 1)
+    mean = np.where(present, values, 0.0).sum(axis=0) / counts
+    centred = np.where(present, values - mean, 0.0)
+    spread = np.ones(len(mean)) if data.lead in _RAW else np.sqrt((centred**2).sum(axis=0) / counts)
+    terms = centred / np.where(spread > 0, spread, 1.0) * weights
+    whole = terms.sum(axis=1)
+    parts = whole[:, None] - terms
+    ranks = rankdata(whole)
+    return _Without(whole, parts, [_correlation(ranks, rankdata(part)) for part in parts.T])
+
+
+def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
+    """The items on which a judge's rank is furthest from the answer's, among those that have both."""
+    scores = data.scores.values[:, j]
+    both = np.flatnonzero(~np.isnan(scores) & ~np.isnan(answer))
+    if not len(both):
+        return []
+    own, other = (rankdata(values[both]) / len(both) for values in (scores, answer))
+    furthest = np.argsort(-np.abs(own - other), kind="stable")[:_ITEMS_SHOWN]
+    return [
+        PartedItem(
+            data.scores.item_ids[both[k]],
+            float(scores[both[k]]),
+            float(own[k]),
+            float(other[k]),
+            data.responses[both[k]],
+        )
+        for k in furthest
+    ]
+
+
+def _against_labels(data: ReportData, j: int, sums: _Without) -> AgainstLabels | None:
+    known = ~np.isnan(data.gold)
+    if known.sum() < 2:
+        return None
+    metric, order = ("AUC", auc) if is_binary(data.gold) else ("Kendall's tau", tau)
+    scored = known & ~np.isnan(data.scores.values[:, j])
+    return AgainstLabels(
+        metric,
+        order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None,
+        order(sums.whole[known], data.gold[known]),
+        order(sums.parts[known, j], data.gold[known]),
+    )
+
+
+def _correlation(first: Array, second: Array) -> float | None:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(first, second)[0, 1])

@@ -1,0 +1,163 @@
+"""What a page says of items: their ranks with intervals, those that tell the most, and those to label first.
+
+Belongs here: from a page's data to rows of items. Does not: drawing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from assets.report.charts import Ranked
+
+if TYPE_CHECKING:
+    from assets.report.data import ReportData
+
+Array = NDArray[np.float64]
+
+MOST_ITEMS = 1_000
+"""Items that a page itself shows; all of them stand on the page beside it."""
+
+_ENDS = 10
+"""Items at each end of the ranking that are drawn."""
+
+_NINETY_PERCENT = 1.645
+"""Standard deviations on each side that a normal distribution keeps nine tenths within."""
+
+
+@dataclass(frozen=True)
+class ItemRow:
+    """One item.
+
+    Attributes
+    ----------
+    rank : int
+        By falling estimate, from 1.
+    item_id : str
+    estimate : float
+        Of the recommended answer.
+    lo, hi : float or None
+        Of the 90 % interval; None where the answer has none.
+    spread : float
+        Standard deviation of the judges' standardised scores: how far they part on the item.
+    gold : float or None
+    response : str or None
+    """
+
+    rank: int
+    item_id: str
+    estimate: float
+    lo: float | None
+    hi: float | None
+    spread: float
+    gold: float | None
+    response: str | None
+
+
+@dataclass(frozen=True)
+class LabelRow:
+    """An item that is worth a label: its place by each rival answer (share of the items not above it), every score."""
+
+    item_id: str
+    ranks: Sequence[float]
+    scores: Sequence[float | None]
+    gold: float | None
+    response: str | None
+
+
+def item_rows(data: ReportData) -> list[ItemRow]:
+    """Every item that has an estimate, best first."""
+    if not data.lead:
+        return []
+    aggregate = data.aggregates[data.lead]
+    estimate = aggregate.estimate
+    known = np.flatnonzero(~np.isnan(estimate))
+    order = known[np.argsort(-estimate[known], kind="stable")]
+    sd = np.full(len(estimate), np.nan) if aggregate.sd is None else aggregate.sd
+    spread = _spread(data)
+    return [
+        ItemRow(
+            place + 1,
+            data.scores.item_ids[i],
+            float(estimate[i]),
+            None if np.isnan(sd[i]) else float(estimate[i] - _NINETY_PERCENT * sd[i]),
+            None if np.isnan(sd[i]) else float(estimate[i] + _NINETY_PERCENT * sd[i]),
+            float(spread[i]),
+            None if np.isnan(data.gold[i]) else float(data.gold[i]),
+            data.responses[i],
+        )
+        for place, i in enumerate(order)
+    ]
+
+
+def most_informative(rows: Sequence[ItemRow], first: Sequence[str], most: int = MOST_ITEMS) -> list[ItemRow]:
+    """At most so many items, in their order.
+
+    Those to label first, a quarter from each end of the ranking, and for the rest those on which the judges part most.
+    """
+    if len(rows) <= most:
+        return list(rows)
+    quarter = most // 4
+    named = set(first)
+    chosen = [k for k, row in enumerate(rows) if row.item_id in named][:quarter]
+    chosen += [*range(quarter), *range(len(rows) - quarter, len(rows))]
+    chosen += sorted(range(len(rows)), key=lambda k: -rows[k].spread)
+    return [rows[k] for k in sorted(list(dict.fromkeys(chosen))[:most])]
+
+
+def ends(rows: Sequence[ItemRow]) -> dict[str, list[Ranked]]:
+    """By heading the best and the worst items, or all where they are few."""
+    if len(rows) <= 2 * _ENDS:
+        parts = {"All items": rows} if rows else {}
+    else:
+        parts = {f"The {_ENDS} best": rows[:_ENDS], f"The {_ENDS} worst": rows[-_ENDS:]}
+    return {
+        heading: [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in part]
+        for heading, part in parts.items()
+    }
+
+
+def label_rows(data: ReportData) -> list[LabelRow]:
+    """The items that ``care`` would have labelled first, with their places by the two rival answers."""
+    if data.care is None or not data.rivals:
+        return []
+    ranks = [_share_below(answer) for answer in data.rivals.values()]
+    index = {item: k for k, item in enumerate(data.scores.item_ids)}
+    return [
+        LabelRow(
+            item,
+            [float(rank[index[item]]) for rank in ranks],
+            [None if np.isnan(score) else float(score) for score in data.scores.values[index[item], data.judge_order]],
+            None if np.isnan(data.gold[index[item]]) else float(data.gold[index[item]]),
+            data.responses[index[item]],
+        )
+        for item in data.care.label_first
+        if item in index
+    ]
+
+
+def _share_below(estimate: Array) -> Array:
+    """The share of the items that are not above each one; NaN where there is no estimate."""
+    known = ~np.isnan(estimate)
+    out = np.full(len(estimate), np.nan)
+    out[known] = rankdata(estimate[known]) / max(int(known.sum()), 1)
+    return out
+
+
+def _spread(data: ReportData) -> Array:
+    """Standard deviation of each item's standardised scores; 0 where it has fewer than two."""
+    values = data.scores.values
+    present = ~np.isnan(values)
+    counts = np.maximum(present.sum(axis=0), 1)
+    mean = np.where(present, values, 0.0).sum(axis=0) / counts
+    centred = np.where(present, values - mean, 0.0)
+    scale = np.sqrt((centred**2).sum(axis=0) / counts)
+    z = centred / np.where(scale > 0, scale, 1.0)
+    judges = np.maximum(present.sum(axis=1), 1)
+    middle = z.sum(axis=1) / judges
+    return np.sqrt((np.where(present, z - middle[:, None], 0.0) ** 2).sum(axis=1) / judges)

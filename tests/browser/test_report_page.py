@@ -1,0 +1,156 @@
+"""What the report's pages keep in a real browser: accessible, readable without a script, whole on paper and small.
+
+The pages are drawn from light records (``tests.support.report_pages``), not from runs.
+"""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from assets.report.page import write_index, write_page, write_trend
+from tests.support.report_pages import report_data
+
+pytestmark = pytest.mark.browser
+
+SIZES = {"small": (60, 6), "judges": (400, 116), "items": (50_000, 24)}
+"""Items and judges of each page."""
+
+PAGES = ("index", "trend", "items-small", *(f"testset-{name}" for name in SIZES))
+
+MODES = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1120, "height": 1000}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1120, "height": 1000}},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+}
+
+PAPER = {"width": 718, "height": 1047}
+"""A4 without margins of 1 cm, in the pixels of CSS."""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A folder as a workspace has it."""
+    folder = tmp_path_factory.mktemp("report")
+    for name, (items, judges) in SIZES.items():
+        write_page(report_data(items, judges), folder / f"testset-{name}.html")
+    row = {"description": "Made for tests.", "made": "2026-11-22 03:00", "items": 60, "judges": 6, "excluded": 1}
+    notes = ["A fit is held back."]
+    write_index(folder, [{**row, "name": name, "notes": notes, "order": {"care": 0.8}} for name in SIZES])
+    edition = {"edition": "abc", "state": "published", "judges": 6, "order": 0.7, "why": "the first"}
+    orders = ({"care": 0.7, "avg": 0.6}, {"care": 0.72, "avg": None}, {"care": 0.74, "avg": 0.65})
+    editions = [{**edition, "made at": f"2026-11-2{k}T03:00:00", "orders": each} for k, each in enumerate(orders)]
+    write_trend(folder, {"small": editions})
+    return folder
+
+
+@pytest.fixture
+def opened(chromium, pages):
+    """``opened(page, **options)``: a page of the folder in a context of its own, which is closed with the test."""
+    contexts = []
+
+    def open_(name, **options):
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto((pages / f"{name}.html").as_uri())
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+def unfold(page):
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing(opened, name, mode):
+    page = opened(name, **MODES[mode])
+    if name == "testset-small":
+        unfold(page)
+    assert Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_figure_is_drawn_without_javascript(opened, name):
+    page = opened(name, java_script_enabled=False)
+    figures = page.locator("svg")
+    assert figures.count() == page.locator("svg[role=img] > title").count(), "each says what it is"
+    sizes = figures.evaluate_all("all => all.map(svg => [svg.getBoundingClientRect().width, svg.clientHeight])")
+    assert all(width > 60 and height > 10 for width, height in sizes)
+    if name.startswith("testset"):
+        kinds = ("features", "loadings", "graph", "correlation", "gold", "calibration", "risk", "agreement")
+        assert [page.locator(f"#figure-{kind} svg.drawing > desc").count() for kind in kinds] == [1] * len(kinds)
+
+
+def test_a_report_that_is_sent_alone_is_whole(chromium, tmp_path):
+    write_page(report_data(workspace=False), tmp_path / "report.html")
+    (tmp_path / "items.html").unlink()
+    context = chromium.new_context(offline=True)
+    page = context.new_page()
+    asked, errors = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: errors.append(message.text))
+    page.goto((tmp_path / "report.html").as_uri())
+    assert [url for url in asked if not url.startswith("data:")] == [(tmp_path / "report.html").as_uri()]
+    assert errors == []
+    context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_on_a_telephone_nothing_scrolls_sideways_and_what_matters_stands_first(opened, name):
+    page = opened(name, **MODES["narrow"])
+    unfold(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    if name.startswith("testset"):
+        first = page.locator("section").first
+        assert "Before you trust this" in first.inner_text()
+        assert first.bounding_box()["y"] < 400
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_page_is_small_and_all_items_stand_beside_it(pages, opened, name):
+    items, _ = SIZES[name]
+    assert (pages / f"testset-{name}.html").stat().st_size <= 1_000_000
+    page = opened(f"testset-{name}")
+    assert page.locator("#items tr").count() - 1 == min(items, 1_000)
+    page.get_by_role("link", name="with search").click()
+    page.wait_for_load_state()
+    assert page.locator("tbody tr").count() == items
+    page.locator("#search").fill("item-00042")
+    page.wait_for_function(f"document.getElementById('count').textContent === '1 of {items} items'")
+    shown = page.locator(".part:not([hidden]) tbody tr:not([hidden]) td:nth-child(2)")
+    assert shown.all_text_contents() == ["item-00042"]
+    page.locator("nav a").last.click()
+    assert page.get_by_role("heading", level=1).inner_text() == "a test set"
+    page.locator("nav a").first.click()
+    assert page.title() == "CARE report"
+
+
+@pytest.mark.parametrize("name", ["testset-small", "testset-judges", "trend"])
+def test_no_figure_is_cut_on_paper(opened, name):
+    page = opened(name, viewport=PAPER, color_scheme="dark")
+    page.emulate_media(media="print")
+    whole = page.evaluate(
+        """() => [...document.querySelectorAll('figure, .ranks li, .card summary')].map(each => ({
+            box: each.getBoundingClientRect(), inside: getComputedStyle(each).breakInside,
+            wide: Math.max(0, ...[...each.querySelectorAll('svg')].map(svg => svg.getBoundingClientRect().right))}))"""
+    )
+    assert whole
+    assert {each["inside"] for each in whole} == {"avoid"}, "the printer moves it to the next page"
+    assert max(each["box"]["height"] for each in whole) <= PAPER["height"], "and it fits there"
+    assert max(each["wide"] for each in whole) <= PAPER["width"]
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 33, 40)", "dark on white in any scheme"
+    assert page.pdf(format="A4", margin=dict.fromkeys(("top", "right", "bottom", "left"), "1cm")).startswith(b"%PDF")
+
+
+def test_judges_keep_one_order(opened):
+    page = opened("testset-small")
+    cards = [text.split("\n")[0] for text in page.locator(".card .name").all_text_contents()][:-1]
+    names = [" ".join(text.split()[1:]) for text in cards]
+    for figure in ("loadings", "correlation"):
+        labels = page.locator(f"#figure-{figure} text[text-anchor=end]").all_text_contents()
+        assert [label.rpartition(" ")[0][:20] for label in labels] == [name[:20] for name in names]

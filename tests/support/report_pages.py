@@ -1,0 +1,107 @@
+"""Light records of report pages, for tests of what a page shows: no fit stands behind them.
+
+Two things drive the scores, quality and length. Numbers that a fit would give are made up so that every part of a page
+has something to show.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assets.report.data import EditionShown, ReportData
+from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
+from care_ops.admission import JudgeCheck
+from care_ops.aggregators.base import Aggregate
+from care_ops.metrics import evaluate
+from care_ops.scores import ScoreMatrix
+
+FEATURES = ("characters", "words", "list_items")
+
+
+def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, seed: int = 20261122) -> ReportData:
+    """A page of so many items and judges, the last of whom is not admitted."""
+    rng = np.random.default_rng(seed)
+    quality, length = rng.normal(size=(2, items))
+    loads = rng.uniform(0.2, 1.0, size=judges)
+    values = 5 + np.outer(quality, loads) + np.outer(length, 1 - loads) + 0.5 * rng.normal(size=(items, judges))
+    values[rng.random(values.shape) < 0.02] = np.nan
+    names = tuple(f"judge with a rather long name {j:03}" for j in range(judges))
+    families = {name: f"family {j % 4}" for j, name in enumerate(names)}
+    scores = ScoreMatrix(values, tuple(f"item-{k:05}" for k in range(items)), names, families)
+    aggregates = _aggregates(rng, scores, quality, length, loads)
+    gold = (quality + 0.3 * rng.normal(size=items) > 0).astype(float)
+    correlation = np.corrcoef(np.nan_to_num(values, nan=5.0), rowvar=False)
+    partial = np.where(np.abs(correlation) > np.quantile(np.abs(correlation), 0.7), 0.3 * correlation, 0.0)
+    np.fill_diagonal(partial, 0.0)
+    weights = aggregates["care"].weights
+    assert weights is not None
+    return ReportData(
+        title="a test set",
+        description="Made for tests.",
+        scores=scores,
+        correlation=correlation,
+        aggregates=aggregates,
+        failures={"care_tensor": "it could not answer"},
+        checks=_checks(names),
+        evaluations={
+            name: evaluate(a.estimate, gold, threshold=a.threshold, scale=None, sd=a.sd, p_quality=a.p_quality)
+            for name, a in aggregates.items()
+        },
+        gold=gold,
+        responses=[f"Answer {k}: " + "word " * (5 + k % 40) for k in range(items)],
+        factors=_factors(),
+        systems=_systems(items),
+        missing_share=float(np.isnan(values).mean()),
+        labels_seen=20,
+        provenance={"source": "made up"},
+        intervals={"care": (weights - 0.01, weights + 0.01)},
+        edition=EditionShown("edition-2", "edition-2", "edition-1") if workspace else None,
+        made_at="2026-11-22 03:00",
+        partial_correlations=partial,
+        previous_weights=dict.fromkeys(names, 1 / judges),
+        rivals={"mean of the families": quality, "one common factor": length},
+    )
+
+
+def _aggregates(
+    rng: np.random.Generator, scores: ScoreMatrix, quality: np.ndarray, length: np.ndarray, loads: np.ndarray
+) -> dict[str, Aggregate]:
+    estimate = quality + 0.2 * length
+    sd = rng.uniform(0.2, 0.5, size=len(quality))
+    first = [scores.item_ids[k] for k in np.argsort(-np.abs(quality - length))[:10]]
+    care = {"agreement": 0.7, "factors": 2, "rival": 0.2, "ambiguous": True, "label_first": first}
+    svd = {"rule": "leading", "quality_factor": 1, "orientation": 0.8, "effective_judges": 3.5}
+    loadings = np.column_stack([loads, 1 - loads]) / len(loads) ** 0.5
+    weights = loads / loads.sum()
+    return {
+        "care": Aggregate(
+            "care", estimate, 0.0, sd=sd, p_quality=1 / (1 + np.exp(-3 * estimate)), weights=weights, details=care
+        ),
+        "avg": Aggregate("avg", np.nanmean(scores.values, axis=1), 5.0, weights=np.full(len(loads), 1 / len(loads))),
+        "care_svd": Aggregate("care_svd", length, 0.0, weights=loads / loads.sum(), loadings=loadings, details=svd),
+    }
+
+
+def _checks(names: tuple[str, ...]) -> list[JudgeCheck]:
+    admitted = [JudgeCheck(name, True, None, None, 0.02, 0.1, 3.0, 0.5, 0) for name in names]
+    return [*admitted, JudgeCheck("constant", False, "all its scores are alike", None, 0.0, 1.0, 0.0, float("nan"), 0)]
+
+
+def _factors() -> FactorsDocument:
+    return FactorsDocument(
+        features=FEATURES,
+        correlations=((0.9, 0.95, 0.1), (0.1, None, -0.2)),
+        factors=(FactorRecord(0.8, 0.5, 5.0, 0.7), FactorRecord(0.2, 0.9, 4.0, 0.9)),
+        rules={"leading": 0, "balance": 1},
+    )
+
+
+def _systems(items: int) -> SystemsDocument:
+    names = ("one", "two", "three")
+    values = (6.0, 5.5, 5.0)
+    comparisons = tuple(
+        ComparisonRecord("one", name, 6.0 - value, 5.9 - value, 6.1 - value, items, 0)
+        for name, value in zip(names[1:], values[1:], strict=True)
+    )
+    systems = tuple(SystemRecord(name, items // 3, value) for name, value in zip(names, values, strict=True))
+    return SystemsDocument("care", "mean estimate", systems, comparisons, columns=("model",))
