@@ -195,8 +195,7 @@ def rates_of(
     names, of_units, chance = _completed(len(estimate), systems, units, chance)
     _check(len(estimate), labels, names, of_units, chance, level)
     repeats = repeats or _without_repeats(labels)
-    binary = repeats.shares
-    rows_of = _rows_by_system(names)
+    binary, rows_of = repeats.shares, _rows_by_system(names)
     score = _standardised(normal_scores(estimate[:, None])[:, 0] if binary else estimate)
     given, left_out = _with_labels(rows_of, score, labels, chance, repeats.counts)
     if not given:
@@ -205,11 +204,11 @@ def rates_of(
     rng = np.random.default_rng(seed)
     borrow = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
-    flat = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
-    columns = zip(given.items(), draws.T, flat.T, strict=True)
-    rates = [_rate(n, s, drawn, estimate[rows_of[n]], level, alone) for (n, s), drawn, alone in columns]
-    best_first = sorted(rates, key=lambda rate: -rate.value)
-    return Rates("share" if binary else "mean", level, best_first, left_out, tuple(given), draws)
+    alone = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
+    columns = zip(given.items(), draws.T, alone.T, strict=True)
+    rates = [_rate(n, s, drawn, estimate[rows_of[n]], level, flat) for (n, s), drawn, flat in columns]
+    kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
+    return Rates(kind, level, best_first, left_out, tuple(given), draws)
 
 
 def _without_repeats(labels: Array) -> Repeats:
