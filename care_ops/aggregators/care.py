@@ -256,14 +256,8 @@ def candidates_of(answers: Defensible) -> Candidates:
 
 
 def label_first(item_ids: Sequence[str], answers: Defensible, candidates: Candidates, most: int = 10) -> list[str]:
-    """At most ``most`` items on which two defensible answers differ most in rank, because a label there tells the most.
-
-    The two answers are the mean of the families and the factor, or ``care`` and its rival where there is one.
-    """
-    first, second = answers.families, answers.factor
-    if candidates.rivalled and candidates.rival is not None:
-        first, second = answers.latent, candidates.rival
-    rank_difference = np.abs(rankdata(first) - rankdata(second)) * answers.scored
+    """At most ``most`` items on which two defensible answers differ most, because a label there tells the most."""
+    rank_difference = disagreement(answers, candidates)
     order = np.argsort(-rank_difference, kind="stable")[:most]
     return [item_ids[int(i)] for i in order if rank_difference[int(i)] > 0]
 
@@ -275,6 +269,17 @@ def _calibrated(problem: Problem, rows: NDArray[np.intp], labels: Array, latent:
     weights = problem.anchors.weights([problem.scores.item_ids[int(row)] for row in rows])
     used = ~np.isnan(latent[rows]) & (weights > 0)
     return logistic_map(latent[rows[used]], labels[used], weights[used])
+
+
+def disagreement(answers: Defensible, candidates: Candidates) -> Array:
+    """By how many ranks two defensible answers differ on each item, shape (n,); 0 on items without a score.
+
+    The two answers are the mean of the families and the factor, or ``care`` and its rival where there is one.
+    """
+    first, second = answers.families, answers.factor
+    if candidates.rivalled and candidates.rival is not None:
+        first, second = answers.latent, candidates.rival
+    return np.abs(rankdata(first) - rankdata(second)) * answers.scored
 
 
 def _unit(score: Array, scored: NDArray[np.bool_]) -> Array:

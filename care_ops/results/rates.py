@@ -198,8 +198,6 @@ def rates_of(
     binary, rows_of = repeats.shares, _rows_by_system(names)
     score = _standardised(normal_scores(estimate[:, None])[:, 0] if binary else estimate)
     given, left_out = _with_labels(rows_of, score, labels, chance, repeats.counts)
-    if not given:
-        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
     given = _discounted(given, rows_of, of_units)
     rng = np.random.default_rng(seed)
     borrow = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
@@ -246,7 +244,7 @@ def _rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
 def _with_labels(
     rows_of: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
-    """The systems that have enough labels, and why the others have no rate."""
+    """The systems that have enough labels, and why the others have no rate; ``FitError`` where none has enough."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
     for name, rows in rows_of.items():
@@ -257,6 +255,8 @@ def _with_labels(
         seen = rows[labelled]
         weights = _weights(chance[seen]) * counts[seen]
         systems[name] = System(score[rows], labelled, labels[seen], weights, chosen=bool(np.ptp(chance[seen]) > 0))
+    if not systems:
+        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
     return systems, left_out
 
 
