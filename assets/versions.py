@@ -58,12 +58,12 @@ def review_version(workspace: Workspace, testset: str) -> str:
 
 def settings_version(workspace: Workspace, testset: str) -> str:
     """Hash of everything but the panel that a test set's fit depends on: aggregators, penalties, anchors."""
-    spec = workspace.testset(testset)
+    spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
     return content_hash(
         {
             "fit": workspace.fit_config(testset).fingerprint(),
             "scale": spec.scale,
             "description": spec.description,
-            "anchors": sorted(workspace.anchors_of(testset).labels.items()),
+            "anchors": anchors.content(),
         }
     )

@@ -7,11 +7,12 @@ never passes through here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError
+from care_ops.labels import Labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,10 +26,20 @@ class Anchors:
     Attributes
     ----------
     labels : mapping item_id -> label
-        Finite numbers, on the scale of the gold.
+        Finite numbers, on the scale of the gold; the mean where an item has several labels.
+    counts : mapping item_id -> float
+        How much an item's label counts beside a single one; 1 for items that are not there.
+    sample : mapping item_id -> probability, optional
+        The items on which an estimate for all items may rest (a rate, a calibrated probability), with the probability
+        that each had of being labelled. None says that all were drawn at random.
+    shares : bool
+        Whether every single label is 0 or 1, so that a mean of several is a share.
     """
 
     labels: Mapping[str, float]
+    counts: Mapping[str, float] = field(default_factory=dict[str, float])
+    sample: Mapping[str, float] | None = None
+    shares: bool = False
 
     def __post_init__(self) -> None:
         for item_id, label in self.labels.items():
@@ -37,6 +48,44 @@ class Anchors:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @classmethod
+    def of(cls, labels: Labels) -> Anchors:
+        """All labels, and on which of them estimates may rest."""
+        return cls(labels.values, labels.counts, labels.sample, labels.binary)
+
+    @property
+    def binary(self) -> bool:
+        """Whether the labels are 0 and 1, or shares of such."""
+        return self.shares or all(label in (0.0, 1.0) for label in self.labels.values())
+
+    @property
+    def left_out(self) -> int:
+        """Items whose label a fit sees and no estimate may rest on."""
+        return 0 if self.sample is None else len(self.labels) - len(self.sample)
+
+    def content(self) -> list[tuple[str, float, float, float | None]]:
+        """Every item with its label, what it counts and its probability, sorted: what a fit by them is made of."""
+        return [(i, self.labels[i], self.counts.get(i, 1.0), self.chance_of(i)) for i in sorted(self.labels)]
+
+    def chance_of(self, item_id: str) -> float | None:
+        """Probability with which a labelled item was to be labelled; None where no estimate may rest on its label."""
+        return 1.0 if self.sample is None else self.sample.get(item_id)
+
+    def weights(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
+        """How much the label of each of these anchors counts in an estimate for all items, shape (m,).
+
+        Inverse probabilities whose sum is the effective number of labels (Kish, Survey Sampling, 1965), times what the
+        labels of an item count; 0 where no estimate may rest on a label.
+        """
+        import numpy as np
+
+        chances = [self.chance_of(item_id) for item_id in item_ids]
+        inverse = np.array([0.0 if chance is None else 1.0 / chance for chance in chances], dtype=np.float64)
+        if not inverse.any():
+            return inverse
+        counts = np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
+        return inverse * inverse.sum() / np.sum(inverse**2) * counts
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Positions and labels of the anchors among ``item_ids``.

@@ -82,7 +82,7 @@ def _levels(estimate: Array) -> Array:
     return levels
 
 
-def to_labels(estimate: Array, labels: Array) -> tuple[float, float] | None:
+def to_labels(estimate: Array, labels: Array, weights: Array | None = None) -> tuple[float, float] | None:
     """(offset, unit) of ``offset + unit * estimate`` on the labels' scale; None without labels.
 
     With fewer than ``LEAST_FOR_SLOPE`` labels the map is a shift, shrunk by m / (m + 3). With more it is that of least
@@ -92,15 +92,19 @@ def to_labels(estimate: Array, labels: Array) -> tuple[float, float] | None:
     ----------
     estimate, labels : (m,) arrays
         Estimates and labels of the labelled items, without NaN.
+    weights : (m,) array, optional
+        How much each label counts (``Anchors.weights``); ones by default.
     """
-    m = len(labels)
-    if m == 0:
+    if len(labels) == 0:
         return None
-    spread = float(np.var(estimate))
-    if m < LEAST_FOR_SLOPE or spread == 0.0:
-        return float(np.mean(labels - estimate)) * m / (m + 3), 1.0
-    unit = max(0.0, float(np.mean((estimate - estimate.mean()) * (labels - labels.mean()))) / spread)
-    return float(labels.mean()) - unit * float(estimate.mean()), unit
+    weights = np.ones(len(labels)) if weights is None else weights
+    m, share = float(weights.sum()), weights / weights.sum()
+    seen, said = float(share @ estimate), float(share @ labels)
+    spread = float(share @ (estimate - seen) ** 2)
+    if m < LEAST_FOR_SLOPE or np.ptp(estimate) == 0:
+        return (said - seen) * m / (m + 3), 1.0
+    unit = max(0.0, float(share @ ((estimate - seen) * (labels - said))) / spread)
+    return said - unit * seen, unit
 
 
 def prevalence_threshold(estimate: Array, prevalence: float) -> float:
@@ -111,7 +115,7 @@ def prevalence_threshold(estimate: Array, prevalence: float) -> float:
     return float(0.5 * (low + high))
 
 
-def logistic_map(latent: Array, labels: Array) -> tuple[float, float] | None:
+def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> tuple[float, float] | None:
     """Intercept and slope of P(label = 1) = expit(a + b latent), the posterior mode by Newton's method.
 
     Parameters
@@ -119,21 +123,23 @@ def logistic_map(latent: Array, labels: Array) -> tuple[float, float] | None:
     latent : (m,) array
         Latent quality of the labelled items, on the scale on which it has mean 0 and variance 1 over all items.
     labels : (m,) array
+        0 or 1, or where an item has several labels the share of them that is 1.
+    weights : (m,) array, optional
+        How much each label counts (``Anchors.weights``); ones by default.
 
     Returns
     -------
-    (a, b), or None where the labels are not 0 and 1, are fewer than ``LEAST_LABELS`` or all alike, or fall as the
-    latent rises: no calibrated probability can be given.
+    (a, b), or None where the labels are fewer than ``LEAST_LABELS`` or all alike, or fall as the latent rises: no
+    calibrated probability can be given.
     """
-    if len(labels) < LEAST_LABELS or np.ptp(labels) == 0 or not np.isin(labels, (0.0, 1.0)).all():
+    if len(labels) < LEAST_LABELS or np.ptp(labels) == 0:
         return None
+    weights = np.ones(len(labels)) if weights is None else weights
     a, b = 0.0, _SLOPE
     for _ in range(100):
         p = expit(a + b * latent)
-        w = p * (1.0 - p)
-        gradient = np.array(
-            [np.sum(p - labels) + a / _LEVEL_SD**2, np.sum((p - labels) * latent) + (b - _SLOPE) / _SLOPE_SD**2]
-        )
+        w, residual = weights * p * (1.0 - p), weights * (p - labels)
+        gradient = np.array([np.sum(residual) + a / _LEVEL_SD**2, residual @ latent + (b - _SLOPE) / _SLOPE_SD**2])
         mixed = float(np.sum(w * latent))
         curvature = np.array([[np.sum(w) + 1 / _LEVEL_SD**2, mixed], [mixed, np.sum(w * latent**2) + 1 / _SLOPE_SD**2]])
         step = np.linalg.solve(curvature, gradient)

@@ -157,7 +157,9 @@ class Settings(BaseModel):
     watch_seconds: int = Field(default=30, ge=1, description="seconds between two looks of the daemon at the workspace")
     alerts: AlertSettings = AlertSettings()
     anchors: dict[str, LocalPath] = Field(
-        default={}, description="labels that fits may see, by test set: a file of item_id, label"
+        default={},
+        description="labels that fits may see, by test set: a file of item_id, label; with drawn and "
+        "probability also estimates rest on them (docs/labels.md)",
     )
 
     @field_validator("experiment_sizes")
@@ -200,7 +202,7 @@ def load_workspace(root: Path) -> Workspace:
         experiment_sizes=settings.experiment_sizes,
     )
     anchors = {
-        workspace.testset(name).name: Anchors(read_labels(resolve(file, root)))
+        workspace.testset(name).name: Anchors.of(read_labels(resolve(file, root)))
         for name, file in settings.anchors.items()
     }
     return replace(workspace, anchors=anchors)

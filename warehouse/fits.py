@@ -172,6 +172,8 @@ class EditionInputs:
         Share of the items that repeat another's texts without sharing its split unit.
     settings, code : str
         Versions of the fit's settings and of the code of its stages.
+    labels : dict item_id -> label, optional
+        What the fit was told by people; None in editions of releases that did not keep it.
     """
 
     slices: dict[str, str] = field(default_factory=dict[str, str])
@@ -179,6 +181,7 @@ class EditionInputs:
     duplicates: float = 0.0
     settings: str = ""
     code: str = ""
+    labels: dict[str, float] | None = None
 
     @property
     def admitted(self) -> set[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -56,7 +57,10 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         workspace.fits.annotate(testset, fit_ids[name], frozen)
     duplicates = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
-        made_of = _made_of(connection, testset, duplicates=duplicates, settings=settings, code=code)
+        made_of = replace(
+            _made_of(connection, testset, duplicates=duplicates, settings=settings, code=code),
+            labels=dict(anchors.labels),
+        )
         for name, aggregate in answers.items():
             record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)
             workspace.fits.write_fit(record)

@@ -151,9 +151,25 @@ def reasons(before: Edition, after: Edition) -> list[str]:
         sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")
     if old.code != new.code:
         sentences.append("another version of the code")
-    if old.settings != new.settings and not added and not removed:
-        sentences.append("settings or anchors changed")
+    told = changed_labels(before, after)
+    if told is not None:
+        sentences.append(told)
+    elif old.settings != new.settings and not added and not removed:
+        sentences.append("settings changed" if old.labels is not None else "settings or anchors changed")
     return sentences or ["made again"]
+
+
+def changed_labels(before: Edition, after: Edition) -> str | None:
+    """How the labels that two editions have seen differ; None where they do not, or those of one are not known."""
+    old, new = before.inputs.labels, after.inputs.labels
+    if old is None or new is None:
+        return None
+    counts = {
+        "new": len(new.keys() - old.keys()),
+        "gone": len(old.keys() - new.keys()),
+        "corrected": sum(old[item] != new[item] for item in old.keys() & new.keys()),
+    }
+    return "labels: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n) if any(counts.values()) else None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from assets.fit.stages import recommended
 from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
-from assets.publication.editions import extend, publish, store_log
+from assets.publication.editions import changed_labels, extend, publish, store_log
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
@@ -204,14 +204,90 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _shrunk(tonight, then, set(workspace.judges_of(testset))),
         _missing(tonight, then, limits),
         _certificate(tonight),
-        _turned("quality", then.weights if then and _same_kind(then, tonight) else None, tonight.weights, limits),
-        _drift(tonight, then, limits),
+        *_changed(workspace, edition, before, tonight, then),
         _leakage(leaked),
         _duplicates(tonight, then, limits),
         _turned("quality_factor", then.loadings if then else None, tonight.loadings, limits),
         _ambiguous(tonight),
     ]
     return findings if limits.hold else _let_pass(findings, "let pass by `review.hold: false`")
+
+
+def _changed(
+    workspace: Workspace,
+    edition: "Edition",
+    before: "Edition | None",
+    tonight: ReviewedEdition,
+    then: ReviewedEdition | None,
+) -> list[CheckResult]:
+    """Whether the recommended answer is what it was before, or differs because people said more since.
+
+    Where tonight's answer has turned or drifted and its labels are not those of the published one, tonight's scores
+    are fitted with the labels of then as well. If that answer is as before, the labels made the change, which is what
+    they are for; if it is not, the scores have changed too, and a person has to look.
+    """
+    findings = _compared(tonight, then, workspace.review)
+    told = None if before is None else changed_labels(before, edition)
+    if before is None or told is None or all(finding.passed for finding in findings):
+        return findings
+    relabelled = _with_labels_of(workspace, before, tonight)
+    if relabelled is None:
+        return findings
+    unchanged = _compared(relabelled, then, workspace.review)
+    if all(finding.passed for finding in unchanged):
+        why = f"the labels made the change ({told}): with the labels of the published fit, tonight's scores give"
+        return [
+            finding if finding.passed else _result(finding.check, True, f"{why} {same.says}", finding.numbers)
+            for finding, same in zip(findings, unchanged, strict=True)
+        ]
+    return [
+        finding
+        if finding.passed or same.passed
+        else _result(finding.check, False, f"{finding.says}. Not by the labels alone ({told})", finding.numbers)
+        for finding, same in zip(findings, unchanged, strict=True)
+    ]
+
+
+def _compared(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> list[CheckResult]:
+    """The checks that compare the recommended answer with the one before."""
+    weights = then.weights if then is not None and _same_kind(then, tonight) else None
+    return [_turned("quality", weights, tonight.weights, limits), _drift(tonight, then, limits)]
+
+
+def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEdition) -> ReviewedEdition | None:
+    """Tonight's panel, as the recommended aggregator answers with the labels of an earlier edition.
+
+    None where the earlier edition did not keep its labels, or the aggregator cannot answer.
+    """
+    from dataclasses import replace
+
+    from assets.fit.kept import read_moments, read_structure
+    from care_ops.fit import run_aggregators
+
+    if before.inputs.labels is None:
+        return None
+    testset, folder = before.testset, workspace.fit_folder(before.testset)
+    scores, config = folder.read_panel(), workspace.fit_config(before.testset)
+    scored = set(scores.item_ids)
+    labels = {item: label for item, label in before.inputs.labels.items() if item in scored}
+    anchors = replace(workspace.anchors_of(testset), labels=labels)
+    answers, _ = run_aggregators(
+        scores,
+        read_moments(folder),
+        read_structure(folder)[0],
+        replace(config, aggregators=(tonight.aggregator,)),
+        anchors,
+    )
+    answer = answers.get(tonight.aggregator)
+    if answer is None:
+        return None
+    weights = [None] * len(scores.judges) if answer.weights is None else answer.weights.tolist()
+    estimates = [None if value != value else value for value in answer.estimate.tolist()]
+    return replace(
+        tonight,
+        weights=_present(scores.judges, weights),
+        estimates=dict(zip(scores.item_ids, estimates, strict=True)),
+    )
 
 
 def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:

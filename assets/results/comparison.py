@@ -19,7 +19,7 @@ from assets.results.gold import aligned
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration
 from care_ops.fit import fit_panel
-from care_ops.results.rates import LEAST_LABELS, Rates, rates_of
+from care_ops.results.rates import LEAST_LABELS, Rates, Repeats, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def compare(
     estimate : (n,) array
         In the order of ``items``, as ``named`` is.
     anchors : Anchors
-        Labels; those of a random sample correct the estimates.
+        Labels; those on which estimates may rest correct the values. Where items were labelled with unequal
+        probabilities, they do so only where each system has enough of them, because differences that the judges see
+        are corrected without weights.
     panel : ScoreMatrix
         The scores behind the estimates, for an answer that has seen no label.
     config : FitConfig
@@ -69,15 +71,24 @@ def compare(
         There is nothing to compare.
     """
     units = items.units()
-    labels = anchors_as_labels(items.item_ids, anchors)
+    labels, chance = anchors_as_labels(items.item_ids, anchors), _chances(items.item_ids, anchors)
+    alike = len(np.unique(chance[~np.isnan(labels)])) <= 1
+    unweighted = labels if alike else np.full(len(labels), np.nan)
     if {len(names) for names in named if names is not None} == {2}:
-        compared = _pairwise(estimate, named, units, labels, config.scale or (0.0, 1.0))
+        compared = _pairwise(estimate, named, units, unweighted, config.scale or (0.0, 1.0))
         return _by_judges(aggregator, "log odds of winning", *compared)
     system_of = [None if names is None else names[0] for names in named]
     if _all_labelled(system_of, labels):
         blind = _without_labels(panel, config, items.item_ids)
-        return _by_labels(rates_of(blind, labels, system_of, units, seed=config.seed))
-    return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, labels))
+        counts = np.array([anchors.counts.get(item, 1.0) for item in items.item_ids], dtype=np.float64)
+        repeats = Repeats(counts, anchors.binary)
+        return _by_labels(rates_of(blind, labels, system_of, units, chance, repeats, seed=config.seed))
+    return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
+
+
+def _chances(item_ids: Sequence[str], anchors: Anchors) -> Array:
+    """Probability with which each item was to be labelled; 1 for those whose probability is not known or equal."""
+    return np.array([anchors.chance_of(item) or 1.0 for item in item_ids], dtype=np.float64)
 
 
 def recommended_answer(panel: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Array:

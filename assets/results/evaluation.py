@@ -45,6 +45,7 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         metadata={
             "evaluated_items": evaluated.items,
             "left_out_for_anchors": evaluated.left_out,
+            "why_so_many": evaluated.why(),
             "table": table([{"aggregator": name, **asdict(record)} for name, record in evaluated.records.items()]),
             "order": bars(
                 f"{headline} against gold", {name: order for name, order in orders.items() if order is not None}
@@ -64,11 +65,23 @@ class Evaluated:
         Items whose gold counts.
     left_out : int
         Items with gold that were left out for anchors.
+    before : int or None
+        Items whose gold counted for the edition before; None where there is none.
     """
 
     records: "dict[str, EvaluationRecord]"
     items: int
     left_out: int
+    before: int | None = None
+
+    def why(self) -> str:
+        """Why so many items count, and what has changed since the edition before."""
+        text = f"{self.items + self.left_out} items have gold"
+        if self.left_out:
+            text += f"; {self.left_out} are left out, because the fit has seen their label or one of their split unit"
+        if self.before is not None and self.before != self.items:
+            text += f". The edition before was evaluated on {self.before}, this one on {self.items}"
+        return text
 
 
 def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
@@ -105,4 +118,17 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
             workspace.fits.annotate(testset, fit_id, records[name])
             store_evaluation(connection, fit_id, records[name])
     with_gold = int((~np.isnan(gold)).sum())
-    return Evaluated(records, with_gold, int((~np.isnan(columns.gold)).sum()) - with_gold)
+    left_out = int((~np.isnan(columns.gold)).sum()) - with_gold
+    return Evaluated(records, with_gold, left_out, _evaluated_before(workspace, testset, set(fit_ids.values())))
+
+
+def _evaluated_before(workspace: Workspace, testset: str, tonight: set[str]) -> int | None:
+    """Items on which the edition before tonight's was evaluated; None where there is none, or nobody evaluated it."""
+    from warehouse.fits import EvaluationRecord
+
+    for edition in reversed(workspace.fits.editions(testset)):
+        if tonight & set(edition.fits.values()):
+            continue
+        kept = (workspace.fits.find_annotation(testset, fit_id, EvaluationRecord) for fit_id in edition.fits.values())
+        return max((record.n for record in kept if record is not None), default=None)
+    return None

@@ -25,6 +25,7 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     from assets.results.documents import SystemsDocument
     from assets.results.gold import aligned
     from care_ops.errors import FitError
+    from care_ops.results.systems import anchors_as_labels
     from warehouse.matrix import read_fit, read_item_columns, read_metadata
 
     testset = context.partition_key
@@ -50,7 +51,8 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     return dg.MaterializeResult(
         metadata={
             "aggregator": name,
-            "labels": sum(item in anchors.labels for item in columns.item_ids),
+            "labels": sum(label == label for label in anchors_as_labels(columns.item_ids, anchors).tolist()),
+            "labels_of_chosen_items_left_out": anchors.left_out,
             "differences": table([asdict(comparison) for comparison in compared.comparisons[:200]]),
             "systems": bars("system", {system.system: system.value for system in compared.systems}),
         }

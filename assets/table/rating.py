@@ -6,36 +6,21 @@ statistics (``care_ops.results.rates``, ``gate``), reading files, options of a c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from assets.results.comparison import recommended_answer
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
 from care_ops.errors import InputError
+from care_ops.labels import Labels
 from care_ops.results.gate import Decision, gate
-from care_ops.results.rates import Rates, rates_of
+from care_ops.results.rates import Rates, Repeats, rates_of
 from care_ops.scores import Array
 
 
-@dataclass(frozen=True)
-class RandomLabels:
-    """Labels of items that were drawn at random.
-
-    Attributes
-    ----------
-    labels : mapping item -> label
-    chances : mapping item -> chance
-        With which each was drawn; empty where all had the same.
-    """
-
-    labels: Mapping[str, float]
-    chances: Mapping[str, float] = field(default_factory=dict[str, float])
-
-
 def rate_table(
-    table: ScoreTable, drawn: RandomLabels, config: TableConfig, *, level: float = 0.9, of_these_items: bool = True
+    table: ScoreTable, labels: Labels, config: TableConfig, *, level: float = 0.9, of_these_items: bool = True
 ) -> Rates:
     """Rates of the systems that ``config.systems`` names, or of all items as one.
 
@@ -46,13 +31,14 @@ def rate_table(
     FitError
         The panel gives no answer, or no system has enough labels.
     """
-    sample = _sample(table, drawn, config)
+    sample = _sample(table, labels, config)
     return rates_of(
         sample.estimate,
         sample.labels,
         sample.systems,
         sample.units,
         sample.chance,
+        sample.repeats,
         level=level,
         of_these_items=of_these_items,
         seed=config.fit.seed,
@@ -60,10 +46,10 @@ def rate_table(
 
 
 def gate_table(
-    table: ScoreTable, drawn: RandomLabels, config: TableConfig, new: str, old: str, *, margin: float, level: float
+    table: ScoreTable, labels: Labels, config: TableConfig, new: str, old: str, *, margin: float, level: float
 ) -> Decision:
     """A decision about two systems; raises as ``rate_table`` and ``care_ops.results.gate.gate`` do."""
-    sample = _sample(table, drawn, config)
+    sample = _sample(table, labels, config)
     if sample.systems is None:
         raise InputError("a gate compares two systems; name the column of the items that says whose each item is")
     return gate(
@@ -74,6 +60,7 @@ def gate_table(
         old,
         sample.units,
         sample.chance,
+        sample.repeats,
         margin=margin,
         level=level,
         seed=config.fit.seed,
@@ -89,34 +76,43 @@ class _Sample:
     systems: list[str | None] | None
     units: list[str]
     chance: Array
+    repeats: Repeats
 
 
-def _sample(table: ScoreTable, drawn: RandomLabels, config: TableConfig) -> _Sample:
-    _check(table, drawn, config)
+def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
+    _check(table, labels, config)
     panel, _ = admit(table, config)
     estimate = recommended_answer(panel, config.fit, table.anchors)
     item_ids = panel.item_ids
-    labels = np.array([drawn.labels.get(item, np.nan) for item in item_ids], dtype=np.float64)
-    chance = np.array([drawn.chances.get(item, 1.0) for item in item_ids], dtype=np.float64)
+    usable = [labels.values[item] if item in labels.sample else np.nan for item in item_ids]
     systems: list[str | None] | None = None
     if config.systems:
         systems = [None if names is None else names[0] for names in systems_of(table, config)]
-    return _Sample(estimate, labels, systems, item_columns(table).units(), chance)
+    return _Sample(
+        estimate,
+        np.array(usable, dtype=np.float64),
+        systems,
+        item_columns(table).units(),
+        np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64),
+        Repeats(np.array([labels.counts.get(item, 1.0) for item in item_ids], dtype=np.float64), labels.binary),
+    )
 
 
-def _check(table: ScoreTable, drawn: RandomLabels, config: TableConfig) -> None:
+def _check(table: ScoreTable, labels: Labels, config: TableConfig) -> None:
     if len(config.systems) > 1:
         raise InputError("rates are of items of one system each; for pairs of systems see `care fit --systems`")
     scored = set(table.scores.item_ids)
-    strange = [item for item in drawn.labels if item not in scored]
+    strange = [item for item in labels.values if item not in scored]
     if strange:
         raise InputError(f"{len(strange)} label(s) are of items without scores, the first is {strange[0]!r}")
-    twice = [item for item in drawn.labels if item in table.anchors.labels]
+    twice = [item for item in labels.values if item in table.anchors.labels]
     if twice:
         raise InputError(
             f"{len(twice)} item(s), the first is {twice[0]!r}, are both anchors and labels; an answer that has seen a "
             "label cannot be corrected by it, so give each label to one of the two"
         )
-    unlike = [item for item in drawn.labels if drawn.chances and item not in drawn.chances]
-    if unlike:
-        raise InputError(f"{len(unlike)} label(s) have no chance, the first is of {unlike[0]!r}; give all or none")
+    if not labels.sample:
+        raise InputError(
+            f"all {len(labels.values)} labelled items were chosen with an unknown probability, so they say nothing of "
+            "the others; label items drawn at random, or give the `probability` with which each was drawn"
+        )

@@ -101,8 +101,8 @@ class Care:
     several factors may be a bias that judges share. Between the two, the answers are mixed in proportion.
 
     With anchors the answer is an average over hypotheses (``hypotheses.average_hypotheses``), among which are the plain
-    mean and each oblique factor. Twenty binary anchors also give a probability and a threshold
-    (``calibration.logistic_map``).
+    mean and each oblique factor. Twenty binary anchors of a probability sample also give a
+    probability and a threshold (``calibration.logistic_map``).
     """
 
     name = "care"
@@ -134,7 +134,8 @@ class Care:
         z = np.nan_to_num(problem.standardised)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
-            average = average_hypotheses(candidates.hypotheses, answers.factors, z, rows, labels)
+            counts = np.array([problem.anchors.counts.get(problem.scores.item_ids[int(row)], 1.0) for row in rows])
+            average = average_hypotheses(candidates.hypotheses, answers.factors, z, rows, labels, counts)
             if average is not None:
                 latent = average.latent - average.latent[answers.scored].mean()
                 details["hypotheses"] = average.weights
@@ -142,8 +143,9 @@ class Care:
         estimate, offset, unit = to_panel_scale(latent, problem.panel_mean)
         threshold, p_quality = problem.cut, None
         spread = float(latent[answers.scored].std())
-        labelled = answers.scored[rows]
-        calibrated = logistic_map(latent[rows[labelled]] / spread, labels[labelled]) if spread > 0 else None
+        calibrated = _calibrated(problem, rows, labels, latent / spread) if spread > 0 else None
+        if problem.anchors.left_out:
+            details["labels_not_of_a_sample"] = problem.anchors.left_out
         if calibrated is not None:
             intercept, slope = calibrated
             p_quality = expit(intercept + slope * latent / spread)
@@ -255,10 +257,24 @@ def candidates_of(answers: Defensible) -> Candidates:
 
 def label_first(item_ids: Sequence[str], answers: Defensible, candidates: Candidates, most: int = 10) -> list[str]:
     """At most ``most`` items on which the two ``rival_answers`` differ most in rank: a label there tells the most."""
-    first, second = rival_answers(answers, candidates).values()
-    rank_difference = np.abs(rankdata(first) - rankdata(second)) * answers.scored
+    rank_difference = disagreement(answers, candidates)
     order = np.argsort(-rank_difference, kind="stable")[:most]
     return [item_ids[int(i)] for i in order if rank_difference[int(i)] > 0]
+
+
+def _calibrated(problem: Problem, rows: NDArray[np.intp], labels: Array, latent: Array) -> tuple[float, float] | None:
+    """``calibration.logistic_map`` by those labels of 0 and 1 on which estimates may rest, of items with a score."""
+    if not problem.anchors.binary:
+        return None
+    weights = problem.anchors.weights([problem.scores.item_ids[int(row)] for row in rows])
+    used = ~np.isnan(latent[rows]) & (weights > 0)
+    return logistic_map(latent[rows[used]], labels[used], weights[used])
+
+
+def disagreement(answers: Defensible, candidates: Candidates) -> Array:
+    """By how many ranks the two ``rival_answers`` differ on each item, shape (n,); 0 on items without a score."""
+    first, second = rival_answers(answers, candidates).values()
+    return np.abs(rankdata(first) - rankdata(second)) * answers.scored
 
 
 def rival_answers(answers: Defensible, candidates: Candidates) -> dict[str, Array]:

@@ -47,10 +47,14 @@ def placed(aggregate: Aggregate, problem: Problem, anchors: Anchors) -> Aggregat
         aggregate = _moved(aggregate, as_distributed(estimate, target), f"distributed as the scores of {judge}")
     elif declared.scale == "anchors":
         rows, labels = anchors.rows(problem.scores.item_ids)
-        labelled = ~np.isnan(estimate[rows])
-        map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled])
+        weights = anchors.weights([problem.scores.item_ids[int(row)] for row in rows])
+        labelled = ~np.isnan(estimate[rows]) & (weights > 0)
+        map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled], weights[labelled])
         if map_to_labels is None:
-            raise FitError("calibration: the scale of the anchors is declared, but there are none; add labels")
+            raise FitError(
+                "calibration: the scale of the anchors is declared, but there are none whose items were drawn at "
+                "random or with a known probability; add labels of such items"
+            )
         offset, unit = map_to_labels
         placement = "location" if unit == 1.0 else "location and slope"
         aggregate = replace(

@@ -70,6 +70,7 @@ def average_hypotheses(
     judges: Array,
     rows: NDArray[np.intp],
     labels: Array,
+    counts: Array | None = None,
     *,
     slope: float = SLOPE,
     departures: tuple[float, ...] = DEPARTURES,
@@ -86,6 +87,8 @@ def average_hypotheses(
     rows : (m,) array of int
         Labelled items.
     labels : (m,) array
+    counts : (m,) array, optional
+        How much each label counts: the variance of its noise is that of a single label divided by this.
     slope, departures
         Priors; see ``SLOPE`` and ``DEPARTURES``.
     """
@@ -93,17 +96,18 @@ def average_hypotheses(
         return None
     y = (labels - labels.mean()) / labels.std(ddof=1)
     factors, judges = factors / np.sqrt(factors.shape[1]), judges / np.sqrt(judges.shape[1])
-    at_factors, at_judges = factors[rows], judges[rows]
+    root = np.sqrt(np.ones(len(y)) if counts is None else counts)
+    at_factors, at_judges = factors[rows] * root[:, None], judges[rows] * root[:, None]
     logs: list[float] = []
     slopes: list[float] = []
     along_factors: list[Array] = []
     along_judges: list[Array] = []
-    one = np.full((len(y), 1), np.sqrt(_FLAT))
+    one = np.sqrt(_FLAT) * root[:, None]
     for of_factors, of_judges, noise in itertools.product(departures, departures, NOISES):
         shared = np.column_stack([of_factors * at_factors, of_judges * at_judges, one])
         for hypothesis in hypotheses:
-            s = hypothesis.score[rows]
-            dual, evidence = _condition(np.column_stack([shared, SLOPE_SD * s]), noise, y - slope * s)
+            s = root * hypothesis.score[rows]
+            dual, evidence = _condition(np.column_stack([shared, SLOPE_SD * s]), noise, root * y - slope * s)
             logs.append(float(np.log(hypothesis.prior)) + evidence)
             slopes.append(slope + SLOPE_SD**2 * float(s @ dual))
             along_factors.append(of_factors**2 * (at_factors.T @ dual))

@@ -51,15 +51,18 @@ class System:
     labelled : (m,) array of int
         Rows of ``scores`` that have a label.
     labels : (m,) array
-        0 or 1.
+        0 or 1; where several people labelled an item, the share of them that said 1.
     weights : (m,) array
         How much each label counts; ones for a simple random sample.
+    chosen : bool
+        Whether some items were likelier to be labelled than others, so that labelled items are unlike the rest.
     """
 
     scores: Array
     labelled: NDArray[np.intp]
     labels: Array
     weights: Array
+    chosen: bool = False
 
 
 def draw_shares(
@@ -180,16 +183,19 @@ def _log_likelihood(system: System, grid: _Grid) -> Array:
     """Of a system's labels, at each (intercept, slope), shape (C, B)."""
     x, y, w = system.scores[system.labelled] - grid.centre, system.labels, system.weights
     total = np.zeros((len(grid.intercepts), len(grid.slopes)))
-    for at, label, weight in _counted(x, y, w):
+    for at, share, weight in _counted(x, y, w):
         logit = grid.intercepts[:, None] + grid.slopes[None, :] * at
-        total += weight * log_expit(logit if label else -logit)
+        if share > 0:
+            total += weight * share * log_expit(logit)
+        if share < 1:
+            total += weight * (1.0 - share) * log_expit(-logit)
     return total
 
 
-def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, bool, float]]:
+def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, float, float]]:
     """Labels with equal score and answer together: (score, answer, sum of weights)."""
-    together: dict[tuple[float, bool], float] = {}
-    for at, label, weight in zip(x.tolist(), (y > 0).tolist(), w.tolist(), strict=True):
+    together: dict[tuple[float, float], float] = {}
+    for at, label, weight in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
         together[at, label] = together.get((at, label), 0.0) + weight
     return [(at, label, weight) for (at, label), weight in together.items()]
 
@@ -237,14 +243,13 @@ def _shares(
 ) -> Array:
     """Draws of one system's share, shape (draws,)."""
     n = len(system.scores)
-    chosen = bool(np.ptp(system.weights) > 0)
-    rest = np.delete(system.scores, system.labelled) if of_these_items and not chosen else system.scores
+    rest = np.delete(system.scores, system.labelled) if of_these_items and not system.chosen else system.scores
     if not len(rest):
         return np.full(len(slopes), float(system.labels.mean()))
     at, count = _binned(rest)
     p = expit(intercepts[:, None] + slopes[:, None] * at[None, :])
     expected = p @ count
-    if of_these_items and not chosen:
+    if of_these_items and not system.chosen:
         noise = np.sqrt(np.maximum((p * (1 - p)) @ count, 0.0)) * rng.standard_normal(len(slopes))
         known = float(system.labels.sum())
         return np.clip(known + expected + noise, known, known + len(rest)) / n

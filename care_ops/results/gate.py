@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from care_ops.results.rates import Difference, rates_of
+from care_ops.results.rates import Difference, Repeats, rates_of
 
 Array = NDArray[np.float64]
 
@@ -54,6 +54,7 @@ def gate(
     old: str,
     units: Sequence[str] | None = None,
     chance: Array | None = None,
+    repeats: Repeats | None = None,
     *,
     margin: float = 0.0,
     level: float = 0.9,
@@ -66,11 +67,10 @@ def gate(
 
     Parameters
     ----------
-    estimate, labels, systems, units, chance, level, seed
+    estimate, labels, systems, units, chance, repeats, level, seed
         As in ``rates_of``; items of other systems are left out.
     new, old : str
     margin : float
-        Loss that is let pass, in units of the labels.
 
     Raises
     ------
@@ -85,7 +85,16 @@ def gate(
         raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
     compared = [name if name in (new, old) else None for name in systems]
     rates = rates_of(
-        estimate, labels, compared, units, chance, level=level, of_these_items=False, borrow=False, seed=seed
+        estimate,
+        labels,
+        compared,
+        units,
+        chance,
+        repeats,
+        level=level,
+        of_these_items=False,
+        borrow=False,
+        seed=seed,
     )
     difference = rates.difference(new, old)
     if difference.lo > 0:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,22 @@ class Rate:
     labels: int
     by_labels: tuple[float, float, float]
     by_judges: float
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """What is known where some items have several labels, of which the mean is taken.
+
+    Attributes
+    ----------
+    counts : (n,) array
+        How much each item's mean label counts beside a single label.
+    shares : bool
+        Whether people said 0 or 1, so that their mean is a share.
+    """
+
+    counts: Array
+    shares: bool
 
 
 def labels_needed(rate: Rate, half_width: float) -> int:
@@ -138,6 +154,7 @@ def rates_of(
     systems: Sequence[str | None] | None = None,
     units: Sequence[str] | None = None,
     chance: Array | None = None,
+    repeats: Repeats | None = None,
     *,
     level: float = 0.9,
     of_these_items: bool = True,
@@ -158,15 +175,15 @@ def rates_of(
         Split units: items of one unit that resemble one another count for fewer.
     chance : (n,) array, optional
         Probability with which each labelled item was chosen for a label; equal for all by default.
-    level : float
-        Of the intervals, between 0 and 1.
+    repeats : Repeats, optional
+        Where some items have several labels.
+    level, seed
+        Of the intervals, between 0 and 1; of the posterior draws.
     of_these_items : bool
         Whether the target is the mean over the items given, or over endless items like them.
     borrow : bool, optional
         Whether judges are taken to err alike about all systems, as far as the labels allow; by default from
         ``LEAST_TO_BORROW`` systems on. The mean error falls, but a system that judges favour keeps some of that.
-    seed : int
-        Of the posterior draws.
 
     Raises
     ------
@@ -177,21 +194,23 @@ def rates_of(
     """
     names, of_units, chance = _completed(len(estimate), systems, units, chance)
     _check(len(estimate), labels, names, of_units, chance, level)
-    binary = bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all())
-    rows_of = _rows_by_system(names)
+    repeats = repeats or _without_repeats(labels)
+    binary, rows_of = repeats.shares, _rows_by_system(names)
     score = _standardised(normal_scores(estimate[:, None])[:, 0] if binary else estimate)
-    given, left_out = _with_labels(rows_of, score, labels, chance)
-    if not given:
-        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
+    given, left_out = _with_labels(rows_of, score, labels, chance, repeats.counts)
     given = _discounted(given, rows_of, of_units)
     rng = np.random.default_rng(seed)
     borrow = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
-    flat = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
-    columns = zip(given.items(), draws.T, flat.T, strict=True)
-    rates = [_rate(n, s, drawn, estimate[rows_of[n]], level, alone) for (n, s), drawn, alone in columns]
-    rates.sort(key=lambda rate: -rate.value)
-    return Rates("share" if binary else "mean", level, rates, left_out, tuple(given), draws)
+    alone = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
+    columns = zip(given.items(), draws.T, alone.T, strict=True)
+    rates = [_rate(n, s, drawn, estimate[rows_of[n]], level, flat) for (n, s), drawn, flat in columns]
+    kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
+    return Rates(kind, level, best_first, left_out, tuple(given), draws)
+
+
+def _without_repeats(labels: Array) -> Repeats:
+    return Repeats(np.ones(len(labels)), bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all()))
 
 
 def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, alone: Array) -> Rate:
@@ -223,9 +242,9 @@ def _rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
 
 
 def _with_labels(
-    rows_of: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array
+    rows_of: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
-    """The systems that have enough labels, and why the others have no rate."""
+    """The systems that have enough labels, and why the others have no rate; ``FitError`` where none has enough."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
     for name, rows in rows_of.items():
@@ -234,7 +253,10 @@ def _with_labels(
             left_out[name] = f"{len(labelled)} labels; {LEAST_LABELS} are needed"
             continue
         seen = rows[labelled]
-        systems[name] = System(score[rows], labelled, labels[seen], _weights(chance[seen]))
+        weights = _weights(chance[seen]) * counts[seen]
+        systems[name] = System(score[rows], labelled, labels[seen], weights, chosen=bool(np.ptp(chance[seen]) > 0))
+    if not systems:
+        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
     return systems, left_out
 
 
@@ -291,10 +313,7 @@ def _discounted(
             total, own = float(residual[group].sum()), float(residual[group] @ residual[group])
             products, pairs = products + total**2 - own, pairs + len(group) * (len(group) - 1)
     alike = max(0.0, (products / pairs) / (squares / members)) if pairs and squares > 0 else 0.0
-    return {
-        name: System(s.scores, s.labelled, s.labels, s.weights / (1.0 + alike * (sizes[name] - 1.0)))
-        for name, s in systems.items()
-    }
+    return {name: replace(s, weights=s.weights / (1.0 + alike * (sizes[name] - 1.0))) for name, s in systems.items()}
 
 
 def _draws(
@@ -317,9 +336,7 @@ def _for_parameters(systems: Sequence[System]) -> list[System]:
     """
     sloped = any(np.ptp(s.scores[s.labelled]) > 0 for s in systems)
     parameters = 1.0 + sloped / len(systems)
-    return [
-        System(s.scores, s.labelled, s.labels, s.weights * max(1.0 - parameters / len(s.labels), 0.5)) for s in systems
-    ]
+    return [replace(s, weights=s.weights * max(1.0 - parameters / len(s.labels), 0.5)) for s in systems]
 
 
 def _draws_by_labels(
@@ -329,7 +346,7 @@ def _draws_by_labels(
     columns: list[Array] = []
     for system in systems:
         if not binary:
-            flat = System(np.zeros(len(system.scores)), system.labelled, system.labels, system.weights)
+            flat = replace(system, scores=np.zeros(len(system.scores)))
             columns.append(draw_means([flat], DRAWS, rng, of_these_items=of_these_items)[:, 0])
             continue
         passed, total = float(system.weights @ system.labels), float(system.weights.sum())

@@ -224,8 +224,9 @@ def _games(
 
 
 def anchors_as_labels(item_ids: Sequence[str], anchors: Anchors = NO_ANCHORS) -> Array:
-    """Labels in the order of the items, shape (n,); NaN where there is none."""
-    return np.array([anchors.labels.get(item_id, np.nan) for item_id in item_ids], dtype=np.float64)
+    """Labels on which estimates may rest, in the order of the items, shape (n,); NaN where there is none."""
+    usable = {item: label for item, label in anchors.labels.items() if anchors.chance_of(item) is not None}
+    return np.array([usable.get(item_id, np.nan) for item_id in item_ids], dtype=np.float64)
 
 
 def _difference(

@@ -150,12 +150,14 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, Anchors]:
     """The scores and labels of these rows, which may repeat, under item ids of their own."""
     ids = tuple(f"{k:09d}" for k in range(len(rows)))
-    labels = {
-        new: anchors.labels[scores.item_ids[int(row)]]
-        for new, row in zip(ids, rows, strict=True)
-        if scores.item_ids[int(row)] in anchors.labels
-    }
-    return ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families), Anchors(labels)
+    drawn = {new: scores.item_ids[int(row)] for new, row in zip(ids, rows, strict=True)}
+
+    def of_rows(values: Mapping[str, float]) -> dict[str, float]:
+        return {new: values[old] for new, old in drawn.items() if old in values}
+
+    sample = None if anchors.sample is None else of_rows(anchors.sample)
+    labels = Anchors(of_rows(anchors.labels), of_rows(anchors.counts), sample, anchors.shares)
+    return ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families), labels
 
 
 def _matched(loadings: Array, reference: Array) -> Array:

@@ -14,6 +14,7 @@ from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
 from orchestration.cli.judges import judges
+from orchestration.cli.label import label
 from orchestration.cli.migrate import migrate
 from orchestration.cli.output import print_logs
 from orchestration.cli.rate import gate, rate
@@ -42,7 +43,7 @@ app = typer.Typer(
 )
 LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
-for command in (run, fit, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, gc, forget):
+for command in (run, fit, label, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, gc, forget):
     app.command()(command)
 app.add_typer(judges, name="judges")
 app.add_typer(testsets, name="testsets")

@@ -45,7 +45,7 @@ def read_table(
         raise InputError(f"{scores}: there is one judge, {matrix.judges[0]!r}; a panel needs at least two")
     item = columns.item_id
     records = _read_items(items, matrix, item, options, tell) if items else {}
-    labels = Anchors(read_labels(anchors, item, options, tell)) if anchors else NO_ANCHORS
+    labels = Anchors.of(read_labels(anchors, item, options, tell)) if anchors else NO_ANCHORS
     labels.rows(matrix.item_ids)
     return ScoreTable(str(scores), matrix, records, labels, readings)
 

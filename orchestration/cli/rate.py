@@ -16,7 +16,7 @@ from orchestration.cli.output import console, errors, show, speaking_errors
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
-    from assets.table.rating import RandomLabels
+    from care_ops.labels import Labels as LabelRecord
     from care_ops.results.gate import Decision
     from care_ops.results.rates import Rate
 
@@ -24,7 +24,10 @@ REGRESSION, NOT_ENOUGH = 3, 4
 """Exit codes of the gate beside 0; 1 and 2 are those of every command that failed or was given what is wrong."""
 
 Labels = Annotated[
-    Path, typer.Option(help="item_id, label of a random sample of items; chance where some were likelier to be drawn.")
+    Path,
+    typer.Option(
+        help="item_id, label; drawn (random or chosen) and probability say how the items came to be labelled."
+    ),
 ]
 Items = Annotated[Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")]
 System = Annotated[str | None, typer.Option(help="Column of --items that names the item's system.")]
@@ -107,11 +110,10 @@ def _read(
     judges: Path | None,
     anchors: Path | None,
     columns: tuple[str | None, list[str] | None, str | None],
-) -> tuple[ScoreTable, RandomLabels, TableConfig]:
+) -> tuple[ScoreTable, LabelRecord, TableConfig]:
     from assets.table.fitting import TableConfig
-    from assets.table.rating import RandomLabels
     from care_ops.errors import InputError
-    from warehouse.sources.files import read_drawn_labels
+    from warehouse.sources.files import read_labels
 
     if system is not None and items is None:
         raise InputError(f"--system {system}: give --items, the table that has this column")
@@ -119,7 +121,7 @@ def _read(
     named = tables.score_columns(item, judge, score, None)
     options = tables.reading_options(None, None, None, None)
     table = read_table(scores, items, judges, anchors, named, options)
-    drawn = RandomLabels(*read_drawn_labels(labels, named.item_id, options, tables.tell))
+    drawn = read_labels(labels, named.item_id, options, tables.tell, unstated="random")
     return table, drawn, TableConfig(systems=() if system is None else (system,))
 
 

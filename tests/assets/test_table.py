@@ -97,6 +97,8 @@ def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
         assert row.lo <= gold[row.system] <= row.hi
     assert second.behind.difference == pytest.approx(first.value - second.value)
     assert second.behind.lo <= gold[first.system] - gold[second.system] <= second.behind.hi
+    picked = replace(table, anchors=Anchors(passed, sample={}))
+    assert fit_table(picked, replace(CONFIG, systems=("model",))).page.systems.kind == "mean estimate"
     few = replace(table, anchors=Anchors(dict(list(passed.items())[:6])))
     uncorrected = fit_table(few, replace(CONFIG, systems=("model",))).page
     assert uncorrected.systems.kind == "mean estimate"

@@ -70,6 +70,19 @@ def test_without_systems_all_items_are_one(folder):
     assert (code, row["system"], row["items"], row["labels"]) == (0, "all items", 400, 120)
 
 
+def test_a_rate_leaves_picked_labels_out_and_says_so(folder):
+    given = (folder / "labels.csv").read_text().splitlines()[1:]
+    drawn = [(*row.split(","), "random") for row in given[:100]]
+    picked = [(*row.split(",")[:1], 1, "chosen") for row in given[100:]]
+    write(folder / "drawn.csv", ("item_id", "label", "drawn"), drawn)
+    write(folder / "mixed.csv", ("item_id", "label", "drawn"), drawn + picked)
+    _, alone, _ = of_systems(folder, "rate", "--json", labels="drawn.csv")
+    _, printed, told = of_systems(folder, "rate", "--json", labels="mixed.csv")
+    assert json.loads(printed) == json.loads(alone)
+    assert "20 items were chosen with an unknown probability" in told
+    assert "taken as drawn at random" in of_systems(folder, "rate", "--json")[2]
+
+
 def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
     better = of_systems(folder, "gate", "new", "--against", "old")
     worse = of_systems(folder, "gate", "old", "--against", "new")
@@ -84,10 +97,12 @@ def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
 
 def test_what_is_wrong_is_named(folder):
     write(folder / "strange.csv", ("item_id", "label"), [("nobody", 1)])
+    write(folder / "picked.csv", ("item_id", "label", "drawn"), [("new-000", 1, "chosen"), ("old-200", 0, "chosen")])
     write(folder / "chance.csv", ("item_id", "label", "chance"), [("new-000", 1, 1.5)])
     cases = {
         ("--labels", folder / "strange.csv"): "label(s) are of items without scores, the first is 'nobody'",
-        ("--labels", folder / "chance.csv"): "the chance of item 'new-000' is 1.5; give one in (0, 1]",
+        ("--labels", folder / "chance.csv"): "the probability of item 'new-000' is 1.5; give one in (0, 1]",
+        ("--labels", folder / "picked.csv"): "all 2 labelled items were chosen with an unknown probability",
         ("--labels", folder / "labels.csv", "--system", "model"): "--system model: give --items",
         ("--labels", folder / "labels.csv", "--anchors", folder / "few.csv"): "are both anchors and labels",
     }

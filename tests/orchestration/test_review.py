@@ -83,6 +83,22 @@ def test_a_night_is_held_back_and_says_what_to_do(folder, night, check, sentence
     assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["edition"] in page
 
 
+def test_labels_do_not_carry_other_scores_past_the_review(folder):
+    """On the night on which labels come, every judge's scores go to other items as well."""
+    header, *rows = (folder / "scores.csv").read_text().splitlines()
+    scores = [row.split(",", 1)[1] for row in rows]
+    moved = [f"{row.split(',')[0]},{score}" for row, score in zip(rows, scores[1:] + scores[:1], strict=True)]
+    (folder / "scores.csv").write_text("\n".join([header, *moved]) + "\n")
+    labels = [f"i{k},{QUALITY[k]:.3f},random" for k in range(20)]
+    (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *labels]) + "\n")
+    care = folder / "care.yaml"
+    care.write_text(care.read_text() + "anchors: {one: labels.csv}\n")
+    assert set(run(folder).failures) == {("review", "one")}
+    state, failures = failed(folder)
+    assert state == "held back"
+    assert "Not by the labels alone (labels: 20 new)" in failures["drift"]
+
+
 def test_a_declared_judge_may_be_gold(folder):
     care = folder / "care.yaml"
     care.write_text(care.read_text() + "review: {declared: [cheat]}\n")

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from care_ops.errors import InputError
+from care_ops.labels import Label
 from tests.support.wild_files import workbook
 from warehouse.sources.files import read_families, read_items, read_labels, read_scores, recorded_judges
 from warehouse.testsets import FilesSource, ItemColumns, ReadingOptions, ScoreColumns, TestsetSpec, resolve
@@ -97,12 +98,54 @@ def test_items_take_named_columns_and_leave_dropped_ones(tmp_path):
         read_items(tmp_path / "items.csv", columns, drop=("leak", "lek"))
 
 
+def test_labels_know_how_they_came(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text(
+        "item_id,label,drawn,probability,rater,labelled_at\n"
+        "a,1,random,0.5,ann,2026-01-02T10:00:00\na,0,random,0.5,bob,2026-01-03T10:00:00\n"
+        "b,0,Chosen,0.25,,\nc,1,chosen,,,\nd,,random,0.5,,\n"
+    )
+    readings = []
+    labels = read_labels(path, tell=readings.append)
+    assert labels.given == (
+        Label("a", 1.0, "random", 0.5, "ann", "2026-01-02T10:00:00"),
+        Label("a", 0.0, "random", 0.5, "bob", "2026-01-03T10:00:00"),
+        Label("b", 0.0, "chosen", 0.25),
+        Label("c", 1.0, "chosen"),
+    )
+    told = " ".join(readings[0].sentences())
+    assert "4 labels of 3 items: 1 drawn at random, 2 chosen" in told
+    assert "1 items were chosen with an unknown probability" in told
+    assert "1 items have several labels" in told
+    for rows, sentence in {
+        "a,1,maybe,,,": "labels.csv: `drawn` is 'maybe'; write random or chosen",
+        "a,1,random,0,,": r"the probability of item 'a' is 0; give one in \(0, 1\]",
+        "a,1,random,,ann,now\na,1,random,,ann,now": "ann labelled item 'a' at now in several rows",
+        "a,1,random,,,\na,1,chosen,,,": "the rows of item 'a' disagree",
+    }.items():
+        path.write_text(f"item_id,label,drawn,probability,rater,labelled_at\n{rows}\n")
+        with pytest.raises(InputError, match=sentence):
+            read_labels(path)
+
+
+def test_labels_that_do_not_say_how_they_came_are_taken_as_the_caller_says_and_a_person_is_told(tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_text("item_id,label\na,1\nb,0\n")
+    for unstated, usable in (("chosen", {}), ("random", {"a": 1.0, "b": 1.0})):
+        readings = []
+        assert read_labels(path, tell=readings.append, unstated=unstated).sample == usable
+        taken = "drawn at random" if usable else "chosen"
+        sentence = f"2 labels do not say how their items were drawn, and are taken as {taken}"
+        assert sentence in " ".join(readings[0].sentences())
+    path.write_text("item_id,label,chance\na,1,0.5\nb,0,0.1\n")
+    assert read_labels(path).sample == {"a": 0.5, "b": 0.1}
+
+
 def test_labels_and_families(tmp_path):
     (tmp_path / "l.csv").write_text("item_id,label\n01,1\n2,\n")
-    assert read_labels(tmp_path / "l.csv") == {"01": 1.0}
+    assert read_labels(tmp_path / "l.csv").values == {"01": 1.0}
     (tmp_path / "twice.csv").write_text("item_id,label\n1,1\n1,0\n")
-    with pytest.raises(InputError, match="several rows for '1'"):
-        read_labels(tmp_path / "twice.csv")
+    assert read_labels(tmp_path / "twice.csv").values == {"1": 0.5}
     (tmp_path / "f.csv").write_text("judge,family\na,gpt\nb,\n")
     assert read_families(tmp_path / "f.csv") == {"a": "gpt"}
     with pytest.raises(InputError, match="no column 'family'"):
@@ -199,7 +242,7 @@ def test_items_labels_and_families_are_told(tmp_path):
         ("2", "two", None, {"source": "web"}),
     ]
     (tmp_path / "labels.jsonl").write_text('{"thing": "01", "gold": 1}\n')
-    assert read_labels(tmp_path / "labels.jsonl", item="thing", tell=readings.append) == {"01": 1.0}
+    assert read_labels(tmp_path / "labels.jsonl", item="thing", tell=readings.append).values == {"01": 1.0}
     (tmp_path / "judges.tsv").write_text("rater\tvendor\n1\tx\n2\t\n")
     assert read_families(tmp_path / "judges.tsv", tell=readings.append) == {"1": "x"}
     told = [sentence for reading in readings for sentence in reading.sentences()]

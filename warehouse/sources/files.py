@@ -10,14 +10,17 @@ parsing (``tables``), judging (``judges.engines.recorded``) and where a workspac
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import date
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
+from care_ops.labels import Drawn, Label, Labels
 from care_ops.scores import ScoreMatrix
 from warehouse.items import ItemRecord
 from warehouse.sources.columns import (
@@ -45,8 +48,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TEXT_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
-CHANCE = "chance"
-"""Column of a table of labels: the probability with which the item was drawn for a label."""
+_LABEL_COLUMNS = {
+    "drawn": ("drawn",),
+    "probability": ("probability", "chance"),
+    "rater": ("rater",),
+    "labelled_at": ("labelled_at", "labeled_at"),
+}
+"""Optional columns of a table of labels: role -> usual names."""
+
+_TAKEN = {
+    "random": "{} labels do not say how their items were drawn, and are taken as drawn at random; if somebody picked "
+    "them, say so in a column `drawn` (random or chosen)",
+    "chosen": "{} labels do not say how their items were drawn, and are taken as chosen; if they were drawn at random, "
+    "say so in a column `drawn` (random or chosen)",
+}
 
 _FAMILY = ("family", "base_model", "vendor", "provider")
 
@@ -202,9 +217,15 @@ def _without(input_table: InputTable, drop: Sequence[str]) -> pa.Table:
 
 
 def read_labels(
-    source: TableSource, item: str | None = None, options: ReadingOptions | None = None, tell: Tell = tell_nobody
-) -> dict[str, float]:
-    """Read labels from a column of item ids and a column of labels, as {item_id: label}; empty labels are left out.
+    source: TableSource,
+    item: str | None = None,
+    options: ReadingOptions | None = None,
+    tell: Tell = tell_nobody,
+    *,
+    unstated: Drawn = "chosen",
+) -> Labels:
+    """Read labels: item ids, labels, and where there are such columns how each item was drawn, by whom it was labelled
+    and when. Rows without a label are left out; an item may have several rows.
 
     Parameters
     ----------
@@ -214,51 +235,71 @@ def read_labels(
     options : ReadingOptions, optional
     tell : callable
         Called with the record of how the table was read.
+    unstated : {"random", "chosen"}
+        What items are taken for of which the table does not say how they were drawn.
 
     Raises
     ------
     InputError
-        A column is missing, an item is labelled twice, or a label is no finite number.
-    """
-    options = options or ReadingOptions()
-    return _read_labels(*_open_items(source, None, item, options), options, tell)
-
-
-def read_drawn_labels(
-    source: TableSource, item: str | None = None, options: ReadingOptions | None = None, tell: Tell = tell_nobody
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Read labels as ``read_labels`` does, and the chance with which each item was drawn for its label.
-
-    Returns
-    -------
-    labels, chances : dict item_id -> number
-        The chances are empty where the table has no column ``chance``: then all items had the same.
-
-    Raises
-    ------
-    InputError
-        As ``read_labels``; or a chance is no finite number above 0 and at most 1.
+        A column is missing, a label is no finite number, a probability is not in (0, 1], ``drawn`` is neither "random"
+        nor "chosen", rows of an item contradict each other, or one rater gave two labels of an item at one time.
     """
     options = options or ReadingOptions()
     input_table, item = _open_items(source, None, item, options)
-    labels = _read_labels(input_table, item, options, tell)
-    if CHANCE not in input_table.names:
-        return labels, {}
-    values, _ = numbers(input_table, [CHANCE], options.decimal)
-    chances = dict(zip(as_texts(identifiers(input_table, item)), values[:, 0].tolist(), strict=True))
-    for item_id, chance in chances.items():
-        if not 0 < chance <= 1:
-            raise InputError(f"{input_table.name}: the chance of item {item_id!r} is {chance:g}; give one in (0, 1]")
-    return labels, chances
+    columns = {"item": item, "label": _needed(input_table, LABEL, "labels are a table of item_id, label")}
+    for role, names in _LABEL_COLUMNS.items():
+        column = find(input_table.name, input_table.names, names, "its usual name")
+        if column is not None:
+            columns[role] = column
+    ids = as_texts(identifiers(input_table, item))
+    values, notes = numbers(input_table, [columns["label"]], options.decimal)
+    chances = np.full(len(ids), np.nan)
+    if "probability" in columns:
+        chances = numbers(input_table, [columns["probability"]], options.decimal)[0][:, 0]
+    drawn, rater, moment = (_texts_of(input_table, columns.get(role)) for role in ("drawn", "rater", "labelled_at"))
+    silent, given = 0, list[Label]()
+    try:
+        for k in np.flatnonzero(~np.isnan(values[:, 0])).tolist():
+            chance = None if np.isnan(chances[k]) else float(chances[k])
+            silent += drawn[k] is None and chance is None
+            how = _drawn(drawn[k], unstated if chance is None else "chosen")
+            given.append(Label(ids[k], float(values[k, 0]), how, chance, rater[k], moment[k]))
+        labels = Labels(tuple(given))
+    except InputError as error:
+        raise InputError(f"{input_table.name}: {error}") from None
+    _refuse_copies(input_table.name, labels)
+    if silent:
+        notes = [*notes, _TAKEN[unstated].format(silent)]
+    tell(_reading(input_table, columns, notes=[*notes, *labels.sentences()]))
+    return labels
 
 
-def _read_labels(input_table: InputTable, item: str, options: ReadingOptions, tell: Tell) -> dict[str, float]:
-    label = _needed(input_table, LABEL, "labels are a table of item_id, label")
-    ids = identifiers(input_table, item)
-    refuse_repeated(input_table, item, ids)
-    values, notes = numbers(input_table, [label], options.decimal)
-    tell(_reading(input_table, {"item": item, "label": label}, notes=notes))
-    return {i: float(v) for i, v in zip(as_texts(ids), values[:, 0], strict=True) if not np.isnan(v)}
+def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
+    """A column as texts without spaces around them; None where a cell is empty or there is no such column."""
+    if column is None:
+        return [None] * input_table.table.num_rows
+    values = input_table.table.column(column).to_pylist()
+    texts = [_text(value.isoformat() if isinstance(value, date) else value) for value in values]
+    return [text.strip() or None if text else None for text in texts]
+
+
+def _drawn(word: str | None, unstated: Drawn) -> Drawn:
+    if word is None:
+        return unstated
+    if word.lower() not in get_args(Drawn):
+        raise InputError(f"`drawn` is {word!r}; write random or chosen, or leave it empty")
+    return "random" if word.lower() == "random" else "chosen"
+
+
+def _refuse_copies(where: str, labels: Labels) -> None:
+    """Raise ``InputError`` where one rater gave two labels of an item at one time: a row stands there twice."""
+    seen = Counter((x.item_id, x.rater, x.labelled_at) for x in labels.given if x.rater and x.labelled_at)
+    twice = next((key for key, count in seen.items() if count > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"{where}: {twice[1]} labelled item {twice[0]!r} at {twice[2]} in several rows; keep one, or correct the "
+            "time of the other"
+        )
 
 
 def read_families(

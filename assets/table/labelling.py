@@ -1,0 +1,113 @@
+"""Which items of a test set or a table people are to label, and how many labels are needed.
+
+Belongs here: from items and scores to the rows of a file of labels. Does not: the draw (``care_ops.results.sampling``),
+the file (``warehouse.sources.label_file``), asking for labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import norm
+
+from assets.results.comparison import recommended_answer
+from care_ops.config import FitConfig
+from care_ops.errors import InputError
+from care_ops.labels import Labels
+from care_ops.results.rates import LEAST_LABELS, labels_needed, rates_of
+from care_ops.results.sampling import draw, expected_gain, inclusion
+from care_ops.scores import ScoreMatrix
+from warehouse.sources.label_file import LabelRow
+
+
+def rows_to_label(
+    known: Sequence[LabelRow],
+    item_ids: Sequence[str],
+    panel: ScoreMatrix | None,
+    config: FitConfig,
+    *,
+    count: int,
+    chosen: float,
+    seed: int,
+) -> list[LabelRow]:
+    """The rows that make a file of labels one of ``count`` items; none where it has so many.
+
+    A simple random sample is enlarged by one of the rest. A sample with unequal probabilities is not: its
+    probabilities hold for the size with which it was drawn.
+
+    Raises
+    ------
+    InputError
+        There are fewer items than ``count``, a mix is asked for without scores, or the file was drawn in another way.
+    """
+    items = sorted({row.item_id for row in known})
+    if len(items) >= count:
+        return []
+    mixed = any(row.probability for row in known)
+    if known and (mixed or chosen):
+        drawn = "a sample with unequal probabilities" if mixed else "a simple random sample"
+        raise InputError(
+            f"the file has {len(items)} items, {drawn}, which cannot be enlarged to {count} with --chosen {chosen:g}; "
+            "label what it has, or draw another file with --output"
+        )
+    rng = np.random.default_rng([seed, len(items)])
+    if not chosen:
+        rest = sorted(set(item_ids) - set(items))
+        if count > len(item_ids):
+            raise InputError(f"{count} items are to be labelled, and there are {len(item_ids)}; lower --count")
+        return [LabelRow(rest[int(k)]) for k in rng.choice(len(rest), count - len(items), replace=False)]
+    if panel is None:
+        raise InputError("--chosen draws items by what the scores leave open; give --scores, or leave --chosen out")
+    names = panel.item_ids
+    probability = inclusion(expected_gain(panel, config), count, chosen)
+    return [LabelRow(names[k], drawn="chosen", probability=f"{probability[k]:.6g}") for k in draw(probability, rng)]
+
+
+def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
+    """Rows that ask for a second label of labelled items, drawn at random, until ``repeats`` items have one.
+
+    Raises
+    ------
+    InputError
+        Fewer items have a label.
+    """
+    by_item: dict[str, list[LabelRow]] = {}
+    for row in known:
+        by_item.setdefault(row.item_id, []).append(row)
+    single = sorted(item for item, rows in by_item.items() if len(rows) == 1 and rows[0].label)
+    missing = repeats - sum(len(rows) > 1 for rows in by_item.values())
+    if missing > len(single):
+        raise InputError(f"{repeats} items are to have a second label, and {len(single)} have a first one; label more")
+    drawn = np.random.default_rng([seed, 1]).choice(len(single), max(missing, 0), replace=False)
+    first = [by_item[single[int(k)]][0] for k in drawn]
+    return [LabelRow(row.item_id, drawn=row.drawn, probability=row.probability) for row in first]
+
+
+def labels_for_width(
+    labels: Labels, panel: ScoreMatrix | None, items: int, config: FitConfig, width: float, level: float = 0.9
+) -> tuple[int, str]:
+    """How many labels narrow the interval of the mean label to ``width`` on either side, and what that rests on.
+
+    Raises
+    ------
+    InputError
+        The width is not positive.
+    """
+    if width <= 0:
+        raise InputError(f"--width is half an interval, above 0; got {width:g}")
+    if panel is None or len(labels.sample) < LEAST_LABELS:
+        alone = (float(norm.ppf((1 + level) / 2)) / width) ** 2 * 0.25
+        why = "labels of 0 and 1 of which half pass, without help from the judges" + (
+            "" if panel is None else f"; {LEAST_LABELS} labels would say more"
+        )
+        return math.ceil(alone / (1 + alone / items)), why
+    names = panel.item_ids
+    answer = recommended_answer(panel, config)
+    given = np.array([labels.values[i] if i in labels.sample else np.nan for i in names], dtype=np.float64)
+    chance = np.array([labels.sample.get(i, 1.0) for i in names], dtype=np.float64)
+    rate = rates_of(answer, given, chance=chance, level=level, seed=config.seed).rates[0]
+    return labels_needed(
+        rate, width
+    ), f"the interval {rate.lo:.3f} to {rate.hi:.3f} by {rate.labels} labels and the judges"

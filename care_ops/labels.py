@@ -1,0 +1,178 @@
+"""Labels: what people said of items, and how each of the items came to be labelled.
+
+A fit may be helped by any label. An estimate for all items (a rate, the calibration of a probability, a judge's report)
+may rest on labels of a probability sample alone: on items that were drawn at random, or with a probability that is
+known, by whose inverse they are weighted (Horvitz and Thompson, Journal of the American Statistical Association 1952).
+
+People err, too. Where an item has several labels, their spread says how much one label is worth (the intraclass
+correlation of Shrout and Fleiss, Psychological Bulletin 1979), and k labels of an item count as k / (1 + (k - 1) ICC).
+
+Belongs here: the record and what follows from it. Does not: reading files (``warehouse.sources``), asking people,
+estimates (``results.rates``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Literal
+
+from care_ops.errors import InputError
+
+Drawn = Literal["random", "chosen"]
+
+
+@dataclass(frozen=True)
+class Label:
+    """What one person said of one item.
+
+    Attributes
+    ----------
+    item_id : str
+    value : float
+    drawn : {"random", "chosen"}
+        Whether the item was drawn at random or picked for what is known of it.
+    probability : float, optional
+        With which the item was to be labelled; by default it is the same for all items drawn at random, and not known
+        of those that were chosen.
+    rater, labelled_at : str, optional
+        Who labelled it, and when.
+    """
+
+    item_id: str
+    value: float
+    drawn: Drawn = "chosen"
+    probability: float | None = None
+    rater: str | None = None
+    labelled_at: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isfinite(self.value):
+            raise InputError(f"labels: the label of item {self.item_id!r} is {self.value}; give a finite number")
+        if self.probability is not None and not 0 < self.probability <= 1:
+            raise InputError(
+                f"labels: the probability of item {self.item_id!r} is {self.probability:g}; give one in (0, 1]"
+            )
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels in the order in which they were given; an item may have several.
+
+    Attributes
+    ----------
+    given : tuple of Label
+        Those of one item agree on how it was drawn.
+    """
+
+    given: tuple[Label, ...] = ()
+
+    def __post_init__(self) -> None:
+        first: dict[str, Label] = {}
+        for label in self.given:
+            other = first.setdefault(label.item_id, label)
+            if (label.drawn, label.probability) != (other.drawn, other.probability):
+                raise InputError(
+                    f"labels: the rows of item {label.item_id!r} disagree on `drawn` or `probability`; an item is "
+                    "drawn once, so write the same in each of its rows"
+                )
+        weighted = {label.drawn == "random" and label.probability is None for label in self.given if _usable(label)}
+        if len(weighted) > 1:
+            unlike = next(x for x in self.given if _usable(x) and x.probability is None)
+            raise InputError(
+                f"labels: item {unlike.item_id!r} was drawn at random without a probability, and others have one; give "
+                "a probability for each item that was drawn at random, or for none"
+            )
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    @cached_property
+    def by_item(self) -> Mapping[str, tuple[Label, ...]]:
+        """The labels of each item."""
+        labels: dict[str, tuple[Label, ...]] = {}
+        for label in self.given:
+            labels[label.item_id] = (*labels.get(label.item_id, ()), label)
+        return labels
+
+    @cached_property
+    def values(self) -> Mapping[str, float]:
+        """The mean label of each item."""
+        return {item: sum(x.value for x in labels) / len(labels) for item, labels in self.by_item.items()}
+
+    @property
+    def binary(self) -> bool:
+        """Whether every label is 0 or 1."""
+        return all(label.value in (0.0, 1.0) for label in self.given)
+
+    @cached_property
+    def reliability(self) -> float | None:
+        """Correlation of two labels of one item (ICC of a one-way design, 0 to 1); None where no item has two.
+
+        It is 1 where all labels are alike, because then nothing says that people err.
+        """
+        groups = [[x.value for x in labels] for labels in self.by_item.values()]
+        total, items = len(self.given), len(groups)
+        if total == items or items < 2:
+            return None
+        grand = sum(label.value for label in self.given) / total
+        within = sum((v - sum(g) / len(g)) ** 2 for g in groups for v in g) / (total - items)
+        between = sum(len(g) * (sum(g) / len(g) - grand) ** 2 for g in groups) / (items - 1)
+        size = (total - sum(len(g) ** 2 for g in groups) / total) / (items - 1)
+        spread = between + (size - 1) * within
+        return 1.0 if spread <= 0 else min(max((between - within) / spread, 0.0), 1.0)
+
+    @cached_property
+    def counts(self) -> Mapping[str, float]:
+        """How much each item's mean label counts beside a single label; those of items with one label, 1, are left out.
+
+        The variance of a single label over that of the mean of k, with the noise that repeats show.
+        """
+        alike = 1.0 if self.reliability is None else self.reliability
+        return {
+            item: len(labels) / (1.0 + (len(labels) - 1) * alike)
+            for item, labels in self.by_item.items()
+            if len(labels) > 1
+        }
+
+    @cached_property
+    def sample(self) -> Mapping[str, float]:
+        """The items on which estimates may rest, and the probability of each; 1 where all have the same.
+
+        These are items drawn at random, and chosen ones whose probability is known.
+        """
+        return {
+            item: 1.0 if labels[0].probability is None else labels[0].probability
+            for item, labels in self.by_item.items()
+            if _usable(labels[0])
+        }
+
+    @property
+    def left_out(self) -> int:
+        """Labelled items on which no estimate may rest."""
+        return len(self.by_item) - len(self.sample)
+
+    def sentences(self) -> list[str]:
+        """How the labels came, for a person to check."""
+        items = self.by_item
+        random = sum(labels[0].drawn == "random" for labels in items.values())
+        lines = [
+            f"{len(self.given)} labels of {len(items)} items: {random} drawn at random, {len(items) - random} chosen"
+        ]
+        if self.left_out:
+            lines.append(
+                f"{self.left_out} items were chosen with an unknown probability: a fit may see their labels, but no "
+                "rate and no calibrated probability rests on them"
+            )
+        if self.reliability is not None:
+            lines.append(
+                f"{len(self.counts)} items have several labels; two labels of one item correlate by "
+                f"{self.reliability:.2f}, and each item counts accordingly"
+            )
+        return lines
+
+
+def _usable(label: Label) -> bool:
+    return label.drawn == "random" or label.probability is not None

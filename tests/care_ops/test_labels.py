@@ -1,0 +1,101 @@
+"""Labels: what may rest on them, what repeats say of their noise, and how much each counts in a fit."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from care_ops.anchors import Anchors
+from care_ops.calibration import logistic_map
+from care_ops.errors import InputError
+from care_ops.labels import Label, Labels
+from care_ops.models.hypotheses import Hypothesis, average_hypotheses
+from care_ops.results.rates import Repeats, rates_of
+
+
+def test_estimates_rest_on_labels_of_a_probability_sample_alone():
+    labels = Labels((Label("a", 1.0, "random"), Label("b", 0.0, "random"), Label("c", 1.0, "chosen")))
+    assert labels.sample == {"a": 1.0, "b": 1.0}
+    assert (labels.left_out, labels.binary) == (1, True)
+    anchors = Anchors.of(labels)
+    assert anchors.labels == {"a": 1.0, "b": 0.0, "c": 1.0}
+    assert (anchors.chance_of("c"), anchors.left_out) == (None, 1)
+    np.testing.assert_allclose(anchors.weights(["a", "b", "c"]), [1.0, 1.0, 0.0])
+    weighted = Labels((Label("a", 1.0, "random", 0.5), Label("b", 0.0, "chosen", 0.1), Label("c", 1.0)))
+    assert weighted.sample == {"a": 0.5, "b": 0.1}
+    first, second, left_out = Anchors.of(weighted).weights(["a", "b", "c"])
+    assert (second / first, left_out) == (pytest.approx(5.0), 0.0)
+    assert first + second == pytest.approx(12**2 / (2**2 + 10**2))
+
+
+def test_a_record_that_contradicts_itself_is_refused():
+    with pytest.raises(InputError, match="disagree on `drawn` or `probability`"):
+        Labels((Label("a", 1.0, "random"), Label("a", 0.0, "chosen")))
+    with pytest.raises(InputError, match="item 'b' was drawn at random without a probability"):
+        Labels((Label("a", 1.0, "chosen", 0.5), Label("b", 0.0, "random")))
+    with pytest.raises(InputError, match=r"probability of item 'a' is 1\.5; give one in \(0, 1\]"):
+        Label("a", 1.0, "random", 1.5)
+    with pytest.raises(InputError, match="the label of item 'a' is nan"):
+        Label("a", float("nan"))
+
+
+def repeated(noise, items=400, seed=0):
+    """Two labels of each item, of variance 1 between items and ``noise`` ** 2 within."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=items)
+    return Labels(
+        tuple(Label(f"i{k}", float(quality[k] + noise * rng.normal()), "random") for k in range(items) for _ in "ab")
+    )
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0, 2.0])
+def test_reliability_is_estimated_from_repeats_and_sets_what_an_item_counts(noise):
+    labels = repeated(noise)
+    truth = 1 / (1 + noise**2)
+    assert labels.reliability == pytest.approx(truth, abs=0.08)
+    assert labels.counts["i0"] == pytest.approx(2 / (1 + labels.reliability))
+
+
+def test_repeats_that_agree_count_once_and_single_labels_say_nothing_of_noise():
+    agreeing = Labels(tuple(Label(f"i{k}", float(k % 2), "random") for k in range(10) for _ in "abc"))
+    assert agreeing.reliability == 1.0
+    assert set(agreeing.counts.values()) == {1.0}
+    assert Labels((Label("a", 1.0), Label("b", 0.0))).reliability is None
+    alike = Labels((Label("a", 1.0), Label("a", 1.0), Label("b", 1.0)))
+    assert (alike.reliability, alike.counts) == (1.0, {"a": 1.0})
+
+
+def test_a_label_that_counts_more_pulls_the_answer_further():
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=60)
+    score = (score - score.mean()) / score.std()
+    hypotheses = [Hypothesis("one", score, 1.0)]
+    judges = np.column_stack([score, rng.normal(size=60)])
+    rows, labels = np.arange(6), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+
+    def latent(counts):
+        return average_hypotheses(hypotheses, score[:, None], judges, rows, labels, counts).latent
+
+    np.testing.assert_allclose(latent(np.ones(6)), latent(None))
+    doubtful = np.where(rows == 5, 0.2, 1.0)
+    assert latent(np.where(rows == 5, 5.0, 1.0))[5] > latent(None)[5] > latent(doubtful)[5]
+
+
+def test_a_weighted_logistic_map_is_that_of_labels_repeated():
+    rng = np.random.default_rng(1)
+    latent = rng.normal(size=30)
+    labels = (rng.random(30) < expit(2 * latent)).astype(float)
+    weights = rng.integers(1, 4, 30)
+    repeated_labels = logistic_map(np.repeat(latent, weights), np.repeat(labels, weights))
+    assert logistic_map(latent, labels, weights.astype(float)) == pytest.approx(repeated_labels)
+
+
+def test_two_labels_that_contradict_each_other_keep_a_rate_a_share():
+    rng = np.random.default_rng(2)
+    estimate = rng.normal(size=200)
+    share = np.full(200, np.nan)
+    share[:40] = (rng.random(40) < expit(estimate[:40])).astype(float)
+    whole = rates_of(estimate, share)
+    share[3] = 0.5
+    rates = rates_of(estimate, share, repeats=Repeats(np.where(np.arange(200) == 3, 1.5, 1.0), True))
+    assert (whole.kind, rates.kind) == ("share", "share")
+    assert rates.rates[0].value == pytest.approx(whole.rates[0].value, abs=0.03)

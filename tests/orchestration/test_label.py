@@ -1,0 +1,265 @@
+"""``care label``: keys in a pseudo-terminal, a kill in the middle, the round trip through a spreadsheet, bad input."""
+
+import csv
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+from tests.support.workspaces import make, run
+from warehouse.sources.files import read_labels
+from warehouse.sources.label_file import COLUMNS
+
+N = 40
+ASKS = "[y = 1, n = 0; u undoes, s skips, q ends]"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Items whose texts say what they are, and five judges' scores of them."""
+    rng = np.random.default_rng(0)
+    rows = [(f"i{k:02}", f"question {k}", f"answer {k}", f"secret-model-{k % 2}") for k in range(N)]
+    write(tmp_path / "items.csv", ("item_id", "prompt", "response", "model"), rows)
+    quality = rng.normal(size=(N, 1))
+    scores = np.round(quality + rng.normal(size=(N, 5)), 3)
+    write(tmp_path / "scores.csv", ("item_id", *"abcde"), [(f"i{k:02}", *row) for k, row in enumerate(scores)])
+    return tmp_path
+
+
+def write(path, header, rows):
+    """A CSV file as Excel saves it, with the mark of UTF-8."""
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def rows_of(path):
+    """The rows of a file of labels."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
+
+
+def care(folder, *words):
+    """Exit code and both streams on one line, of a command that asks nothing."""
+    given = ["label", "--items", folder / "items.csv", "--output", folder / "labels.csv", *words]
+    result = CliRunner().invoke(app, [str(word) for word in given])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, " ".join(result.output.split())
+
+
+class Terminal:
+    """``care label`` in a process of its own, behind a pseudo-terminal."""
+
+    def __init__(self, folder, *words):
+        self.master, slave = pty.openpty()
+        given = ["--items", folder / "items.csv", "--output", folder / "labels.csv", "--rater", "ann", *words]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "orchestration.cli", "label", *map(str, given)],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.seen = ""
+
+    def until_asked(self):
+        """What the screen shows up to the next question, or to the end."""
+        shown, deadline = "", time.monotonic() + 120
+        while ASKS not in " ".join(shown.split()):
+            assert time.monotonic() < deadline, shown
+            if not select.select([self.master], [], [], 1)[0]:
+                continue
+            try:
+                shown += os.read(self.master, 65536).decode()
+            except OSError:  # the other end is closed
+                break
+        self.seen += shown
+        return shown
+
+    def press(self, key):
+        """Answer once single keys are read, which throws away what was typed before, and wait for the next question."""
+        deadline = time.monotonic() + 60
+        while termios.tcgetattr(self.master)[3] & termios.ICANON:
+            assert time.monotonic() < deadline, self.seen
+            time.sleep(0.01)
+        os.write(self.master, key.encode())
+        return self.until_asked()
+
+    def end(self, how=None):
+        """Wait for the process, or kill it; returns its exit code."""
+        if how is not None:
+            self.process.send_signal(how)
+        code = self.process.wait(60)
+        os.close(self.master)
+        return code
+
+
+def item_on(screen):
+    """The id of the item whose answer a screen shows."""
+    number = re.search(r"answer (\d+)", screen)[1]
+    return f"i{int(number):02}"
+
+
+def test_one_key_answers_and_a_kill_in_the_middle_loses_nothing(folder):
+    path = folder / "labels.csv"
+    terminal = Terminal(folder, "--count", "6")
+    first = terminal.until_asked()
+    second = terminal.press("y")
+    third = terminal.press("x")
+    assert item_on(third) == item_on(second) != item_on(first)
+    again = terminal.press("u")
+    assert item_on(again) == item_on(first)
+    terminal.press("n")
+    last = terminal.press("s")
+    terminal.end(signal.SIGKILL)
+    assert "secret-model" not in terminal.seen
+    before = rows_of(path)
+    assert [row["label"] for row in before] == ["0", "", "", "", "", ""]
+    assert [bool(row["labelled_at"]) for row in before] == [True, True, False, False, False, False]
+    assert (before[0]["item_id"], before[0]["rater"]) == (item_on(first), "ann")
+    assert not list(folder.glob("*.tmp*"))
+
+    terminal = Terminal(folder, "--count", "6")
+    assert item_on(terminal.until_asked()) == item_on(last)
+    for _ in range(4):
+        skipped = terminal.press("y")
+    assert item_on(skipped) == item_on(second)
+    terminal.press("y")
+    assert terminal.end() == 0
+    after = rows_of(path)
+    assert [row["label"] for row in after] == ["0", "1", "1", "1", "1", "1"]
+    assert after[0] == before[0]
+    labels = read_labels(path)
+    assert len(labels.sample) == len({row["item_id"] for row in after}) == 6
+    assert "6 of 6 labelled" in terminal.seen
+
+
+def test_the_end_key_ends_and_what_waits_stays(folder):
+    terminal = Terminal(folder, "--count", "3")
+    terminal.until_asked()
+    terminal.press("y")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["1", "", ""]
+
+
+def fill_in(path, label):
+    """The exported items with a label each, as a person saves them."""
+    exported = rows_of(path)
+    write(path, exported[0].keys(), [[*list(row.values())[:-1], label] for row in exported])
+    return exported
+
+
+def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
+    path = folder / "labels.csv"
+    code, said = care(folder, "--count", 8, "--export", folder / "out.csv")
+    assert (code, "8 items written" in said) == (0, True)
+    exported = fill_in(folder / "out.csv", 1)
+    assert set(exported[0]) == {"item_id", "prompt", "response", "label"}
+    assert care(folder, "--import", folder / "out.csv", "--rater", "ann")[1].endswith(
+        "8 labels taken, and 0 second labels; 8 of 8 labelled"
+    )
+    assert {row["rater"] for row in rows_of(path)} == {"ann"}
+    assert "0 labels taken, and 0 second labels" in care(folder, "--import", folder / "out.csv", "--rater", "ann")[1]
+    fill_in(folder / "out.csv", 0)
+    assert "0 labels taken, and 8 second labels" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
+    labels = read_labels(path)
+    assert (len(labels), len(labels.sample), set(labels.values.values())) == (16, 8, {0.5})
+    write(folder / "out.csv", ("item_id", "label"), [("nobody", 1)])
+    code, said = care(folder, "--import", folder / "out.csv")
+    assert (code, "1 item(s), the first is 'nobody', are not in" in said) == (2, True)
+
+
+def test_a_workbook_goes_out_with_its_texts_as_they_are(folder):
+    pytest.importorskip("xlsxwriter", reason="workbooks are written by XlsxWriter: pip install -e '.[excel]'")
+    write(folder / "items.csv", ("item_id", "response"), [("a", "=1+1"), ("b", "two\nlines")])
+    assert care(folder, "--count", 2, "--export", folder / "out.xlsx")[0] == 0
+    from python_calamine import CalamineWorkbook
+
+    rows = CalamineWorkbook.from_path(folder / "out.xlsx").get_sheet_by_index(0).to_python()
+    assert rows[0] == ["item_id", "response", "label"]
+    assert sorted(rows[1:]) == [["a", "=1+1", ""], ["b", "two\nlines", ""]]
+
+
+def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarged_by_another(folder):
+    scores = ["--scores", folder / "scores.csv"]
+    assert care(folder, *scores, "--count", 10, "--chosen", 0.5, "--export", folder / "out.csv")[0] == 0
+    rows = rows_of(folder / "labels.csv")
+    chances = [float(row["probability"]) for row in rows]
+    assert {row["drawn"] for row in rows} == {"chosen"}
+    assert min(chances) >= 0.5 * 10 / N - 1e-6
+    assert max(chances) > 10 / N
+    code, said = care(folder, *scores, "--count", 20, "--export", folder / "out.csv")
+    assert (code, "a sample with unequal probabilities, which cannot be enlarged to 20" in said) == (2, True)
+    (folder / "labels.csv").unlink()
+    care(folder, "--count", 5, "--export", folder / "out.csv")
+    few = rows_of(folder / "labels.csv")
+    care(folder, "--count", 12, "--export", folder / "out.csv")
+    more = rows_of(folder / "labels.csv")
+    assert more[:5] == few
+    assert len({row["item_id"] for row in more}) == 12
+
+
+def test_labelled_items_are_asked_about_again(folder):
+    care(folder, "--count", 6, "--export", folder / "out.csv")
+    fill_in(folder / "out.csv", 1)
+    care(folder, "--import", folder / "out.csv")
+    for _ in "twice the same":
+        assert care(folder, "--count", 6, "--repeat", 4, "--export", folder / "again.csv")[0] == 0
+    rows = rows_of(folder / "labels.csv")
+    assert len(rows) == 10
+    assert len({row["item_id"] for row in rows if not row["label"]}) == 4
+    code, said = care(folder, "--count", 6, "--repeat", 9, "--export", folder / "again.csv")
+    assert (code, "9 items are to have a second label, and 2 have a first one" in said) == (2, True)
+
+
+def test_how_many_labels_a_width_needs(folder):
+    code, said = care(folder, "--width", 0.1)
+    assert (code, "26 labels give the mean label of 40 items" in said) == (0, True), said
+    labels = [(f"i{k:02}", k % 2, "random", "", "ann", f"2026-01-{k + 1:02}") for k in range(20)]
+    write(folder / "labels.csv", COLUMNS, labels)
+    said = care(folder, "--width", 0.1, "--scores", folder / "scores.csv")[1]
+    assert "by 20 labels and the judges" in said
+
+
+def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp_path):
+    folder = make(tmp_path / "ws")
+    assert not run(folder).failures
+    command = ["label", "one", "--workspace", str(folder), "--count", "5", "--chosen", "0.5"]
+    result = CliRunner().invoke(app, [*command, "--export", str(tmp_path / "out.csv")])
+    assert result.exit_code == 0, result.output
+    assert "anchors: {one: labels/one.csv}" in result.output
+    assert len(rows_of(folder / "labels" / "one.csv")) == 5
+    assert "label" in rows_of(tmp_path / "out.csv")[0]
+    result = CliRunner().invoke(app, command)
+    assert (result.exit_code, "the scale 0 to 10 has no key for each label" in result.output) == (2, True)
+
+
+def test_what_is_wrong_is_named(folder):
+    cases = {
+        ("--answers", "q=1,n=0"): "--answers is 'q=1,n=0'; give single keys",
+        ("--answers", "1-12"): "--answers is '1-12'",
+        ("--count", 50): "50 items are to be labelled, and there are 40; lower --count",
+        ("--chosen", 0.5): "give --scores, or leave --chosen out",
+        ("--width", 0): "--width is half an interval, above 0",
+        ("--export", folder / "out.pdf"): "labels are exported to .csv or .xlsx",
+    }
+    for options, sentence in cases.items():
+        code, said = care(folder, *options)
+        assert (code, sentence in said) == (2, True), said
+        (folder / "labels.csv").unlink(missing_ok=True)
+    (folder / "labels.csv").write_text("item_id,label\ni00,1\n")
+    code, said = care(folder)
+    assert (code, "its columns are item_id, label, and labels are collected in" in said) == (2, True), said
+    result = CliRunner().invoke(app, ["label"])
+    assert (result.exit_code, "name a test set of the workspace, or give --items" in result.output) == (2, True)

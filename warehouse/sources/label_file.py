@@ -1,0 +1,173 @@
+"""The file in which labels are collected: items that are to be labelled, and what people have said so far.
+
+It is a CSV that ``read_labels`` reads as well. An item that waits has an empty label; one that was skipped has an empty
+label and a time. Every change writes the whole file in one step, so that a kill loses no answer.
+
+Belongs here: this file, and the round trip through a spreadsheet. Does not: which items are to be labelled
+(``assets.table.labelling``), asking for labels.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from care_ops.errors import InputError
+from warehouse.sources.files import read_labels
+from warehouse.storage import write_bytes
+
+if TYPE_CHECKING:
+    from warehouse.items import ItemRecord
+
+TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
+"""What a person who labels an item sees of it, in this order; no score and no system."""
+
+
+@dataclass(frozen=True)
+class LabelRow:
+    """One row: an item that is to be labelled, and how it came to be. All are texts, as they stand in the file."""
+
+    item_id: str
+    label: str = ""
+    drawn: str = "random"
+    probability: str = ""
+    rater: str = ""
+    labelled_at: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether nobody has labelled or skipped it."""
+        return not self.label and not self.labelled_at
+
+    @property
+    def skipped(self) -> bool:
+        """Whether somebody saw it and gave no label."""
+        return not self.label and bool(self.labelled_at)
+
+
+COLUMNS = tuple(field.name for field in fields(LabelRow))
+
+
+@dataclass
+class LabelFile:
+    """The rows of a file of labels, which is written at every change."""
+
+    path: Path
+    rows: list[LabelRow]
+
+    @classmethod
+    def read(cls, path: Path) -> LabelFile:
+        """The file; without rows where there is none yet.
+
+        Raises
+        ------
+        InputError
+            It has other columns than the ones that are written here, or labels that ``read_labels`` refuses.
+        """
+        if not path.exists():
+            return cls(path, [])
+        with path.open(newline="", encoding="utf-8-sig") as file:  # a spreadsheet may have saved it
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ()) != COLUMNS:
+                raise InputError(
+                    f"{path}: its columns are {', '.join(reader.fieldnames or ())}, and labels are collected in a file "
+                    f"with the columns {', '.join(COLUMNS)}; name another file with --output"
+                )
+            rows = [LabelRow(**{name: row[name] or "" for name in COLUMNS}) for row in reader]
+        if rows:
+            read_labels(path)
+        return cls(path, rows)
+
+    def write(self) -> None:
+        """Write all rows in one step."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([getattr(row, name) for name in COLUMNS] for row in self.rows)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.path, text.getvalue().encode())
+
+    def change(self, k: int, row: LabelRow) -> None:
+        """Replace a row, in the file too."""
+        self.rows[k] = row
+        self.write()
+
+    def merge(self, labels: Mapping[str, float], rater: str, moment: str) -> tuple[int, int]:
+        """Take labels that came from elsewhere: into rows that wait or were skipped, else as a second label.
+
+        Returns
+        -------
+        filled, repeated : int
+            Rows that got a label, and second labels of items that had one. A label that the same rater has given
+            already is not taken again.
+
+        Raises
+        ------
+        InputError
+            An item is not among the rows; nothing is taken then.
+        """
+        strange = [item for item in labels if item not in {row.item_id for row in self.rows}]
+        if strange:
+            raise InputError(
+                f"{len(strange)} item(s), the first is {strange[0]!r}, are not in {self.path}; export it, and fill in "
+                "the column `label` of that file"
+            )
+        filled = repeated = 0
+        for item, label in labels.items():
+            said = LabelRow(item, f"{label:g}", rater=rater, labelled_at=moment)
+            mine = [k for k, row in enumerate(self.rows) if row.item_id == item]
+            open_row = next((k for k in mine if not self.rows[k].label), None)
+            how = self.rows[mine[0]]
+            said = replace(said, drawn=how.drawn, probability=how.probability)
+            if open_row is not None:
+                self.rows[open_row] = said
+                filled += 1
+            elif not any(self.rows[k].rater == rater and float(self.rows[k].label) == label for k in mine):
+                self.rows.append(said)
+                repeated += 1
+        self.write()
+        return filled, repeated
+
+
+def export(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecord]) -> None:
+    """Write the rows that wait with the texts of their items, for a person to fill in ``label``; CSV or a workbook.
+
+    Raises
+    ------
+    InputError
+        The file's name ends in neither .csv nor .xlsx, or workbooks cannot be written here.
+    """
+    seen = [name for name in TEXTS if any(getattr(items[row.item_id], name) for row in rows)]
+    header = ["item_id", *seen, "label"]
+    lines = [[row.item_id, *(getattr(items[row.item_id], name) or "" for name in seen), ""] for row in rows]
+    if path.suffix.lower() == ".csv":
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows([header, *lines])
+        write_bytes(path, b"\xef\xbb\xbf" + text.getvalue().encode())  # without the mark Excel reads another encoding
+    elif path.suffix.lower() == ".xlsx":
+        write_bytes(path, _workbook([header, *lines]))
+    else:
+        raise InputError(f"{path}: labels are exported to .csv or .xlsx; let the name end so")
+
+
+def _workbook(lines: Sequence[Sequence[str]]) -> bytes:
+    try:
+        import xlsxwriter
+    except ImportError:
+        raise InputError(
+            "writing a workbook needs XlsxWriter (pip install 'care-eval[excel]'); or export a .csv"
+        ) from None
+    content = io.BytesIO()
+    # No text is taken for a formula or a link: an answer may begin with "=".
+    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    with xlsxwriter.Workbook(content, options) as book:
+        sheet = book.add_worksheet("labels")
+        for k, line in enumerate(lines):
+            sheet.write_row(k, 0, line)
+        sheet.freeze_panes(1, 0)
+        sheet.set_column(1, max(len(lines[0]) - 2, 1), 60, book.add_format({"text_wrap": True, "valign": "top"}))
+    return content.getvalue()
