@@ -21,7 +21,7 @@ from care_ops.errors import InputError
 Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
 ObservationModel = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
-QualityRule = Literal["leading", "balance", "style", "anchors"]
+QualityRule = Literal["leading", "balance", "style", "probes", "anchors"]
 
 RENAMED_SETTINGS = {"judges": "observation_model"}
 """Former names of settings of a fit, each with its present name. A file that has a former name is refused."""

@@ -166,14 +166,23 @@ def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors
         return factors
     follows = np.array([_correlation(scores @ u, labels) for u in factors.directions.T])
     chosen = int(np.flatnonzero(np.abs(follows) >= np.abs(follows).max() - 1e-9)[0])  # of equals the strongest
-    sign = np.where((np.arange(len(follows)) == chosen) & (follows < 0), -1.0, 1.0)
-    return replace(
-        factors,
-        directions=factors.directions * sign,
-        agreements=factors.agreements * sign,
-        quality=chosen,
-        rule="anchors",
-    )
+    return _chosen_with_sign(factors, chosen, bool(follows[chosen] < 0), "anchors")
+
+
+def choose_by_probes(factors: Factors, evidence: Array) -> Factors:
+    """The factor, and the sign, for which probes speak most.
+
+    It is wrong where a version that is declared to keep quality spoils it, or the other way round.
+
+    Parameters
+    ----------
+    evidence : (2, h) array
+        Log evidence for each factor as it is signed, and turned round.
+    """
+    candidates = factors.candidates()
+    of_candidates = evidence[:, candidates]
+    turned, position = np.unravel_index(int(np.argmax(of_candidates)), of_candidates.shape)
+    return _chosen_with_sign(factors, int(candidates[position]), bool(turned), "probes")
 
 
 def subtract_confounders(factors: Factors) -> Array:
@@ -279,6 +288,17 @@ def _agreement(direction: Array, correlation: Array) -> float:
 def _chosen(factors: Factors, merit: Array, rule: QualityRule) -> Factors:
     candidates = factors.candidates()
     return replace(factors, quality=int(candidates[np.argmax(merit[candidates])]), rule=rule)
+
+
+def _chosen_with_sign(factors: Factors, chosen: int, turned: bool, rule: QualityRule) -> Factors:
+    sign = np.where((np.arange(len(factors.strengths)) == chosen) & turned, -1.0, 1.0)
+    return replace(
+        factors,
+        directions=factors.directions * sign,
+        agreements=factors.agreements * sign,
+        quality=chosen,
+        rule=rule,
+    )
 
 
 def _evenness(loadings: Array) -> Array:
