@@ -195,8 +195,10 @@ def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
     sd : (p,) array
         Standard deviation of each judge over the items of the panel.
     """
-    asked = ~np.isnan(probes.changes).all(axis=0) if len(probes) else np.zeros(len(sd), dtype=bool)
-    if not asked.any() or not probes.names(spoil=True):
+    if not len(probes) or not probes.names(spoil=True):
+        return None
+    asked: NDArray[np.bool_] = ~np.all(np.isnan(probes.changes), axis=0)
+    if not asked.any():
         return None
     items = tuple(sorted(set(probes.item_ids)))
     falls = -_stacked(probes, items, probes.names(spoil=True)) / sd
