@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
+from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
 
@@ -100,6 +101,61 @@ class ProbeResponses:
 
 
 NO_PROBES = ProbeResponses((), (), {}, (), np.empty((0, 0)))
+
+
+Version = tuple[str, str, bool]
+"""The item that a version was made from, its kind, and whether that spoils quality."""
+
+
+def responses(
+    versions: Mapping[str, Version],
+    scores: ScoreMatrix,
+    originals: ScoreMatrix,
+    *,
+    turned: str = "swap",
+    scale: tuple[float, float] | None = None,
+) -> ProbeResponses:
+    """What judges say of versions, beside what they say of the originals.
+
+    Parameters
+    ----------
+    versions : mapping item_id -> Version
+    scores : ScoreMatrix
+        Of the versions, by any of the judges; its items are among ``versions``.
+    originals : ScoreMatrix
+        The panel. Versions of other items are left out, and so are judges that are not on it.
+    turned : str
+        Kind of which the scores are turned round at the middle of the scale before they are compared.
+    scale : (low, high), optional
+        Scores of versions outside it count as missing.
+
+    Raises
+    ------
+    InputError
+        There are versions whose scores are to be turned round, and no scale.
+    """
+    row = {item_id: k for k, item_id in enumerate(originals.item_ids)}
+    kept = [k for k, item_id in enumerate(scores.item_ids) if versions[item_id][0] in row]
+    made = [versions[scores.item_ids[k]] for k in kept]
+    judges = [judge for judge in scores.judges if judge in originals.judges]
+    values = scores.select_judges(judges).values[kept]
+    if scale is not None:
+        values = np.where((values < scale[0]) | (values > scale[1]), np.nan, values)
+    is_turned = np.array([kind == turned for _, kind, _ in made], dtype=bool)
+    if is_turned.any():
+        if scale is None:
+            raise InputError(
+                f"probes: scores of kind {turned!r} are turned round at the middle of the scale; declare the scale"
+            )
+        values = np.where(is_turned[:, None], scale[0] + scale[1] - values, values)
+    changes = values - originals.select_judges(judges).values[[row[of] for of, _, _ in made]]
+    return ProbeResponses(
+        tuple(of for of, _, _ in made),
+        tuple(kind for _, kind, _ in made),
+        {kind: spoils for _, kind, spoils in made},
+        tuple(judges),
+        changes.reshape(len(made), len(judges)),
+    )
 
 
 def mean_of_present(values: Array) -> Array:

@@ -26,6 +26,7 @@ from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import Fit, fit_panel
 from care_ops.metrics import Evaluation, evaluate
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
 from warehouse.items import ItemRecord, named_in
@@ -51,6 +52,8 @@ class ScoreTable:
         Labels that the fit may see.
     readings : sequence of Reading
         How the files were read, for the provenance.
+    probes : ProbeResponses
+        How the judges respond to versions of items.
     """
 
     source: str
@@ -58,6 +61,7 @@ class ScoreTable:
     items: Mapping[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
     anchors: Anchors = NO_ANCHORS
     readings: Sequence[Reading] = ()
+    probes: ProbeResponses = NO_PROBES
 
 
 @dataclass(frozen=True)
@@ -126,14 +130,14 @@ def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
     panel, checks = admit(table, config)
     items, named = item_columns(table), systems_of(table, config)
     pairs = pairs_of(items.item_ids, named, items.units())
-    fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs)
+    fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
     results = PanelResults(
         _factors(fit, shown_items),
         _systems(fit, items, named, table.anchors, config),
         _evaluations(fit, shown_items, _scale_of(fit, config)),
-        _intervals(fit, items, table.anchors, config),
+        _intervals(fit, items, table, config),
     )
     page = assemble(
         title=Path(table.source).name,
@@ -251,12 +255,18 @@ def _evaluations(fit: Fit, items: PanelItems, scale: tuple[float, float]) -> dic
 
 
 def _intervals(
-    fit: Fit, items: ItemColumnsRead, anchors: Anchors, config: TableConfig
+    fit: Fit, items: ItemColumnsRead, table: ScoreTable, config: TableConfig
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Intervals of the weights by aggregate; empty where none are asked for."""
     if not config.resamples:
         return {}
     intervals = weight_intervals(
-        fit.scores, config.fit, anchors, items.units(), whole=fit.aggregates, resamples=config.resamples
+        fit.scores,
+        config.fit,
+        table.anchors,
+        items.units(),
+        whole=fit.aggregates,
+        resamples=config.resamples,
+        probes=table.probes,
     )
     return {name: (interval.lo, interval.hi) for name, interval in intervals.items()}

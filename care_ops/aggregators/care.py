@@ -137,7 +137,8 @@ class Care:
         if evidence is not None:
             hypotheses = weigh(hypotheses, evidence, z)
             latent = np.sum([h.prior * h.score for h in hypotheses], axis=0)
-            details["hypotheses"] = details["by_probes"] = {h.name: h.prior for h in hypotheses}
+            details["by_probes"] = {h.name: h.prior for h in hypotheses}
+            details["declared"] = {kind: _effect(spoils) for kind, spoils in sorted(problem.probes.spoils.items())}
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
             average = average_hypotheses(hypotheses, answers.factors, z, rows, labels)
@@ -277,6 +278,10 @@ def _unit(score: Array, scored: NDArray[np.bool_]) -> Array:
     """``score`` with mean 0 and variance 1 over the items that are scored, and 0 on the others."""
     centred = np.where(scored, score - score[scored].mean(), 0.0)
     return centred / max(float(centred[scored].std()), 1e-12)
+
+
+def _effect(spoils: bool) -> str:
+    return "spoils" if spoils else "keeps"
 
 
 def _towards(score: Array, mean: Array) -> Array:

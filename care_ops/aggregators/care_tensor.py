@@ -114,10 +114,10 @@ class CareTensor:
 
     Judges are standardised first, so the answer does not depend on their scales. Tensor, fourth-order and k-means
     starts are each refined by EM; the best likelihood is kept. States are mapped to Q by s_r = v' mu_r with v the
-    quality direction of L (step E), which is the leading one or the one that probes speak for, or by anchors (step F);
-    with anchors of more than two values the estimate is E[Q | J], each state's Q the mean label in it. The posterior is
-    that of conditionally independent judges and hence overconfident: it orders items and decides at one half, and is
-    not printed as a probability.
+    quality direction of L (step E), the leading one or, if so configured, the one that probes speak for; or by anchors
+    (step F). With anchors of more than two values the estimate is E[Q | J], each state's Q the mean label in it. The
+    posterior is that of conditionally independent judges and hence overconfident: it orders items and decides at one
+    half, and is not printed as a probability.
     """
 
     name = "care_tensor"

@@ -174,6 +174,13 @@ class ProbeEvidence:
             by_item[fold == k] = self._by_item(weights)[fold == k]
         return self.worth * float(np.nanmean(by_item))
 
+    def discriminability(self, weights: Array) -> float:
+        """Mean fall of a score over the root of its mean square move and of the ordinary nuisance."""
+        falls, moves = np.nan_to_num(self.falls) @ weights, np.nan_to_num(self.moves) @ weights
+        spoilt, kept = ~np.isnan(self.falls).all(axis=2), ~np.isnan(self.moves).all(axis=2)
+        nuisance = float(np.mean(moves[kept] ** 2)) if kept.any() else 0.0
+        return float(np.mean(falls[spoilt])) / float(np.sqrt(nuisance + ORDINARY_NUISANCE))
+
     def _by_item(self, weights: Array) -> Array:
         """Mean log likelihood of each item's orders, plus that of its ties; NaN where it has no spoilt version."""
         fall = SLOPE * np.nansum(self.falls * weights, axis=2) / (_NOISE * np.sqrt(2.0))
@@ -235,8 +242,11 @@ def weigh(hypotheses: list[Hypothesis], evidence: ProbeEvidence, judges: Array) 
     return [Hypothesis(*of, float(share)) for of, share in zip(scores, probability, strict=True)]
 
 
-def evidence_by_factor(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
-    """Log evidence that quality follows each direction as it is, and turned round; shape (2, h).
+def discriminability(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
+    """d' of each direction: its mean fall where quality is spoilt over its moves where quality is kept; shape (h,).
+
+    It is negative for a direction that rises where quality is spoilt. Unlike the evidence, which may prefer a direction
+    that follows nothing to one that follows quality and style, it is zero for a direction that does not respond.
 
     Parameters
     ----------
@@ -248,8 +258,7 @@ def evidence_by_factor(evidence: ProbeEvidence, directions: Array, judges: Array
     """
     asked = judges[:, evidence.asked]
     covariance = asked.T @ asked / len(asked)
-    weights = [unit_variance(direction, covariance) for direction in directions[evidence.asked].T]
-    return np.array([[evidence.log_evidence(sign * w) for w in weights] for sign in (1.0, -1.0)])
+    return np.array([evidence.discriminability(unit_variance(d, covariance)) for d in directions[evidence.asked].T])
 
 
 def unit_variance(weights: Array, covariance: Array) -> Array:

@@ -166,23 +166,31 @@ def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors
         return factors
     follows = np.array([_correlation(scores @ u, labels) for u in factors.directions.T])
     chosen = int(np.flatnonzero(np.abs(follows) >= np.abs(follows).max() - 1e-9)[0])  # of equals the strongest
-    return _chosen_with_sign(factors, chosen, bool(follows[chosen] < 0), "anchors")
+    sign = np.where((np.arange(len(follows)) == chosen) & (follows < 0), -1.0, 1.0)
+    return replace(
+        factors,
+        directions=factors.directions * sign,
+        agreements=factors.agreements * sign,
+        quality=chosen,
+        rule="anchors",
+    )
 
 
-def choose_by_probes(factors: Factors, evidence: Array) -> Factors:
-    """The factor, and the sign, for which probes speak most.
+def choose_by_probes(factors: Factors, discriminability: Array) -> Factors:
+    """The factor that tells spoilt versions from originals best, over what it makes of style.
 
-    It is wrong where a version that is declared to keep quality spoils it, or the other way round.
+    Signs stay: a factor that rises where quality is spoilt follows what the spoiling did to style, which is no reason
+    to turn it round. Where every factor does, the factors stay as they are. The rule is wrong where a version that is
+    declared to keep quality spoils it, or the other way round.
 
     Parameters
     ----------
-    evidence : (2, h) array
-        Log evidence for each factor as it is signed, and turned round.
+    discriminability : (h,) array
+        d' of each factor (``models.probes.discriminability``).
     """
-    candidates = factors.candidates()
-    of_candidates = evidence[:, candidates]
-    turned, position = np.unravel_index(int(np.argmax(of_candidates)), of_candidates.shape)
-    return _chosen_with_sign(factors, int(candidates[position]), bool(turned), "probes")
+    if float(discriminability[factors.candidates()].max()) <= 0:
+        return factors
+    return _chosen(factors, discriminability, "probes")
 
 
 def subtract_confounders(factors: Factors) -> Array:
@@ -288,17 +296,6 @@ def _agreement(direction: Array, correlation: Array) -> float:
 def _chosen(factors: Factors, merit: Array, rule: QualityRule) -> Factors:
     candidates = factors.candidates()
     return replace(factors, quality=int(candidates[np.argmax(merit[candidates])]), rule=rule)
-
-
-def _chosen_with_sign(factors: Factors, chosen: int, turned: bool, rule: QualityRule) -> Factors:
-    sign = np.where((np.arange(len(factors.strengths)) == chosen) & turned, -1.0, 1.0)
-    return replace(
-        factors,
-        directions=factors.directions * sign,
-        agreements=factors.agreements * sign,
-        quality=chosen,
-        rule=rule,
-    )
 
 
 def _evenness(loadings: Array) -> Array:

@@ -14,6 +14,7 @@ from orchestration.cli.editions import accept, diff, history, promote, rollback,
 from orchestration.cli.fit import fit
 from orchestration.cli.judges import judges
 from orchestration.cli.output import print_logs
+from orchestration.cli.probes import probes
 from orchestration.cli.rate import gate, rate
 from orchestration.cli.retention import forget, gc
 from orchestration.cli.run import run
@@ -34,6 +35,7 @@ PUBLISHING = (accept, promote, rollback, score)
 for command in (run, fit, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, gc, forget):
     app.command()(command)
 app.add_typer(judges, name="judges")
+app.add_typer(probes, name="probes")
 app.add_typer(testsets, name="testsets")
 
 

@@ -87,13 +87,14 @@ def test_a_rival_style_is_recognised_and_the_evidence_told():
     shares = aggregate.details["by_probes"]
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares["probes"] > 0.25  # its prior
-    assert aggregate.details["hypotheses"] == shares
+    assert "hypotheses" not in aggregate.details  # which says that labels settled the question
+    assert aggregate.details["declared"]["dress 1"] == "keeps"
 
 
 @pytest.mark.parametrize("style", [0.4, 1.2])
 def test_the_rule_probes_points_care_svd_and_care_tensor_at_quality(style):
     """Over ten panels whose judges share a style, quality is followed better than without probes."""
-    config = FitConfig(aggregators=("care_svd", "care_tensor"))
+    config = FitConfig(aggregators=("care_svd", "care_tensor"), quality="probes")
     gain = {name: list[float]() for name in config.aggregators}
     for seed in range(10):
         draw = probed_panel(np.random.default_rng([seed, 31]), Probing(), style=style)
