@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-probes bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -105,6 +105,9 @@ bench-rates: ## coverage and width of rates by few labels beside truescore and p
 
 bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds what differs; needs CARE_DATA_DIR
 	$(BIN)/python -W ignore -m benchmarks.study_gate
+
+bench-probes: $(VENV)/.dev ## what probes are worth, over declared sets and simulated panels; needs CARE_DATA_DIR; an hour
+	$(BIN)/python -W ignore -m benchmarks.study_probes
 
 bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
 	$(BIN)/python -m benchmarks.study_coverage

@@ -21,7 +21,7 @@ from care_ops.errors import InputError
 Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
 ObservationModel = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
-QualityRule = Literal["leading", "balance", "style", "anchors"]
+QualityRule = Literal["leading", "balance", "style", "probes", "anchors"]
 
 RENAMED_SETTINGS = {"judges": "observation_model"}
 """Former names of settings of a fit, each with its present name. A file that has a former name is refused."""
@@ -236,9 +236,10 @@ class FitConfig:
     calibration : Calibration
     structure : StructureConfig
     tensor : TensorConfig
-    quality : {"leading", "balance"}
-        Which factor ``care_svd`` takes for quality where there are no anchors: the leading one, or the one on which the
-        judges load most evenly. See docs/care-svd.md.
+    quality : {"leading", "balance", "probes"}
+        Which factor ``care_svd`` takes for quality where there are no anchors: the leading one, the one on which the
+        judges load most evenly, or the one that tells spoilt versions from originals best, where there are probes; with
+        ``probes`` this holds for ``care_tensor`` too. See docs/care-svd.md and docs/probes.md.
     subtract_confounders : bool
         Whether ``care_svd`` takes the other factors' directions off its weights.
     missing : {"pairwise", "em"}
@@ -258,7 +259,7 @@ class FitConfig:
     calibration: Calibration = field(default_factory=Calibration)
     structure: StructureConfig = field(default_factory=StructureConfig)
     tensor: TensorConfig = field(default_factory=TensorConfig)
-    quality: Literal["leading", "balance"] = "leading"
+    quality: Literal["leading", "balance", "probes"] = "leading"
     subtract_confounders: bool = False
     missing: Missing = "pairwise"
     resamples: Annotated[int, Ge(0)] = 60

@@ -23,6 +23,7 @@ from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
 from care_ops.moments.missing import em_moments, expected_sums
 from care_ops.moments.state import Moments, accumulate
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
 from care_ops.structure.program import Structure
 
@@ -61,6 +62,7 @@ def fit_panel(
     *,
     solve: Solve = "exactly",
     pairs: Mapping[str, Pair] | None = None,
+    probes: ProbeResponses = NO_PROBES,
 ) -> Fit:
     """Moments, structure and every aggregator on one panel.
 
@@ -75,6 +77,8 @@ def fit_panel(
         Whether the structure is solved to its certificate, as roughly as a resample needs it, or not at all.
     pairs : mapping item_id -> (left, right, group), optional
         See ``aggregators.base.Problem``.
+    probes : ProbeResponses
+        How judges respond to versions of items.
 
     Raises
     ------
@@ -94,7 +98,7 @@ def fit_panel(
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
-    aggregates, more = run_aggregators(scores, moments, structure, config, anchors, pairs=pairs)
+    aggregates, more = run_aggregators(scores, moments, structure, config, anchors, pairs=pairs, probes=probes)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
@@ -120,6 +124,7 @@ def run_aggregators(
     *,
     registry: Mapping[str, Aggregator] = REGISTRY,
     pairs: Mapping[str, Pair] | None = None,
+    probes: ProbeResponses = NO_PROBES,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
     """Every configured aggregator on one panel.
 
@@ -152,6 +157,7 @@ def run_aggregators(
             config,
             anchors if aggregator.uses_labels else NO_ANCHORS,
             pairs or {},
+            probes,
         )
         try:
             with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower

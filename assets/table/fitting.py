@@ -30,6 +30,7 @@ from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import Fit, fit_panel
 from care_ops.metrics import Evaluation, evaluate
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import LEAST_JUDGES, Remedies, Standing, Step, Verdict, decide, refusal
 from care_ops.scores import ScoreMatrix
@@ -74,6 +75,8 @@ class ScoreTable:
         Labels that the fit may see.
     readings : sequence of Reading
         How the files were read, for the provenance.
+    probes : ProbeResponses
+        How the judges respond to versions of items.
     """
 
     source: str
@@ -81,6 +84,7 @@ class ScoreTable:
     items: Mapping[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
     anchors: Anchors = NO_ANCHORS
     readings: Sequence[Reading] = ()
+    probes: ProbeResponses = NO_PROBES
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ def fit_table(
     items, named = item_columns(table), systems_of(table, config)
     pairs = pairs_of(items.item_ids, named, items.units())
     watch("fitting", 0, 0)
-    fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs)
+    fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
     watch("describing the factors", 0, 0)
@@ -171,7 +175,7 @@ def fit_table(
         _factors(fit, shown_items),
         _systems(fit, items, named, table.anchors, config),
         _evaluations(fit, shown_items, _scale_of(fit, config)),
-        _intervals(fit, items, table.anchors, config, watch),
+        _intervals(fit, items, table, config, watch),
     )
     page = assemble(
         title=Path(table.source).name,
@@ -296,7 +300,7 @@ def _evaluations(fit: Fit, items: PanelItems, scale: tuple[float, float]) -> dic
 
 
 def _intervals(
-    fit: Fit, items: ItemColumnsRead, anchors: Anchors, config: TableConfig, watch: Watch
+    fit: Fit, items: ItemColumnsRead, table: ScoreTable, config: TableConfig, watch: Watch
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Intervals of the weights by aggregate; empty where none are asked for."""
     if not config.resamples:
@@ -304,10 +308,11 @@ def _intervals(
     intervals = weight_intervals(
         fit.scores,
         config.fit,
-        anchors,
+        table.anchors,
         items.units(),
         whole=fit.aggregates,
         resamples=config.resamples,
         watch=partial(watch, "intervals of the weights"),
+        probes=table.probes,
     )
     return {name: (interval.lo, interval.hi) for name, interval in intervals.items()}

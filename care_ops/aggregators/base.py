@@ -17,6 +17,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.moments.state import Moments, shrink
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix
 from care_ops.structure.program import Structure
 
@@ -43,6 +44,8 @@ class Problem:
     anchors : Anchors
     pairs : mapping item_id -> (left, right, group)
         For pairwise items, the two systems that are compared and the prompt that both answered.
+    probes : ProbeResponses
+        How judges respond to versions of items; those of other judges than the panel's are not read.
     """
 
     scores: ScoreMatrix
@@ -52,6 +55,7 @@ class Problem:
     config: FitConfig = field(default_factory=FitConfig)
     anchors: Anchors = NO_ANCHORS
     pairs: Mapping[str, Pair] = field(default_factory=dict[str, Pair])
+    probes: ProbeResponses = NO_PROBES
 
     @property
     def cut(self) -> float | None:
@@ -78,6 +82,11 @@ class Problem:
     def standardised(self) -> Array:
         """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
         return self.moments.standardise(self.scores.values)
+
+    @cached_property
+    def panel_probes(self) -> ProbeResponses:
+        """Responses of the panel's judges, in the panel's order."""
+        return self.probes.of_judges(self.scores.judges)
 
     @cached_property
     def panel_mean(self) -> Array:

@@ -21,6 +21,7 @@ from care_ops.aggregators.latent import family_mean, family_of, normal_correlati
 from care_ops.calibration import logistic_map, to_panel_scale
 from care_ops.models import factor_analysis
 from care_ops.models.hypotheses import Hypothesis, average_hypotheses
+from care_ops.models.probes import evidence_of, weigh
 
 Array = NDArray[np.float64]
 
@@ -132,13 +133,20 @@ class Care:
             "scale": "location and spread of the panel mean",
         }
         z = np.nan_to_num(problem.standardised)
+        hypotheses, evidence = candidates.hypotheses, evidence_of(problem.panel_probes, problem.scale)
+        if evidence is not None:
+            hypotheses = weigh(hypotheses, evidence, z)
+            latent = np.sum([h.prior * h.score for h in hypotheses], axis=0)
+            details["by_probes"] = {h.name: h.prior for h in hypotheses}
+            details["declared"] = {kind: _effect(spoils) for kind, spoils in sorted(problem.probes.spoils.items())}
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
             counts = np.array([problem.anchors.counts.get(problem.scores.item_ids[int(row)], 1.0) for row in rows])
-            average = average_hypotheses(candidates.hypotheses, answers.factors, z, rows, labels, counts)
+            average = average_hypotheses(hypotheses, answers.factors, z, rows, labels, counts)
             if average is not None:
-                latent = average.latent - average.latent[answers.scored].mean()
+                latent = average.latent
                 details["hypotheses"] = average.weights
+        latent = latent - latent[answers.scored].mean()
         latent = np.where(answers.scored, latent, np.nan)
         estimate, offset, unit = to_panel_scale(latent, problem.panel_mean)
         threshold, p_quality = problem.cut, None
@@ -291,6 +299,10 @@ def _unit(score: Array, scored: NDArray[np.bool_]) -> Array:
     """``score`` with mean 0 and variance 1 over the items that are scored, and 0 on the others."""
     centred = np.where(scored, score - score[scored].mean(), 0.0)
     return centred / max(float(centred[scored].std()), 1e-12)
+
+
+def _effect(spoils: bool) -> str:
+    return "spoils" if spoils else "keeps"
 
 
 def _towards(score: Array, mean: Array) -> Array:

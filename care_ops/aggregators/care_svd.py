@@ -17,6 +17,7 @@ from care_ops.aggregators.base import Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import Program, StructureConfig
 from care_ops.errors import FitError
+from care_ops.models.probes import discriminability, evidence_of
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.structure.bounds import directions_error, identifiability, misspecification
@@ -24,6 +25,7 @@ from care_ops.structure.factors import (
     Factors,
     choose_by_anchors,
     choose_by_balance,
+    choose_by_probes,
     effective_judges,
     extract,
     posterior,
@@ -138,8 +140,8 @@ def penalty_rate(correlation: Array, n: int, program: Program) -> float:
 class CareSVD:
     """``care_svd``: E[Q | J] along the quality factor of L.
 
-    Without labels quality is the leading factor; anchors choose factor and sign. The estimate carries
-    the location and spread of the panel's mean (``calibration.to_panel_scale``).
+    Without labels quality is the leading factor, or the one that ``quality`` names; anchors choose factor and sign. The
+    estimate carries the location and spread of the panel's mean (``calibration.to_panel_scale``).
     """
 
     name = "care_svd"
@@ -158,6 +160,7 @@ class CareSVD:
         factors = extract(structure.low_rank, correlation)
         if problem.config.quality == "balance":
             factors = choose_by_balance(factors)
+        factors = told_by_probes(problem, factors)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
             filled, _ = condition(problem.standardised[rows], correlation)
@@ -191,6 +194,20 @@ class CareSVD:
             labels_used=len(rows),
             details=details,
         )
+
+
+def told_by_probes(problem: Problem, factors: Factors) -> Factors:
+    """The factors, the one for which the panel's probes speak as quality.
+
+    They stay as they are where another rule is configured, and where probes say nothing.
+    """
+    if problem.config.quality != "probes":
+        return factors
+    evidence = evidence_of(problem.panel_probes, problem.scale)
+    if evidence is None:
+        return factors
+    judges = np.nan_to_num(problem.standardised)
+    return choose_by_probes(factors, discriminability(evidence, factors.directions, judges))
 
 
 def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool | list[float] | None]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Aggregate, Problem
+from care_ops.aggregators.care_svd import told_by_probes
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.models import cp, mixture, observation
@@ -113,9 +114,10 @@ class CareTensor:
 
     Judges are standardised first, so the answer does not depend on their scales. Tensor, fourth-order and k-means
     starts are each refined by EM; the best likelihood is kept. States are mapped to Q by s_r = v' mu_r with v the
-    quality direction of L (step E), or by anchors (step F); with anchors of more than two values the estimate is
-    E[Q | J], each state's Q the mean label in it. The posterior is that of conditionally independent judges and hence
-    overconfident: it orders items and decides at one half, and is not printed as a probability.
+    quality direction of L (step E), the leading one or, if so configured, the one that probes speak for; or by anchors
+    (step F). With anchors of more than two values the estimate is E[Q | J], each state's Q the mean label in it. The
+    posterior is that of conditionally independent judges and hence overconfident: it orders items and decides at one
+    half, and is not printed as a probability.
     """
 
     name = "care_tensor"
@@ -199,7 +201,8 @@ class CareTensor:
             fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
         else:
             fitted, details = self._observed(problem, scored)
-        score = fitted.means @ extract(structure.low_rank, problem.correlation).weights
+        factors = told_by_probes(problem, extract(structure.low_rank, problem.correlation))
+        score, details = fitted.means @ factors.weights, {**details, "direction": factors.rule}
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
             quality = quality_by_anchors(softmax(fitted.log_joint[rows])[0], labels)

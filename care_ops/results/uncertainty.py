@@ -17,6 +17,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import LEAST_RESAMPLES, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix, content_seed
 
 Array = NDArray[np.float64]
@@ -60,6 +61,7 @@ def weight_intervals(
     level: float = 0.9,
     most_items: int = MOST_ITEMS,
     watch: Callable[[int, int], None] | None = None,
+    probes: ProbeResponses = NO_PROBES,
 ) -> dict[str, Interval]:
     """Intervals for each aggregator that has weights, by the whole fit on resampled split units.
 
@@ -81,6 +83,8 @@ def weight_intervals(
         Coverage of the intervals, between 0 and 1.
     watch : callable, optional
         Called before each resample with how many are done and how many there are.
+    probes : ProbeResponses
+        What the fit saw of probes, whose items are drawn as well.
 
     Raises
     ------
@@ -97,7 +101,7 @@ def weight_intervals(
     members = rows_by_unit(scores.item_ids, names)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
-    whole = fit_panel(scores, config, anchors).aggregates if whole is None else whole
+    whole = fit_panel(scores, config, anchors, probes=probes).aggregates if whole is None else whole
     weighted = {name: aggregate for name, aggregate in whole.items() if aggregate.weights is not None}
     if not weighted:
         return {}
@@ -109,21 +113,23 @@ def weight_intervals(
         if watch is not None:
             watch(done, resamples)
         rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
-        for name, refit in _refitted(scores, config, anchors, rows).items():
+        for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
             refits[name].append(refit)
     tails, shrink = ((1 - level) / 2, (1 + level) / 2), float(np.sqrt(drawn_units / len(members)))
     answered = {name: aggregate for name, aggregate in weighted.items() if len(refits[name]) >= LEAST_RESAMPLES}
     return {name: _interval(aggregate, refits[name], tails, shrink) for name, aggregate in answered.items()}
 
 
-def _refitted(scores: ScoreMatrix, config: FitConfig, anchors: Anchors, rows: NDArray[np.intp]) -> dict[str, _Refit]:
+def _refitted(
+    scores: ScoreMatrix, config: FitConfig, anchors: Anchors, probes: ProbeResponses, rows: NDArray[np.intp]
+) -> dict[str, _Refit]:
     """Weights and loadings on the resampled rows, of aggregators that can answer; none where a judge is constant."""
     resample, labels = _resampled(scores, anchors, rows)
     if (np.nanstd(resample.values, axis=0) == 0).any() or np.isnan(resample.values).all(axis=0).any():
         return {}
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
-        aggregates = fit_panel(resample, config, labels, solve=solve).aggregates
+        aggregates = fit_panel(resample, config, labels, solve=solve, probes=probes).aggregates
     except FitError:  # no aggregator can answer on this resample; ``Interval.resamples`` counts those that did
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}

@@ -176,6 +176,23 @@ def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors
     )
 
 
+def choose_by_probes(factors: Factors, discriminability: Array) -> Factors:
+    """The factor that tells spoilt versions from originals best, over what it makes of style.
+
+    Signs stay: a factor that rises where quality is spoilt follows what the spoiling did to style, which is no reason
+    to turn it round. Where every factor does, the factors stay as they are. The rule is wrong where a version that is
+    declared to keep quality spoils it, or the other way round.
+
+    Parameters
+    ----------
+    discriminability : (h,) array
+        d' of each factor (``models.probes.discriminability``).
+    """
+    if float(discriminability[factors.candidates()].max()) <= 0:
+        return factors
+    return _chosen(factors, discriminability, "probes")
+
+
 def subtract_confounders(factors: Factors) -> Array:
     """Weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
 

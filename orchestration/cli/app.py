@@ -17,6 +17,7 @@ from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.migrate import migrate
 from orchestration.cli.output import print_logs
+from orchestration.cli.probes import probes
 from orchestration.cli.rate import gate, rate
 from orchestration.cli.retention import forget, gc
 from orchestration.cli.run import run
@@ -46,6 +47,7 @@ PUBLISHING = (accept, promote, rollback, score)
 for command in (run, fit, label, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, gc, forget):
     app.command()(command)
 app.add_typer(judges, name="judges")
+app.add_typer(probes, name="probes")
 app.add_typer(testsets, name="testsets")
 
 

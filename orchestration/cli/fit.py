@@ -48,6 +48,9 @@ Systems = Annotated[
     typer.Option(help="Column of --items that names the item's system; twice for pairs, left and right."),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of random starts.")]
+Probes = Annotated[
+    Path | None, typer.Option(help="item_id, of, kind, judge, score: versions that `care probes make` wrote, judged.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
 
 _WEIGHTS_SHOWN = 12
@@ -69,6 +72,7 @@ def fit(
     prevalence: Prevalence = None,
     intervals: Resamples = 60,
     systems: Systems = None,
+    probes: Probes = None,
     seed: Seed = 0,
     json: Json = False,
     item: tables.Item = None,
@@ -83,6 +87,7 @@ def fit(
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page; ends with the verdict."""
     from assets.table.files import write_files
     from assets.table.fitting import TableConfig, fit_table
+    from assets.table.probing import with_probes
     from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
     from care_ops.errors import InputError
 
@@ -101,7 +106,7 @@ def fit(
     )
     admission = AdmissionRule(admit="all" if admit == "all" else "rule")
     config = TableConfig(fit_config, admission, intervals, tuple(systems or ()))
-    table = read_table(scores, items, judges, anchors, columns, options)
+    table = with_probes(read_table(scores, items, judges, anchors, columns, options), probes, scale)
     with progress_bar() as progress:
         task = progress.add_task("fitting", total=None)
 

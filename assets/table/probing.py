@@ -1,0 +1,72 @@
+"""Probes without a workspace: versions of a file of items to be judged by any tool, and what came back.
+
+Belongs here: tables of versions and of their scores as a fit takes them. Does not: how a text is changed
+(``warehouse.probes``), options of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv
+
+from assets.table.fitting import ScoreTable
+from care_ops.probes import responses
+from warehouse.items import ItemRecord
+from warehouse.probes import ProbePlan, make
+from warehouse.sources.probe_scores import read_probe_scores
+from warehouse.sources.reading import Reading
+from warehouse.storage import write_bytes
+
+_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
+
+
+def versions_table(records: Sequence[ItemRecord], plan: ProbePlan) -> pa.Table:
+    """A row a version: its id, the item that it was made from, how, what that does to quality, and its texts.
+
+    Raises
+    ------
+    InputError
+        Nothing can be changed in the items.
+    """
+    rows = [
+        {
+            "item_id": probe.record.item_id,
+            "of": probe.of,
+            "kind": probe.kind,
+            "effect": plan.kinds[probe.kind],
+            **{name: getattr(probe.record, name) for name in _TEXTS},
+        }
+        for probe in make(records, plan)
+    ]
+    table = pa.Table.from_pylist(rows)
+    empty = [name for name in _TEXTS if table.column(name).null_count == len(rows)]
+    return table.drop_columns(empty)
+
+
+def write_versions(records: Sequence[ItemRecord], plan: ProbePlan, path: Path) -> int:
+    """Write the versions as CSV; returns how many there are."""
+    table = versions_table(records, plan)
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink)
+    write_bytes(path, sink.getvalue().to_pybytes())
+    return table.num_rows
+
+
+def with_probes(table: ScoreTable, path: Path | None, scale: tuple[float, float] | None) -> ScoreTable:
+    """The table with what its judges say of versions, as a file of scores holds it; as it is without a file.
+
+    Raises
+    ------
+    InputError
+        The file is not as it must be, or it has scores of a swap and no scale is declared.
+    """
+    if path is None:
+        return table
+    readings: list[Reading] = []
+    read = read_probe_scores(path, tell=readings.append, panel=table.scores)
+    told = responses(read.versions, read.scores, table.scores, scale=scale)
+    return replace(table, probes=told, readings=(*table.readings, *readings))

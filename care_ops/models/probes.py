@@ -1,0 +1,309 @@
+"""What responses to probes say: of each judge, and of each answer that a panel allows.
+
+A version that spoils quality makes an order that is known: the original is better. A version that keeps it makes a tie
+that is known. Both are evidence for or against a hypothesis about quality, as paired comparisons are in Thurstone's
+model with ties (Glenn and David, Biometrika 1960), with the slope and the noise that labels have
+(``models.hypotheses``). Items count once however many versions they have, and all of them together count as at most
+``WORTH`` labelled items: the versions differ far more than answers do, so that their number says little about the finer
+grades.
+
+Weights of their own are those of a linear discriminant with a diagonal nuisance: how far a judge falls when quality is
+spoilt, over how far it moves when quality is kept.
+
+Belongs here: statistics of responses, and the evidence. Does not: which hypotheses there are (``aggregators.care``),
+how versions are made (``warehouse.probes``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+from scipy.stats import norm, t
+
+from care_ops.models.hypotheses import NOISES, SLOPE, Hypothesis
+from care_ops.probes import ProbeResponses, mean_of_present
+
+Array = NDArray[np.float64]
+
+WORTH = 10.0
+"""Labelled items that all probes together may count as."""
+
+ORDINARY_NUISANCE = 0.3
+"""Variance of a judge beside quality that no dress shows, in that of its scores."""
+
+LEAST_ITEMS = 10
+"""Items of which there must be spoilt versions before they say anything."""
+
+OWN_PRIOR = 0.25
+"""Prior probability of the hypothesis that quality follows the probes' own weights; the others share the rest."""
+
+OWN = "probes"
+"""Name of that hypothesis."""
+
+_LEVEL = 0.95
+_FOLDS = 5
+_NOISE = NOISES[len(NOISES) // 2]
+
+
+@dataclass(frozen=True)
+class KindResponse:
+    """How judges respond to one kind of version, in their standard deviations.
+
+    Attributes
+    ----------
+    kind : str
+    spoils : bool
+    items : (p,) array of int
+        Items of which both the original and a version have a score.
+    mean : (p,) array
+        Mean change; below zero where versions score lower. NaN where fewer than two items are scored.
+    low, high : (p,) arrays
+        Interval of 95 % for the mean, by items.
+    moved : (p,) array
+        Root mean square of the change.
+    """
+
+    kind: str
+    spoils: bool
+    items: NDArray[np.intp]
+    mean: Array
+    low: Array
+    high: Array
+    moved: Array
+
+
+def responses_by_kind(probes: ProbeResponses, sd: Array) -> list[KindResponse]:
+    """How each judge responds to each kind, kinds that keep quality first.
+
+    Parameters
+    ----------
+    probes : ProbeResponses
+    sd : (p,) array
+        Standard deviation of each judge over the items of the panel.
+    """
+    return [
+        _response(kind, spoil, probes.by_item(kind)[1] / sd)
+        for spoil in (False, True)
+        for kind in probes.names(spoil=spoil)
+    ]
+
+
+def _response(kind: str, spoils: bool, changes: Array) -> KindResponse:
+    mean, error, count = _mean_and_error(changes)
+    half = t.ppf((1 + _LEVEL) / 2, np.maximum(count - 1, 1)) * error
+    moved = np.sqrt(mean_of_present(changes**2))
+    return KindResponse(kind, spoils, count, mean, mean - half, mean + half, moved)
+
+
+@dataclass(frozen=True)
+class ProbeEvidence:
+    """Responses of a panel, ready to weigh hypotheses.
+
+    Attributes
+    ----------
+    asked : (p,) array of bool
+        Judges that have responses; the others were recorded, or are new.
+    falls : (items, spoiling kinds, asked judges) array
+        Score of the original less that of the version, in the judge's standard deviations; NaN where there is none.
+    moves : (items, keeping kinds, asked judges) array
+        Score of the version less that of the original.
+    """
+
+    asked: NDArray[np.bool_]
+    falls: Array
+    moves: Array
+
+    @property
+    def worth(self) -> float:
+        """Labelled items that the probes count as."""
+        return min(WORTH, float((~np.isnan(self.falls).all(axis=(1, 2))).sum()))
+
+    def own_weights(self, items: NDArray[np.bool_] | None = None) -> Array:
+        """Weight of each asked judge: its fall over its moves.
+
+        Kinds are put on one scale first, so that a gross one does not drown those that take little away, to which a
+        judge of finer grades responds. The fall is shrunk by its standard error, so that a judge that does not respond
+        surely has no weight; neither has one that scores spoilt versions higher.
+
+        Parameters
+        ----------
+        items : (items,) array of bool, optional
+            Those that count; all by default.
+        """
+        keep = np.ones(len(self.falls), dtype=bool) if items is None else items
+        fall, error, _ = _mean_and_error(_mean_over_kinds(_on_one_scale(self.falls[keep])))
+        fall, error = np.nan_to_num(fall), np.nan_to_num(error)
+        shrunk = np.where(fall > error, fall - error**2 / np.where(fall > 0, fall, 1.0), 0.0)
+        nuisance = np.nan_to_num(mean_of_present(_mean_over_kinds(self.moves[keep] ** 2)))
+        return shrunk / (nuisance + ORDINARY_NUISANCE)
+
+    def speaks(self) -> bool:
+        """Whether some judge surely falls where quality is spoilt; otherwise probes say nothing of the panel."""
+        fall, error, count = _mean_and_error(_mean_over_kinds(self.falls))
+        known = (count >= LEAST_ITEMS) & (error > 0)
+        if not known.any():
+            return False
+        surely = norm.ppf(1 - (1 - _LEVEL) / (2 * int(known.sum())))
+        return bool((fall[known] > surely * error[known]).any())
+
+    def log_evidence(self, weights: Array) -> float:
+        """Log evidence for the hypothesis that quality follows ``weights``.
+
+        Parameters
+        ----------
+        weights : (asked judges,) array
+            Of the standardised judges, such that the score has variance one over the panel's items.
+        """
+        return self.worth * float(np.nanmean(self._by_item(weights)))
+
+    def own_log_evidence(self, covariance: Array) -> float:
+        """Log evidence for the probes' own weights, each item judged by weights from the other folds of items.
+
+        Parameters
+        ----------
+        covariance : (asked judges, asked judges) array
+            Covariance of the standardised scores.
+        """
+        fold = np.arange(len(self.falls)) % _FOLDS
+        by_item = np.full(len(self.falls), np.nan)
+        for k in range(_FOLDS):
+            weights = unit_variance(self.own_weights(fold != k), covariance)
+            by_item[fold == k] = self._by_item(weights)[fold == k]
+        return self.worth * float(np.nanmean(by_item))
+
+    def discriminability(self, weights: Array) -> float:
+        """Mean fall of a score over the root of its mean square move and of the ordinary nuisance."""
+        falls, moves = np.nan_to_num(self.falls) @ weights, np.nan_to_num(self.moves) @ weights
+        spoilt, kept = ~np.isnan(self.falls).all(axis=2), ~np.isnan(self.moves).all(axis=2)
+        nuisance = float(np.mean(moves[kept] ** 2)) if kept.any() else 0.0
+        return float(np.mean(falls[spoilt])) / float(np.sqrt(nuisance + ORDINARY_NUISANCE))
+
+    def _by_item(self, weights: Array) -> Array:
+        """Mean log likelihood of each item's orders, plus that of its ties; NaN where it has no spoilt version."""
+        fall = SLOPE * np.nansum(self.falls * weights, axis=2) / (_NOISE * np.sqrt(2.0))
+        move = SLOPE * np.nansum(self.moves * weights, axis=2) / (_NOISE * np.sqrt(2.0))
+        orders = np.where(np.isnan(self.falls).all(axis=2), np.nan, log_ndtr(fall))
+        ties = np.where(np.isnan(self.moves).all(axis=2), np.nan, -0.5 * move**2)
+        return mean_of_present(orders.T) + np.nan_to_num(mean_of_present(ties.T))
+
+
+def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
+    """The evidence of a panel's probes; None where no judge responds surely to versions that spoil quality.
+
+    Versions that keep quality say nothing alone: a score that follows nothing at all does not move with them either.
+
+    Parameters
+    ----------
+    probes : ProbeResponses
+        With the panel's judges in the panel's order (``ProbeResponses.of_judges``).
+    sd : (p,) array
+        Standard deviation of each judge over the items of the panel.
+    """
+    if not len(probes) or not probes.names(spoil=True):
+        return None
+    asked: NDArray[np.bool_] = ~np.all(np.isnan(probes.changes), axis=0)
+    if not asked.any():
+        return None
+    items = tuple(sorted(set(probes.item_ids)))
+    falls = -_stacked(probes, items, probes.names(spoil=True)) / sd
+    moves = _stacked(probes, items, probes.names(spoil=False)) / sd
+    evidence = ProbeEvidence(asked, falls[:, :, asked], moves[:, :, asked])
+    return evidence if evidence.speaks() else None
+
+
+def weigh(hypotheses: list[Hypothesis], evidence: ProbeEvidence, judges: Array) -> list[Hypothesis]:
+    """The hypotheses and the probes' own, each with its probability given the probes in place of its prior.
+
+    A hypothesis is read as the score of the judges that were asked which is nearest to its own.
+
+    Parameters
+    ----------
+    hypotheses : list of Hypothesis
+        At least one; their priors add to one.
+    evidence : ProbeEvidence
+    judges : (n, p) array
+        Standardised scores, missing ones as 0.
+    """
+    asked = judges[:, evidence.asked]
+    covariance = asked.T @ asked / len(asked)
+    own = asked @ unit_variance(evidence.own_weights(), covariance)
+    nearest = np.linalg.lstsq(asked, np.column_stack([h.score for h in hypotheses]), rcond=None)[0].astype(np.float64)
+    logs = [
+        np.log((1 - OWN_PRIOR) * hypothesis.prior) + evidence.log_evidence(weights)
+        for hypothesis, weights in zip(hypotheses, nearest.T, strict=True)
+    ]
+    logs.append(np.log(OWN_PRIOR) + evidence.own_log_evidence(covariance))
+    probability = np.exp(np.array(logs) - max(logs))
+    probability = probability / probability.sum()
+    scores = [(h.name, h.score) for h in hypotheses] + [(OWN, own)]
+    return [Hypothesis(*of, float(share)) for of, share in zip(scores, probability, strict=True)]
+
+
+def discriminability(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
+    """d' of each direction: its mean fall where quality is spoilt over its moves where quality is kept; shape (h,).
+
+    It is negative for a direction that rises where quality is spoilt. Unlike the evidence, which may prefer a direction
+    that follows nothing to one that follows quality and style, it is zero for a direction that does not respond.
+
+    Parameters
+    ----------
+    evidence : ProbeEvidence
+    directions : (p, h) array
+        Weights of the standardised judges; judges that were not asked are left out.
+    judges : (n, p) array
+        Standardised scores, missing ones as 0.
+    """
+    asked = judges[:, evidence.asked]
+    covariance = asked.T @ asked / len(asked)
+    return np.array([evidence.discriminability(unit_variance(d, covariance)) for d in directions[evidence.asked].T])
+
+
+def unit_variance(weights: Array, covariance: Array) -> Array:
+    """``weights`` scaled so that the score has variance one; as they are where it has none."""
+    variance = float(weights @ covariance @ weights)
+    return weights / np.sqrt(variance) if variance > 0 else weights
+
+
+def _stacked(probes: ProbeResponses, items: tuple[str, ...], kinds: list[str]) -> Array:
+    """Changes by item, kind and judge, shape (items, kinds, p); NaN where there is none."""
+    row = {item: k for k, item in enumerate(items)}
+    stacked = np.full((len(items), len(kinds), len(probes.judges)), np.nan)
+    for k, kind in enumerate(kinds):
+        items_of_kind, changes = probes.by_item(kind)
+        stacked[[row[item] for item in items_of_kind], k] = changes
+    return stacked
+
+
+def _on_one_scale(falls: Array) -> Array:
+    """Falls of each kind over the size of the kind, which is the root mean square over judges of their mean falls.
+
+    What of that size the judges' standard errors explain counts against a kind; one to which nobody responds counts
+    nothing.
+    """
+    scaled = np.full(falls.shape, np.nan)
+    for kind in range(falls.shape[1]):
+        mean, error, _ = _mean_and_error(falls[:, kind])
+        size, noise = float(np.nansum(mean**2)), float(np.nansum(error**2))
+        if size > noise:
+            judges = max(int((~np.isnan(mean)).sum()), 1)
+            scaled[:, kind] = falls[:, kind] * (1 - noise / size) / np.sqrt(size / judges)
+    return scaled
+
+
+def _mean_over_kinds(stacked: Array) -> Array:
+    """Mean over the kinds that an item has, shape (items, judges); NaN where it has none."""
+    present = ~np.isnan(stacked)
+    count = present.sum(axis=1)
+    return np.where(count > 0, np.where(present, stacked, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+
+
+def _mean_and_error(values: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Mean of each column, its standard error and the rows behind it; NaN where fewer than two are present."""
+    count = (~np.isnan(values)).sum(axis=0)
+    mean = mean_of_present(values)
+    variance = mean_of_present((values - mean) ** 2) * count / np.maximum(count - 1, 1)
+    enough = count >= 2
+    return np.where(enough, mean, np.nan), np.where(enough, np.sqrt(variance / np.maximum(count, 1)), np.nan), count

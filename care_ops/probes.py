@@ -1,0 +1,165 @@
+"""Probes: how judges respond to versions of an answer whose quality is known to be kept or spoilt.
+
+Belongs here: the record of responses and what is declared of each kind of version. Does not: how a text is changed
+(``warehouse.probes``), what responses say of a panel (``models.probes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import InputError
+from care_ops.scores import ScoreMatrix
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ProbeResponses:
+    """Scores of versions less the scores of the items that they were made from.
+
+    Attributes
+    ----------
+    item_ids : tuple of m str
+        The item that each version was made from; an item may have several versions, also of one kind.
+    kinds : tuple of m str
+        How each version was made.
+    spoils : mapping kind -> bool
+        Whether a kind spoils quality; otherwise it keeps it.
+    judges : tuple of p str
+    changes : (m, p) array
+        Score of the version less that of the original, in the judge's points; NaN where either is missing.
+    """
+
+    item_ids: tuple[str, ...]
+    kinds: tuple[str, ...]
+    spoils: Mapping[str, bool]
+    judges: tuple[str, ...]
+    changes: Array = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.changes.shape != (len(self.item_ids), len(self.judges)) or len(self.kinds) != len(self.item_ids):
+            raise InputError(
+                f"probes: changes have shape {self.changes.shape}, but there are {len(self.item_ids)} versions, "
+                f"{len(self.kinds)} kinds and {len(self.judges)} judges"
+            )
+        undeclared = sorted(set(self.kinds) - set(self.spoils))
+        if undeclared:
+            raise InputError(
+                f"probes: it is not declared whether {undeclared[0]!r} keeps or spoils quality; declare every kind"
+            )
+        beyond = np.isinf(self.changes)
+        if beyond.any():
+            row, column = map(int, np.argwhere(beyond)[0])
+            raise InputError(
+                f"probes: judge {self.judges[column]!r} changes infinitely on {self.item_ids[row]!r} "
+                f"({self.kinds[row]}); leave the score empty if it is missing"
+            )
+
+    def __len__(self) -> int:
+        return len(self.item_ids)
+
+    def names(self, *, spoil: bool) -> list[str]:
+        """The kinds that occur and spoil quality, or that keep it; sorted."""
+        return sorted(kind for kind in set(self.kinds) if self.spoils[kind] == spoil)
+
+    def of_judges(self, judges: Sequence[str]) -> ProbeResponses:
+        """The responses of these judges in this order; NaN for a judge that was not asked."""
+        column = {judge: j for j, judge in enumerate(self.judges)}
+        changes = np.full((len(self), len(judges)), np.nan)
+        for j, judge in enumerate(judges):
+            if judge in column:
+                changes[:, j] = self.changes[:, column[judge]]
+        return ProbeResponses(self.item_ids, self.kinds, self.spoils, tuple(judges), changes)
+
+    def by_item(self, kind: str) -> tuple[tuple[str, ...], Array]:
+        """The items of which there are versions of a kind, sorted, and the mean change of each, shape (items, p)."""
+        rows_of: dict[str, list[int]] = {}
+        for row, (item_id, its_kind) in enumerate(zip(self.item_ids, self.kinds, strict=True)):
+            if its_kind == kind:
+                rows_of.setdefault(item_id, []).append(row)
+        items = tuple(sorted(rows_of))
+        if not items:
+            return (), np.empty((0, len(self.judges)))
+        return items, np.array([mean_of_present(self.changes[rows_of[item]]) for item in items])
+
+    def resampled(self, rng: np.random.Generator) -> ProbeResponses:
+        """As many items drawn with replacement, with all their versions, under ids of their own."""
+        rows_of: dict[str, list[int]] = {}
+        for row, item_id in enumerate(self.item_ids):
+            rows_of.setdefault(item_id, []).append(row)
+        items = sorted(rows_of)
+        drawn = [items[int(k)] for k in rng.integers(0, len(items), len(items))] if items else []
+        rows = [row for item in drawn for row in rows_of[item]]
+        ids = tuple(f"{n:06d}" for n, item in enumerate(drawn) for _ in rows_of[item])
+        kinds = tuple(self.kinds[row] for row in rows)
+        return ProbeResponses(ids, kinds, self.spoils, self.judges, self.changes[rows])
+
+
+NO_PROBES = ProbeResponses((), (), {}, (), np.empty((0, 0)))
+
+
+Version = tuple[str, str, bool]
+"""The item that a version was made from, its kind, and whether that spoils quality."""
+
+
+def responses(
+    versions: Mapping[str, Version],
+    scores: ScoreMatrix,
+    originals: ScoreMatrix,
+    *,
+    turned: str = "swap",
+    scale: tuple[float, float] | None = None,
+) -> ProbeResponses:
+    """What judges say of versions, beside what they say of the originals.
+
+    Parameters
+    ----------
+    versions : mapping item_id -> Version
+    scores : ScoreMatrix
+        Of the versions, by any of the judges; its items are among ``versions``.
+    originals : ScoreMatrix
+        The panel. Versions of other items are left out, and so are judges that are not on it.
+    turned : str
+        Kind of which the scores are turned round at the middle of the scale before they are compared.
+    scale : (low, high), optional
+        Scores of versions outside it count as missing.
+
+    Raises
+    ------
+    InputError
+        There are versions whose scores are to be turned round, and no scale.
+    """
+    row = {item_id: k for k, item_id in enumerate(originals.item_ids)}
+    kept = [k for k, item_id in enumerate(scores.item_ids) if versions[item_id][0] in row]
+    made = [versions[scores.item_ids[k]] for k in kept]
+    judges = [judge for judge in scores.judges if judge in originals.judges]
+    values = scores.select_judges(judges).values[kept]
+    if scale is not None:
+        values = np.where((values < scale[0]) | (values > scale[1]), np.nan, values)
+    is_turned = np.array([kind == turned for _, kind, _ in made], dtype=bool)
+    if is_turned.any():
+        if scale is None:
+            raise InputError(
+                f"probes: scores of kind {turned!r} are turned round at the middle of the scale; declare the scale"
+            )
+        values = np.where(is_turned[:, None], scale[0] + scale[1] - values, values)
+    changes = values - originals.select_judges(judges).values[[row[of] for of, _, _ in made]]
+    return ProbeResponses(
+        tuple(of for of, _, _ in made),
+        tuple(kind for _, kind, _ in made),
+        {kind: spoils for _, kind, spoils in made},
+        tuple(judges),
+        changes.reshape(len(made), len(judges)),
+    )
+
+
+def mean_of_present(values: Array) -> Array:
+    """Mean of each column over the rows that are present; NaN where none is."""
+    present = ~np.isnan(values)
+    count = present.sum(axis=0)
+    return np.where(count > 0, np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)

@@ -1,0 +1,196 @@
+"""Probes: what responses say of judges, of hypotheses, and when they must say nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from care_ops.anchors import Anchors
+from care_ops.config import FitConfig
+from care_ops.errors import InputError
+from care_ops.fit import fit_panel
+from care_ops.models.probes import WORTH, evidence_of, responses_by_kind
+from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.results.uncertainty import weight_intervals
+from care_ops.scores import ScoreMatrix
+from care_ops.simulate import ProbedDraw, Probing, item_id, probed_panel
+
+DRAWS = 20
+CARE = FitConfig(aggregators=("care",))
+
+
+def scores_of(draw: ProbedDraw) -> ScoreMatrix:
+    ids = tuple(item_id(k) for k in range(len(draw.scores)))
+    return ScoreMatrix(draw.scores, ids, draw.probes.judges)
+
+
+def care(draw: ProbedDraw, probes: ProbeResponses = NO_PROBES, labels: int = 0, seed: int = 0):
+    rng = np.random.default_rng([seed, labels])
+    rows = rng.choice(len(draw.quality), labels, replace=False)
+    anchors = Anchors({item_id(int(k)): float(draw.quality[k] + 0.5 * rng.normal()) for k in rows})
+    return fit_panel(scores_of(draw), CARE, anchors, solve="not", probes=probes).aggregates["care"]
+
+
+def drawn(probing: Probing, draws: int = DRAWS) -> list[ProbedDraw]:
+    return [probed_panel(np.random.default_rng([seed, 20]), probing) for seed in range(draws)]
+
+
+def gains(panels: list[ProbedDraw], labels: int = 0) -> np.ndarray:
+    """Correlation of care with quality by probes, less that without them; the labels are the same."""
+
+    def correlation(draw: ProbedDraw, probes: ProbeResponses, seed: int) -> float:
+        return float(np.corrcoef(care(draw, probes, labels, seed).estimate, draw.quality)[0, 1])
+
+    return np.array([correlation(d, d.probes, k) - correlation(d, NO_PROBES, k) for k, d in enumerate(panels)])
+
+
+def test_truthful_probes_gain_without_a_label_and_beside_ten():
+    panels = drawn(Probing())
+    alone, beside_labels = gains(panels), gains(panels, labels=10)
+    assert alone.mean() > 0.1
+    assert np.quantile(alone, 0.05) > -0.02
+    assert beside_labels.mean() > 0.03
+    assert np.quantile(beside_labels, 0.05) > -0.02
+
+
+def test_judges_that_do_not_respond_leave_every_number_as_it_was():
+    draw = probed_panel(np.random.default_rng(5), Probing(respond=False))
+    with_probes, without = care(draw, draw.probes), care(draw)
+    np.testing.assert_array_equal(with_probes.estimate, without.estimate)
+    assert "by_probes" not in with_probes.details
+    only_kept = ProbeResponses(
+        draw.probes.item_ids, draw.probes.kinds, dict.fromkeys(draw.probes.spoils, False), draw.probes.judges,
+        draw.probes.changes,
+    )  # fmt: skip
+    np.testing.assert_array_equal(care(draw, only_kept).estimate, without.estimate)
+
+
+def test_a_wrong_declaration_misleads_no_further_than_the_cap_and_labels_override_it():
+    """Every dress costs more quality than an exchanged fact does."""
+    panels = drawn(Probing(dress_costs=2.0))
+    misled, with_fifty = gains(panels), gains(panels, labels=50)
+    assert np.quantile(misled, 0.05) < -0.02  # probes are as true as what is declared of them
+    assert np.quantile(misled, 0.05) > -0.25
+    assert abs(with_fifty.mean()) < 0.03
+
+
+def test_spoilt_versions_that_style_betrays_gain_less_but_gain():
+    plain, betrayed = gains(drawn(Probing())), gains(drawn(Probing(betrays=1.5)))
+    assert 0 < betrayed.mean() < plain.mean()
+
+
+def test_a_rival_style_is_recognised_and_the_evidence_told():
+    draw = probed_panel(np.random.default_rng(11), Probing(), style=1.2)
+    aggregate = care(draw, draw.probes)
+    shares = aggregate.details["by_probes"]
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["probes"] > 0.25  # its prior
+    assert "hypotheses" not in aggregate.details  # which says that labels settled the question
+    assert aggregate.details["declared"]["dress 1"] == "keeps"
+
+
+@pytest.mark.parametrize("style", [0.4, 1.2])
+def test_the_rule_probes_points_care_svd_and_care_tensor_at_quality(style):
+    """Over ten panels whose judges share a style, quality is followed better than without probes."""
+    config = FitConfig(aggregators=("care_svd", "care_tensor"), quality="probes")
+    gain = {name: list[float]() for name in config.aggregators}
+    for seed in range(10):
+        draw = probed_panel(np.random.default_rng([seed, 31]), Probing(), style=style)
+        without = fit_panel(scores_of(draw), config).aggregates
+        told = fit_panel(scores_of(draw), config, probes=draw.probes).aggregates
+        assert told["care_svd"].details["rule"] == told["care_tensor"].details["direction"] == "probes"
+        for name in gain:
+            after, before = (np.corrcoef(f[name].estimate, draw.quality)[0, 1] for f in (told, without))
+            gain[name].append(after - before)
+    assert np.mean(gain["care_svd"]) > -1e-9
+    assert np.mean(gain["care_tensor"]) > -1e-9
+    if style > 1:
+        assert np.mean(gain["care_svd"]) > 0.1
+
+
+def test_intervals_of_weights_know_of_probes():
+    draw = probed_panel(np.random.default_rng(8), Probing(), style=1.2)
+    whole = {"care": care(draw, draw.probes)}
+    intervals = weight_intervals(scores_of(draw), CARE, whole=whole, resamples=20, probes=draw.probes)["care"]
+    assert whole["care"].weights is not None
+    assert np.mean((intervals.lo <= whole["care"].weights) & (whole["care"].weights <= intervals.hi)) > 0.7
+
+
+def test_four_hundred_items_count_no_more_than_the_cap():
+    draw = probed_panel(np.random.default_rng(3), Probing(items=400), n=600)
+    evidence = evidence_of(draw.probes, draw.scores.std(axis=0))
+    assert evidence is not None
+    assert evidence.worth == WORTH
+    few = probed_panel(np.random.default_rng(3), Probing(items=12), n=600)
+    evidence = evidence_of(few.probes, few.scores.std(axis=0))
+    assert evidence is not None
+    assert evidence.worth == WORTH
+
+
+def test_versions_of_one_item_count_once():
+    """Each version twice: the same means, the same intervals, the same evidence."""
+    draw = probed_panel(np.random.default_rng(4), Probing())
+    p = draw.probes
+    twice = ProbeResponses(p.item_ids * 2, p.kinds * 2, p.spoils, p.judges, np.vstack([p.changes, p.changes]))
+    sd = draw.scores.std(axis=0)
+    for one, two in zip(responses_by_kind(p, sd), responses_by_kind(twice, sd), strict=True):
+        np.testing.assert_allclose(one.low, two.low)
+        np.testing.assert_array_equal(one.items, two.items)
+    np.testing.assert_allclose(care(draw, p).estimate, care(draw, twice).estimate)
+
+
+def test_intervals_cover_the_planted_response():
+    """The mean response of a judge to a dress is its loading on the style, over 200 draws of the versions."""
+    covered = []
+    for seed in range(200):
+        draw = probed_panel(np.random.default_rng([1, seed]), Probing(), n=400)
+        sd = draw.scores.std(axis=0)
+        response = next(r for r in responses_by_kind(draw.probes, sd) if r.kind == "dress 1")
+        truth = draw.loadings[:, 1] / sd
+        covered.append((response.low <= truth) & (truth <= response.high))
+    assert 0.93 < np.mean(covered) < 0.97
+
+
+def test_recorded_judges_beside_probed_ones():
+    draw = probed_panel(np.random.default_rng(6), Probing())
+    half = draw.probes.of_judges(draw.probes.judges[:6])
+    aggregate = care(draw, half)
+    assert np.isfinite(aggregate.estimate).all()
+    assert "by_probes" in aggregate.details
+
+
+def test_bad_responses_are_refused():
+    good = probed_panel(np.random.default_rng(2), Probing()).probes
+    with pytest.raises(InputError, match="not declared whether 'dress 1' keeps"):
+        replace(good, spoils={"one": True, "three": True, "other": True})
+    changes = good.changes.copy()
+    changes[3, 1] = np.inf
+    with pytest.raises(InputError, match="changes infinitely"):
+        replace(good, changes=changes)
+    with pytest.raises(InputError, match="changes have shape"):
+        replace(good, changes=good.changes[1:])
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), scale=st.floats(0.1, 100.0), missing=st.floats(0.0, 0.5))
+def test_order_scale_and_holes_do_no_harm(seed, scale, missing):
+    """The answer does not depend on a judge's unit or on the order of versions, and is finite whatever is missing."""
+    rng = np.random.default_rng(seed)
+    draw = probed_panel(rng, Probing(items=30), n=80, p=6)
+    p = draw.probes
+    changes = np.where(rng.random(p.changes.shape) < missing, np.nan, p.changes)
+    holed = replace(p, changes=changes)
+    order = rng.permutation(len(p))
+    shuffled = ProbeResponses(
+        tuple(p.item_ids[k] for k in order), tuple(p.kinds[k] for k in order), p.spoils, p.judges, changes[order]
+    )
+    unit = np.r_[scale, np.ones(5)]
+    rescaled = replace(draw, scores=draw.scores * unit)
+    expected = care(draw, holed)
+    assert np.isfinite(expected.estimate).all()
+    np.testing.assert_allclose(care(draw, shuffled).latent, expected.latent, atol=1e-8)
+    np.testing.assert_allclose(
+        care(rescaled, replace(holed, changes=changes * unit)).latent, expected.latent, atol=1e-6
+    )

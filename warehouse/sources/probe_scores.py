@@ -1,0 +1,140 @@
+"""Reads a table of judges' scores of probes: item_id, of, kind, judge, score, and effect where a kind is one's own.
+
+Belongs here: what the rows of such a table must be, with errors that say what is wrong and where. Does not: making the
+versions (``warehouse.probes``), what responses say (``care_ops.models.probes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from care_ops.errors import InputError
+from care_ops.scores import ScoreMatrix
+from warehouse.probes import KINDS
+from warehouse.sources.columns import ITEM, JUDGE, SCORE, find
+from warehouse.sources.input_table import InputTable, WantedColumns
+from warehouse.sources.reading import Reading, listed
+from warehouse.sources.tables import TableSource, read_input_table
+from warehouse.sources.values import as_texts, identifiers, numbers
+from warehouse.testsets import ReadingOptions
+
+_SHAPE = "scores of probes are a table of item_id, of, kind, judge, score"
+_EFFECTS = ("keeps", "spoils")
+
+
+@dataclass(frozen=True)
+class ProbeScores:
+    """The scores of versions as a file holds them.
+
+    Attributes
+    ----------
+    versions : dict item_id -> (of, kind, spoils)
+    scores : ScoreMatrix
+        NaN where a judge did not score a version.
+    """
+
+    versions: dict[str, tuple[str, str, bool]]
+    scores: ScoreMatrix
+
+
+def read_probe_scores(
+    source: TableSource,
+    options: ReadingOptions | None = None,
+    tell: Callable[[Reading], object] = lambda _: None,
+    panel: ScoreMatrix | None = None,
+) -> ProbeScores:
+    """Read what judges say of probes.
+
+    Parameters
+    ----------
+    source : path or frame
+    options : ReadingOptions, optional
+    tell : callable
+        Called with the record of how the table was read.
+    panel : ScoreMatrix, optional
+        The scores of the originals, which must know every item and every judge of the table.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a row is of no declared kind, two rows contradict each other, or an item or a judge is not
+        on the panel. The message says where.
+    """
+    options = options or ReadingOptions()
+    table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {_score_column(names)}), options)
+    columns = {name: _needed(table, synonyms) for name, synonyms in _COLUMNS.items()}
+    ids, of, kinds, judges = (as_texts(identifiers(table, columns[n])) for n in ("item_id", "of", "kind", "judge"))
+    values, notes = numbers(table, [columns["score"]], options.decimal)
+    spoils = _effects(table, kinds)
+    if panel is not None:
+        _must_be_known(table, of, panel.item_ids, "item")
+        _must_be_known(table, judges, panel.judges, "judge")
+    versions: dict[str, tuple[str, str, bool]] = {}
+    position = {judge: j for j, judge in enumerate(dict.fromkeys(judges))}
+    row_of = {item_id: k for k, item_id in enumerate(dict.fromkeys(ids))}
+    matrix = np.full((len(row_of), len(position)), np.nan)
+    seen: dict[tuple[str, str], int] = {}
+    for row, (item_id, judge) in enumerate(zip(ids, judges, strict=True)):
+        version = (of[row], kinds[row], spoils[row])
+        if versions.setdefault(item_id, version) != version:
+            raise InputError(
+                f"{table.name}: {table.locate([row])[0]} says that {item_id!r} is of {of[row]!r} and kind "
+                f"{kinds[row]!r}, an earlier line says otherwise; give each version an id of its own"
+            )
+        first = seen.setdefault((item_id, judge), row)
+        if first != row:
+            places = " and ".join(table.locate([first, row]))
+            raise InputError(f"{table.name}: judge {judge!r} scores {item_id!r} twice ({places}); keep one")
+        matrix[row_of[item_id], position[judge]] = values[row, 0]
+    tell(Reading(table.name, table.parser, len(ids), None, columns, tuple(position), (), (*table.notes, *notes)))
+    return ProbeScores(versions, ScoreMatrix(matrix, tuple(row_of), tuple(position)))
+
+
+_COLUMNS: dict[str, Sequence[str]] = {
+    "item_id": ITEM,
+    "of": ("of",),
+    "kind": ("kind",),
+    "judge": JUDGE,
+    "score": SCORE,
+}
+
+
+def _score_column(names: Sequence[str]) -> str | None:
+    return find("probes", names, SCORE, "its usual name")
+
+
+def _needed(table: InputTable, synonyms: Sequence[str]) -> str:
+    column = find(table.name, table.names, synonyms, "its usual name")
+    if column is None:
+        names = listed([repr(name) for name in table.names], 40)
+        raise InputError(f"{table.name}: no column {synonyms[0]!r}; {_SHAPE}, and the columns here are {names}")
+    return column
+
+
+def _effects(table: InputTable, kinds: Sequence[str]) -> list[bool]:
+    """Whether the kind of each row spoils: as the table's column ``effect`` says, or else as the kind itself does."""
+    declared: Sequence[str | None] = [None] * len(kinds)
+    if "effect" in table.names:
+        declared = [None if value is None else str(value) for value in table.table.column("effect").to_pylist()]
+    spoils: list[bool] = []
+    for row, (kind, effect) in enumerate(zip(kinds, declared, strict=True)):
+        if effect is not None and effect not in _EFFECTS:
+            raise InputError(f"{table.name}: effect is {table.cells([row], [effect])}; write keeps or spoils")
+        if effect is None and kind not in KINDS:
+            raise InputError(
+                f"{table.name}: kind is {table.cells([row], [kind])}, which is none of {', '.join(KINDS)}; for a kind "
+                "of your own add a column effect, with keeps or spoils in each row"
+            )
+        spoils.append((effect or KINDS[kind].effect) == "spoils")
+    return spoils
+
+
+def _must_be_known(table: InputTable, names: Sequence[str], known: Sequence[str], what: str) -> None:
+    on_panel = set(known)
+    rows = [row for row, name in enumerate(names) if name not in on_panel]
+    if rows:
+        cells = table.cells(rows, [names[row] for row in rows])
+        raise InputError(f"{table.name}: {what} not among the scores: {cells}; correct the name, or leave the row out")
