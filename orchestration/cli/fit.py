@@ -41,6 +41,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
 
 
 @speaking_errors
+@tables.with_settings
 def fit(
     scores: tables.Scores,
     out: Out,
@@ -65,29 +66,30 @@ def fit(
     encoding: tables.Encoding = None,
     decimal: tables.Decimal = None,
     sheet: tables.Sheet = None,
+    *,
+    settings: tables.Settings,
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page."""
     from assets.table.files import write_files
-    from assets.table.fitting import TableConfig, fit_table
-    from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
+    from assets.table.fitting import fit_table
+    from assets.table.options import FitOptions, table_config
     from care_ops.errors import InputError
 
-    if admit not in ("rule", "all"):
-        raise InputError(f"--admit is {admit!r}; use 'rule' or 'all'")
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a folder to write to")
     columns = tables.score_columns(item, judge, score, drop)
-    options = tables.reading_options(separator, encoding, decimal, sheet)
-    fit_config = FitConfig(
-        aggregators=tuple(aggregator) if aggregator else DEFAULT_AGGREGATORS,
-        cut=cut,
-        scale=scale,
-        calibration=Calibration(calibrate, prevalence),
-        seed=seed,
-    )
-    admission = AdmissionRule(admit="all" if admit == "all" else "rule")
-    config = TableConfig(fit_config, admission, intervals, tuple(systems or ()))
-    result = fit_table(read_table(scores, items, judges, anchors, columns, options), config)
+    reading = tables.reading_options(separator, encoding, decimal, sheet)
+    given: dict[str, Any] = {
+        "cut": cut,
+        "admit": admit,
+        "scale": scale,
+        "calibrate": calibrate,
+        "prevalence": prevalence,
+        "seed": seed,
+    }
+    several: dict[str, Any] = {"aggregators": aggregator, "systems": systems, "intervals": intervals}
+    config = table_config(FitOptions(**given, **several, **settings))
+    result = fit_table(read_table(scores, items, judges, anchors, columns, reading), config)
     write_files(result, out)
     _print(result.page, out, as_json=json)
 
