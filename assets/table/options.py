@@ -75,9 +75,6 @@ class FitOptions(TypedDict, total=False):
     systems: str | Sequence[str]
 
 
-SETTINGS_OF_GROUPS = (StructureConfig, TensorConfig, AdmissionRule)
-"""Settings classes whose fields are options by the same names."""
-
 _SETTINGS_OF_FIT = ("cut", "scale", "quality", "subtract_confounders", "missing", "seed")
 
 
@@ -94,16 +91,16 @@ def table_config(options: FitOptions) -> TableConfig:
     if unknown:
         names = ", ".join(sorted(FitOptions.__annotations__))
         raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}")
-    structure, tensor, admission = (kind(**_fields_of(kind, given)) for kind in SETTINGS_OF_GROUPS)
     settings: dict[str, Any] = {name: given[name] for name in _SETTINGS_OF_FIT if name in given}
     if "aggregators" in given:
         settings["aggregators"] = _names(given["aggregators"])
     fit = FitConfig(
         **settings,
         calibration=Calibration(given.get("calibrate", "own"), given.get("prevalence")),
-        structure=structure,
-        tensor=tensor,
+        structure=StructureConfig(**_fields_of(StructureConfig, given)),
+        tensor=TensorConfig(**_fields_of(TensorConfig, given)),
     )
+    admission = AdmissionRule(**_fields_of(AdmissionRule, given))
     return TableConfig(fit, admission, given.get("intervals", fit.resamples), _names(given.get("systems", ())))
 
 

@@ -96,7 +96,9 @@ def fit(
 
 def _print(page: ReportData, out: Path, *, as_json: bool) -> None:
     """The aggregates and systems on standard output; what a person should know of them on standard error."""
-    show(_aggregate_rows(page), page.title, as_json=as_json)
+    from assets.table.rows import aggregate_rows
+
+    show(aggregate_rows(page), page.title, as_json=as_json)
     if page.systems.systems and not as_json:
         show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
     for check in page.checks:
@@ -108,25 +110,3 @@ def _print(page: ReportData, out: Path, *, as_json: bool) -> None:
         errors.print(f"could not answer: {name}: {why}", style="yellow", markup=False, highlight=False)
     if not as_json:
         console.print(f"written to {out}", highlight=False, soft_wrap=True)
-
-
-def _aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
-    """A row an aggregator; all of them have the same columns."""
-    import numpy as np
-
-    rows: list[dict[str, Any]] = []
-    for name, aggregate in page.aggregates.items():
-        metrics = page.evaluations[name].as_dict() if name in page.evaluations else {}
-        known = aggregate.estimate[~np.isnan(aggregate.estimate)]
-        rows.append(
-            {
-                "aggregator": name,
-                "labels": aggregate.labels_used,
-                "items": len(known),
-                "mean": float(known.mean()),
-                "sd": float(known.std()),
-                **{metric: value for metric, value in metrics.items() if value is not None and metric != "n"},
-            }
-        )
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    return [{column: row.get(column) for column in columns} for row in rows]
