@@ -12,6 +12,7 @@ import typer
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
+from orchestration.cli.imports import import_
 from orchestration.cli.judges import judges
 from orchestration.cli.output import print_logs
 from orchestration.cli.rate import gate, rate
@@ -33,6 +34,7 @@ LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
 for command in (run, fit, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, gc, forget):
     app.command()(command)
+app.command("import")(import_)
 app.add_typer(judges, name="judges")
 app.add_typer(testsets, name="testsets")
 

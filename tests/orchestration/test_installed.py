@@ -99,9 +99,9 @@ def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain,
     write(tmp_path / "source")
     site = installed(tmp_path / "source", tmp_path)
     assert [p.name for p in site.iterdir() if not p.name.endswith(".dist-info") and p.name != "bin"] == [FACE]
-    answer = "import care_eval as c; print(c.fit('scores.csv', intervals=0).recommended, c.CareEstimator.__module__)"
+    answer = "import care_eval as c; print(len(c.fit('scores.csv', intervals=0).items), c.CareEstimator.__module__)"
     (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},{k},{k * 2},{k % 9}\n" for k in range(30)))
-    assert python(site, tmp_path, "-c", answer).splitlines()[-1] == "care care_eval.care_ops.estimators"
+    assert python(site, tmp_path, "-c", answer).splitlines()[-1] == "30 care_eval.care_ops.estimators"
     (host / "theirs.py").write_text(HOST_DEFINITIONS.format(prefix="care_eval."))
     report = (
         "import sys, json, theirs\n"
