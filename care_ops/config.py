@@ -266,6 +266,8 @@ class FitConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if isinstance(self.aggregators, str):  # one name, not a sequence of letters
+            object.__setattr__(self, "aggregators", (self.aggregators,))
         check(self, "fit")
         if 0 < self.resamples < LEAST_RESAMPLES:
             raise InputError(

@@ -1,7 +1,7 @@
 """The same sources as one package, ``care_eval``, for a team whose project has an ``assets`` of its own.
 
-``make wheel-namespaced`` writes the five packages to ``build/namespaced/care_eval`` with every import of ours turned
-into one of ``care_eval``'s, and builds a wheel of that. Scores keep their keys and fits their code versions: a
+``make wheel-namespaced`` writes the five packages into a copy of the sixth, ``care_eval``, with every import of ours
+turned into one of ``care_eval``'s, and builds a wheel of that. Scores keep their keys and fits their code versions: a
 workspace is the same to both.
 
     from care_eval.orchestration.definitions import build_defs
@@ -47,11 +47,11 @@ def rewritten(text: str, where: str) -> str:
 def write(target: Path) -> None:
     """The project of the namespaced distribution, in an empty folder."""
     shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(ROOT / NAME, target / NAME, ignore=shutil.ignore_patterns("__pycache__"))
     for package in PACKAGES:
         shutil.copytree(ROOT / package, target / NAME / package, ignore=shutil.ignore_patterns("__pycache__"))
     for path in (target / NAME).rglob("*.py"):
         path.write_text(rewritten(path.read_text(encoding="utf-8"), str(path)), encoding="utf-8")
-    (target / NAME / "__init__.py").write_text('"""CARE\'s five packages inside one."""\n')
     shutil.copy(ROOT / "LICENSE", target)
     shutil.copy(ROOT / "README.md", target)
     (target / "pyproject.toml").write_text(_project((ROOT / "pyproject.toml").read_text(encoding="utf-8")))
@@ -65,7 +65,7 @@ def _project(text: str) -> str:
         ('care = "orchestration.', f'care = "{NAME}.orchestration.'),
         (
             "include = ["
-            + ", ".join(f'"{p}*"' for p in ("orchestration", "assets", "care_ops", "judges", "warehouse")),
+            + ", ".join(f'"{p}*"' for p in ("orchestration", "assets", "care_ops", "judges", "warehouse", NAME)),
             f'include = ["{NAME}*"',
         ),
     ):

@@ -13,6 +13,7 @@ import typer
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
+from orchestration.cli.imports import import_
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.migrate import migrate
@@ -46,6 +47,7 @@ LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
 for command in (run, fit, label, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, gc, forget):
     app.command()(command)
+app.command("import")(import_)
 app.add_typer(judges, name="judges")
 app.add_typer(probes, name="probes")
 app.add_typer(testsets, name="testsets")

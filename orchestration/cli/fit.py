@@ -57,6 +57,7 @@ _WEIGHTS_SHOWN = 12
 
 
 @speaking_errors
+@tables.with_settings
 def fit(
     context: typer.Context,
     scores: tables.Scores,
@@ -83,30 +84,31 @@ def fit(
     encoding: tables.Encoding = None,
     decimal: tables.Decimal = None,
     sheet: tables.Sheet = None,
+    *,
+    settings: tables.Settings,
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page; ends with the verdict."""
     from assets.table.files import write_files
-    from assets.table.fitting import TableConfig, fit_table
+    from assets.table.fitting import fit_table
+    from assets.table.options import FitOptions, table_config
     from assets.table.probing import with_probes
-    from care_ops.config import DEFAULT_AGGREGATORS, AdmissionRule, Calibration, FitConfig
     from care_ops.errors import InputError
 
-    if admit not in ("rule", "all"):
-        raise InputError(f"--admit is {admit!r}; use 'rule' or 'all'")
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a folder to write to")
     columns = tables.score_columns(item, judge, score, drop)
-    options = tables.reading_options(separator, encoding, decimal, sheet)
-    fit_config = FitConfig(
-        aggregators=tuple(aggregator) if aggregator else DEFAULT_AGGREGATORS,
-        cut=cut,
-        scale=scale,
-        calibration=Calibration(calibrate, prevalence),
-        seed=seed,
-    )
-    admission = AdmissionRule(admit="all" if admit == "all" else "rule")
-    config = TableConfig(fit_config, admission, intervals, tuple(systems or ()))
-    table = with_probes(read_table(scores, items, judges, anchors, columns, options), probes, scale)
+    reading = tables.reading_options(separator, encoding, decimal, sheet)
+    given: dict[str, Any] = {
+        "cut": cut,
+        "admit": admit,
+        "scale": scale,
+        "calibrate": calibrate,
+        "prevalence": prevalence,
+        "seed": seed,
+    }
+    several: dict[str, Any] = {"aggregators": aggregator, "systems": systems, "intervals": intervals}
+    config = table_config(FitOptions(**given, **several, **settings))
+    table = with_probes(read_table(scores, items, judges, anchors, columns, reading), probes, scale)
     with progress_bar() as progress:
         task = progress.add_task("fitting", total=None)
 
@@ -141,9 +143,10 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
 def _print(result: TableFit, out: Path, *, as_json: bool) -> None:
     """Aggregates and systems, and at the end what a reader needs first: the verdict, the weights, and the page."""
     from assets.table.files import PAGE
+    from assets.table.rows import aggregate_rows
 
     page = result.page
-    show(_aggregate_rows(page), page.title, as_json=as_json)
+    show(aggregate_rows(page), page.title, as_json=as_json)
     if page.systems.systems and not as_json:
         show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
     for name, why in page.failures.items():
@@ -172,25 +175,3 @@ def _print_weights(page: ReportData) -> None:
     rest = len(rows) - _WEIGHTS_SHOWN
     more = f"; {rest} more judges in judges.parquet" if rest > 0 else ""
     show(rows[:_WEIGHTS_SHOWN], f"weights in {name}{more}", as_json=False)
-
-
-def _aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
-    """A row an aggregator; all of them have the same columns."""
-    import numpy as np
-
-    rows: list[dict[str, Any]] = []
-    for name, aggregate in page.aggregates.items():
-        metrics = page.evaluations[name].as_dict() if name in page.evaluations else {}
-        known = aggregate.estimate[~np.isnan(aggregate.estimate)]
-        rows.append(
-            {
-                "aggregator": name,
-                "labels": aggregate.labels_used,
-                "items": len(known),
-                "mean": float(known.mean()),
-                "sd": float(known.std()),
-                **{metric: value for metric, value in metrics.items() if value is not None and metric != "n"},
-            }
-        )
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    return [{column: row.get(column) for column in columns} for row in rows]

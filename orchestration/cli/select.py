@@ -205,5 +205,6 @@ def _print(selection: Selection, measured: list[dict[str, Any]], *, as_json: boo
     show(grid, f"{selection.aggregator} by {selection.criterion}, {selection.labels_used} labels", as_json=False)
     if measured:
         show(measured, "on the items whose labels chose nothing", as_json=False)
-    line = f"in care.yaml:  fit: {{gamma: {settings['gamma']:.6g}, tau: {settings['tau']:.6g}}}"
-    console.print(line, highlight=False)
+    gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
+    console.print(f"of a file:     care fit --gamma {gamma} --tau {tau}", highlight=False)
+    console.print(f"in care.yaml:  fit: {{gamma: {gamma}, tau: {tau}}}", highlight=False)

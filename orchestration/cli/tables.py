@@ -1,21 +1,27 @@
 """What commands that read tables share: the options that name columns and formats, and printing what was read.
 
-Belongs here: options, and what they mean together. Does not: reading (``warehouse.sources``).
+Belongs here: options. Does not: what they mean together (``assets.table.reading``, ``assets.table.options``), reading
+(``warehouse.sources``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
+from assets.table.reading import reading_options as reading_options
+from assets.table.reading import score_columns as score_columns
+from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from orchestration.cli.output import errors
 
 if TYPE_CHECKING:
     from warehouse.sources.reading import Reading
-    from warehouse.testsets import ReadingOptions, ScoreColumns
 
 Scores = Annotated[
     Path,
@@ -42,58 +48,56 @@ Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of a 
 Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark of numbers in a text file: '.' or ','.")]
 Sheet = Annotated[str | None, typer.Option("--sheet", help="Sheet to read of a workbook that has several.")]
 
+SETTINGS = {
+    "program": "Loss that splits the judges' precision: frobenius or dtrace.",
+    "gamma": "Penalty of the structure, as `care select` chooses it.",
+    "tau": "Weight of the low-rank part's penalty, as `care select` chooses it.",
+    "states": "States of care_tensor's mixture; 0 chooses by BIC.",
+    "views": "How care_tensor groups judges: structure or within.",
+    "observation_model": "How a score is distributed given the state: gaussian, graded, categorical, student, "
+    "scale_mixture.",
+    "quality": "Which factor care_svd takes for quality without anchors: leading or balance.",
+    "subtract_confounders": "Take the other factors' directions off care_svd's weights.",
+    "missing": "What is done about missing scores: pairwise or em.",
+    "max_missing": "Largest share of scores that an admitted judge may lack.",
+    "max_mode_share": "A judge that gives one score this often is not admitted.",
+    "min_entropy": "A judge whose scores carry fewer bits is not admitted.",
+    "min_return": "Agreement that must come back where shifted rows are put right, to call a judge misaligned.",
+    "min_gain": "How far that agreement must exceed the one of the rows as they are.",
+    "report_agreement": "Agreement with the other judges below this is reported.",
+}
+"""Options that are settings of a fit or of admission by the same names, each with its help text."""
 
-def score_columns(
-    item: str | None, judge: Sequence[str] | None, score: str | None, drop: Sequence[str] | None
-) -> ScoreColumns:
-    """The columns that were named; several judges are the columns of a table with a column for each judge.
-
-    Raises
-    ------
-    InputError
-        Two of the options contradict each other.
-    """
-    from care_ops.errors import InputError
-    from warehouse.testsets import ScoreColumns
-
-    several = judge is not None and len(judge) > 1
-    if several and score is not None:
-        raise InputError(
-            "--score is for a table with a row for each score, several --judge for one with a column for each judge; "
-            "give only one of the two options"
-        )
-    if drop and several:
-        raise InputError("several --judge already name every column that is a judge; leave --drop out")
-    given = {
-        "item_id": item,
-        "judge": judge[0] if judge and not several else None,
-        "score": score,
-        "judge_columns": tuple(judge) if judge and several else None,
-        "drop": tuple(drop) if drop else None,
-    }
-    return ScoreColumns.model_validate({name: value for name, value in given.items() if value is not None})
+Settings = dict[str, Any]
+R = TypeVar("R")
 
 
-def reading_options(
-    separator: str | None, encoding: str | None, decimal: str | None, sheet: str | None
-) -> ReadingOptions:
-    r"""How to read the files; ``\t`` is a tab.
+def with_settings(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command an option for each of ``SETTINGS``; it gets those that were given as the dict ``settings``."""
+    hints: dict[str, Any] = {}
+    for kind in (FitConfig, StructureConfig, TensorConfig, AdmissionRule):
+        every_hint = get_type_hints(kind)
+        hints |= {entry.name: every_hint[entry.name] for entry in fields(kind) if entry.name in SETTINGS}
 
-    Raises
-    ------
-    InputError
-        The separator has several characters, or the decimal mark is none.
-    """
-    from care_ops.errors import InputError
-    from warehouse.testsets import ReadingOptions
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> R:
+        given = {name: kwargs.pop(name, None) for name in SETTINGS}
+        return command(*args, settings={name: value for name, value in given.items() if value is not None}, **kwargs)
 
-    separator = "\t" if separator == "\\t" else separator
-    if separator is not None and len(separator) != 1:
-        raise InputError(f"--separator is {separator!r}; give one character, or \\t for a tab")
-    if decimal not in (None, ".", ","):
-        raise InputError(f"--decimal is {decimal!r}; use '.' or ','")
-    given = {"separator": separator, "encoding": encoding, "decimal": decimal, "sheet": sheet}
-    return ReadingOptions.model_validate(given)
+    parameters = inspect.signature(command, eval_str=True).parameters
+    added = [_option(name, hints[name], text) for name, text in SETTINGS.items()]
+    kept = [parameter for name, parameter in parameters.items() if name != "settings"]
+    signature = inspect.Signature([*kept, *added])
+    wrapped.__signature__ = signature  # type: ignore[attr-defined]  # typer reads it
+    wrapped.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    return wrapped
+
+
+def _option(name: str, hint: Any, text: str) -> inspect.Parameter:
+    """The parameter of a setting, whose value None stands for the default; words are checked by the settings class."""
+    plain = type(get_args(hint)[0]) if get_args(hint) and get_origin(hint) is not None else hint
+    option = Annotated[plain | None, typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=False)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
 
 
 def tell(reading: Reading) -> None:

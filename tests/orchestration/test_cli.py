@@ -275,7 +275,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
     for words, sentence in (
         ((fake, "--out", out), "cannot be read as parquet"),
         ((tmp_path / "nowhere.csv", "--out", out), "no such file"),
-        ((scores, "--out", out, "--admit", "some"), "--admit is 'some'"),
+        ((scores, "--out", out, "--admit", "some"), "admit is 'some'; use rule, all"),
         ((scores, "--out", scores), "is a file"),
         ((scores, "--out", out, "--anchors", labels), "'nobody'"),
         ((scores, "--out", out, "--judges", families), "'nobody' has no scores"),

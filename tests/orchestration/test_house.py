@@ -20,7 +20,7 @@ from tests.support.imports import calls
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
+PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration", "care_eval")
 HEAVY = ("ray", "dask", "distributed", "cvxpy", "torch", "vllm", "numba", "tensorly", "sklearn", "textstat")
 
 
@@ -52,7 +52,7 @@ def test_one_module_reaches_beyond_what_dagster_documents():
     """Every other file imports Dagster by its documented names, so that an update can break one module only."""
     may = {"orchestration/dagster_internals.py", "tests/orchestration/test_dagster_internals.py"}
     reaching = []
-    for package in ("care_ops", "judges", "warehouse", "assets", "orchestration", "tests", "benchmarks", "docs"):
+    for package in (*PACKAGES, "tests", "benchmarks", "docs"):
         for path in sorted((ROOT / package).rglob("*.py")):
             private = [name for name in imported(path) if re.match(r"dagster(_shared|\._)", name)]
             private += [text for text in constants(path) if re.fullmatch(r"dagster\._[\w.]+|__ASSET_JOB", text)]

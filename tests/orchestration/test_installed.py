@@ -15,6 +15,7 @@ from deploy.namespaced import write
 from tests.support.workspaces import make
 
 ROOT = Path(__file__).parents[2]
+FACE = "care_eval"
 PACKAGES = {"care_ops", "judges", "warehouse", "assets", "orchestration"}
 pytestmark = pytest.mark.slow
 
@@ -62,9 +63,10 @@ def python(site: Path, cwd: Path, *words: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_wheel_holds_the_five_packages_and_what_they_read(plain):
-    assert {p.name for p in plain.iterdir() if p.name != "bin" and not p.name.endswith(".dist-info")} == PACKAGES
-    for needed in ("warehouse/schema.sql", "assets/report/templates/page.html"):
+def test_the_wheel_holds_the_packages_and_what_they_read(plain):
+    names = {p.name for p in plain.iterdir() if p.name != "bin" and not p.name.endswith(".dist-info")}
+    assert names == {*PACKAGES, FACE}
+    for needed in ("warehouse/schema.sql", "assets/report/templates/page.html", f"{FACE}/py.typed"):
         assert (plain / needed).is_file()
 
 
@@ -96,7 +98,10 @@ def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain,
 
     write(tmp_path / "source")
     site = installed(tmp_path / "source", tmp_path)
-    assert [p.name for p in site.iterdir() if not p.name.endswith(".dist-info") and p.name != "bin"] == ["care_eval"]
+    assert [p.name for p in site.iterdir() if not p.name.endswith(".dist-info") and p.name != "bin"] == [FACE]
+    answer = "import care_eval as c; print(len(c.fit('scores.csv', intervals=0).items), c.CareEstimator.__module__)"
+    (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},{k},{k * 2},{k % 9}\n" for k in range(30)))
+    assert python(site, tmp_path, "-c", answer).splitlines()[-1] == "30 care_eval.care_ops.estimators"
     (host / "theirs.py").write_text(HOST_DEFINITIONS.format(prefix="care_eval."))
     report = (
         "import sys, json, theirs\n"

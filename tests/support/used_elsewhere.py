@@ -27,3 +27,21 @@ trigger_gain  # asdict of what a trial found, printed by `care judges test`
 length_gain  # likewise
 retest  # likewise
 __arrow_c_stream__  # called by pyarrow (warehouse/sources/tables.py)
+__signature__  # read by typer (orchestration/cli/tables.py)
+_.to_frame  # public: care_eval (docs/library.md)
+_.judges_frame  # likewise
+_.metrics_frame  # likewise
+_.summary  # likewise
+_repr_html_  # called by a notebook
+_.predict  # public: care_ops/estimators.py, and the methods and attributes that follow
+_.fit_predict
+_.get_params
+_.set_params
+_.sd_
+_.weights_
+_.threshold_
+_.fidelity_
+__sklearn_is_fitted__  # called by scikit-learn
+__sklearn_tags__  # likewise
+__getattr__  # called by Python where a module lacks a name (care_eval/__init__.py)
+__dir__  # likewise

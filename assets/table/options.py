@@ -1,0 +1,113 @@
+"""Every option of a fit under one flat list of names, which the command line and the Python library share.
+
+Belongs here: the names, their types, and the configuration that they make. Does not: defaults and bounds
+(``care_ops.config``), which file holds what (``reading``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Literal, TypedDict
+
+from assets.table.fitting import TableConfig
+from care_ops.config import (
+    AdmissionRule,
+    Calibration,
+    FitConfig,
+    Missing,
+    ObservationModel,
+    Program,
+    StructureConfig,
+    TensorConfig,
+)
+from care_ops.errors import InputError
+
+
+class FitOptions(TypedDict, total=False):
+    """Options of a fit; those that are left out keep their defaults.
+
+    Attributes
+    ----------
+    aggregators : str or sequence of str
+        What is computed, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
+    cut, scale, quality, subtract_confounders, missing, seed :
+        See ``care_ops.config.FitConfig``.
+    program, gamma, tau :
+        Penalties of the structure program, as ``care select`` chooses them; see ``care_ops.config.StructureConfig``.
+    states, views, observation_model :
+        How ``care_tensor`` sees the judges; see ``care_ops.config.TensorConfig``.
+    calibrate : str
+        Declared scale of quality: ``own``, ``uniform``, ``judge:NAME`` or ``anchors``.
+    prevalence : float
+        Declared share of items with Q = 1.
+    admit, max_missing, max_mode_share, min_entropy, min_return, min_gain, report_agreement :
+        Which judges may sit on the panel; see ``care_ops.config.AdmissionRule``.
+    intervals : int
+        Resamples for intervals of weights, 20 or more; 0 for none.
+    systems : str or sequence of str
+        Column of the items that names an item's system; two for pairs.
+    """
+
+    aggregators: str | Sequence[str]
+    cut: float | None
+    scale: tuple[float, float] | None
+    quality: Literal["leading", "balance"]
+    subtract_confounders: bool
+    missing: Missing
+    seed: int
+    program: Program
+    gamma: float
+    tau: float
+    states: int
+    views: Literal["structure", "within"]
+    observation_model: ObservationModel
+    calibrate: str
+    prevalence: float | None
+    admit: Literal["rule", "all"]
+    max_missing: float
+    max_mode_share: float
+    min_entropy: float
+    min_return: float
+    min_gain: float
+    report_agreement: float
+    intervals: int
+    systems: str | Sequence[str]
+
+
+_SETTINGS_OF_FIT = ("cut", "scale", "quality", "subtract_confounders", "missing", "seed")
+
+
+def table_config(options: FitOptions) -> TableConfig:
+    """The configuration that options make.
+
+    Raises
+    ------
+    InputError
+        An option does not exist, or its value cannot be used.
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    unknown = [name for name in given if name not in FitOptions.__annotations__]
+    if unknown:
+        names = ", ".join(sorted(FitOptions.__annotations__))
+        raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}")
+    settings: dict[str, Any] = {name: given[name] for name in _SETTINGS_OF_FIT if name in given}
+    if "aggregators" in given:
+        settings["aggregators"] = _names(given["aggregators"])
+    fit = FitConfig(
+        **settings,
+        calibration=Calibration(given.get("calibrate", "own"), given.get("prevalence")),
+        structure=StructureConfig(**_fields_of(StructureConfig, given)),
+        tensor=TensorConfig(**_fields_of(TensorConfig, given)),
+    )
+    admission = AdmissionRule(**_fields_of(AdmissionRule, given))
+    return TableConfig(fit, admission, given.get("intervals", fit.resamples), _names(given.get("systems", ())))
+
+
+def _fields_of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    return {entry.name: given[entry.name] for entry in fields(kind) if entry.name in given}
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several as a tuple: the string ``care`` is one name, not four letters."""
+    return (names,) if isinstance(names, str) else tuple(names)

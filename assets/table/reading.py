@@ -1,0 +1,179 @@
+"""The tables that a fit reads together: scores, and beside them items, families and anchors.
+
+Belongs here: reading them, which options name their columns, and that they speak of the same items and judges. Does
+not: reading one table (``warehouse.sources``), fitting (``fitting``), printing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from care_ops.errors import InputError
+from warehouse.testsets import ReadingOptions, ScoreColumns
+
+if TYPE_CHECKING:
+    from assets.table.fitting import ScoreTable
+    from care_ops.anchors import Anchors
+    from care_ops.scores import ScoreMatrix
+    from warehouse.items import ItemRecord
+    from warehouse.sources.reading import Reading
+    from warehouse.sources.tables import TableSource
+
+
+@dataclass(frozen=True)
+class TableInputs:
+    """The tables of a fit: paths, or frames.
+
+    Attributes
+    ----------
+    scores : path or frame
+    items : path or frame, optional
+        ``item_id`` and any of the fields of an item; other columns become its metadata.
+    judges : path or frame, or mapping judge -> family, optional
+        Declared families.
+    anchors : path or frame, or mapping item -> label, optional
+        Labels that the fit may see.
+    """
+
+    scores: TableSource
+    items: TableSource | None = None
+    judges: TableSource | Mapping[str, str] | None = None
+    anchors: TableSource | Mapping[str, float] | None = None
+
+
+def read_table(
+    inputs: TableInputs, columns: ScoreColumns, options: ReadingOptions, tell: Callable[[Reading], object]
+) -> ScoreTable:
+    """Read every table; ``tell`` is called with how each was read before anything is fitted.
+
+    Raises
+    ------
+    InputError
+        A table cannot be read, there are scores of one judge only, or the tables do not speak of the same items and
+        judges.
+    """
+    from assets.table.fitting import ScoreTable
+    from warehouse.sources.files import read_scores
+
+    readings: list[Reading] = []
+
+    def keep(reading: Reading) -> None:
+        readings.append(reading)
+        tell(reading)
+
+    scores = read_scores(inputs.scores, columns, options=options, tell=keep).scores
+    source = readings[0].source
+    matrix = _with_families(scores, inputs.judges, options, keep)
+    if matrix.shape[1] < 2:
+        raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; a panel needs at least two")
+    item = columns.item_id
+    records = {} if inputs.items is None else _read_items(inputs.items, matrix, item, options, keep)
+    anchors = _read_anchors(inputs.anchors, item, options, keep)
+    anchors.rows(matrix.item_ids)
+    return ScoreTable(source, matrix, records, anchors, readings)
+
+
+def _read_anchors(
+    source: TableSource | Mapping[str, float] | None,
+    item: str,
+    options: ReadingOptions,
+    tell: Callable[[Reading], object],
+) -> Anchors:
+    from care_ops.anchors import NO_ANCHORS, Anchors
+    from warehouse.sources.files import read_labels
+
+    if source is None:
+        return NO_ANCHORS
+    return (
+        Anchors(dict(source)) if isinstance(source, Mapping) else Anchors.of(read_labels(source, item, options, tell))
+    )
+
+
+def _with_families(
+    matrix: ScoreMatrix,
+    source: TableSource | Mapping[str, str] | None,
+    options: ReadingOptions,
+    tell: Callable[[Reading], object],
+) -> ScoreMatrix:
+    from care_ops.scores import ScoreMatrix
+    from warehouse.sources.files import read_families
+    from warehouse.sources.reading import listed
+
+    if source is None:
+        return matrix
+    families = source if isinstance(source, Mapping) else read_families(source, options, tell)
+    unknown = [judge for judge in families if judge not in matrix.judges]
+    if unknown:
+        where = _place(source, "families")
+        raise InputError(f"{where}: judge {unknown[0]!r} has no scores; there are {listed(matrix.judges)}")
+    return ScoreMatrix(matrix.values, matrix.item_ids, matrix.judges, families)
+
+
+def _read_items(
+    source: TableSource, matrix: ScoreMatrix, item: str, options: ReadingOptions, tell: Callable[[Reading], object]
+) -> dict[str, ItemRecord]:
+    from warehouse.sources.files import read_items
+
+    records = {record.item_id: record for record in read_items(source, options=options, item=item, tell=tell)}
+    missing = [item_id for item_id in matrix.item_ids if item_id not in records]
+    if missing:
+        raise InputError(
+            f"{_place(source, 'items')}: {len(missing)} scored item(s) are not in it, the first is {missing[0]!r}; add "
+            "them, or correct the item ids"
+        )
+    return records
+
+
+def _place(source: object, what: str) -> str:
+    """How a message names a table: by its path, or by what it holds."""
+    return str(source) if isinstance(source, (str, Path)) else what
+
+
+def score_columns(
+    item: str | None, judge: Sequence[str] | None, score: str | None, drop: Sequence[str] | None
+) -> ScoreColumns:
+    """The columns that were named; several judges are the columns of a table with a column for each judge.
+
+    Raises
+    ------
+    InputError
+        Two of the options contradict each other.
+    """
+    several = judge is not None and len(judge) > 1
+    if several and score is not None:
+        raise InputError(
+            "--score is for a table with a row for each score, several --judge for one with a column for each judge; "
+            "give only one of the two options"
+        )
+    if drop and several:
+        raise InputError("several --judge already name every column that is a judge; leave --drop out")
+    given = {
+        "item_id": item,
+        "judge": judge[0] if judge and not several else None,
+        "score": score,
+        "judge_columns": tuple(judge) if judge and several else None,
+        "drop": tuple(drop) if drop else None,
+    }
+    return ScoreColumns.model_validate({name: value for name, value in given.items() if value is not None})
+
+
+def reading_options(
+    separator: str | None, encoding: str | None, decimal: str | None, sheet: str | None
+) -> ReadingOptions:
+    r"""How to read the files; ``\t`` is a tab.
+
+    Raises
+    ------
+    InputError
+        The separator has several characters, or the decimal mark is none.
+    """
+    separator = "\t" if separator == "\\t" else separator
+    if separator is not None and len(separator) != 1:
+        raise InputError(f"--separator is {separator!r}; give one character, or \\t for a tab")
+    if decimal not in (None, ".", ","):
+        raise InputError(f"--decimal is {decimal!r}; use '.' or ','")
+    given = {"separator": separator, "encoding": encoding, "decimal": decimal, "sheet": sheet}
+    return ReadingOptions.model_validate(given)

@@ -1,0 +1,53 @@
+"""What is said first of a fitted table, as rows of plain values: one an aggregate, one a judge.
+
+Belongs here: which columns such rows have. Does not: printing them (``orchestration.cli``, ``care_eval``), files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assets.fit.stages import recommended
+from assets.report.data import ReportData
+
+
+def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
+    """A row an aggregator; all of them have the same columns."""
+    rows: list[dict[str, Any]] = []
+    for name, aggregate in page.aggregates.items():
+        metrics = page.evaluations[name].as_dict() if name in page.evaluations else {}
+        known = aggregate.estimate[~np.isnan(aggregate.estimate)]
+        rows.append(
+            {
+                "aggregator": name,
+                "labels": aggregate.labels_used,
+                "items": len(known),
+                "mean": float(known.mean()),
+                "sd": float(known.std()),
+                **{metric: value for metric, value in metrics.items() if value is not None and metric != "n"},
+            }
+        )
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def judge_rows(page: ReportData) -> list[dict[str, Any]]:
+    """A row a judge, with its weight in the recommended aggregate, the heaviest first; then those not admitted."""
+    name = recommended(page.aggregates)
+    rows = [
+        {
+            "judge": row.check.judge,
+            "family": row.family,
+            "weight": row.weights[name].weight if name in row.weights else None,
+            "lo": row.weights[name].lo if name in row.weights else None,
+            "hi": row.weights[name].hi if name in row.weights else None,
+            "agreement": row.check.agreement,
+            "missing": row.check.missing_rate,
+            "note": row.check.reason or row.check.notes,
+        }
+        for row in page.judge_rows
+    ]
+    admitted = {check.judge for check in page.checks if check.admitted}
+    return sorted(rows, key=lambda row: (row["judge"] not in admitted, -(row["weight"] or 0.0)))

@@ -1,0 +1,60 @@
+"""CARE for Python: scores of many judges in, one trustworthy score per item out.
+
+>>> import care_eval
+>>> scores = {
+...     "item_id": [f"answer {k}" for k in range(40)],
+...     "gpt": [(k * 7) % 10 for k in range(40)],
+...     "claude": [(k * 7) % 10 + k % 2 for k in range(40)],
+...     "qwen": [(k * 7) % 10 + k % 3 for k in range(40)],
+... }
+>>> result = care_eval.fit(scores, aggregators=["care", "avg"], intervals=0)
+>>> result.recommended, len(result.estimate)
+('care', 40)
+>>> result.to_frame().column_names
+['item_id', 'care', 'avg']
+
+docs/library.md says what there is. The names are imported when they are first used, because this package also holds all
+others in the distribution that ``deploy/namespaced.py`` makes.
+
+Belongs here: the names that a caller needs. Does not: anything that they do (``table``, ``result``).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from care_eval.result import FitResult
+    from care_eval.table import fit
+    from care_ops.errors import CareError, FitError, InputError
+    from care_ops.estimators import AggregatorEstimator, CareEstimator, CareSvdEstimator, CareTensorEstimator
+
+__all__ = [
+    "AggregatorEstimator",
+    "CareError",
+    "CareEstimator",
+    "CareSvdEstimator",
+    "CareTensorEstimator",
+    "FitError",
+    "FitResult",
+    "InputError",
+    "fit",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+    if name.endswith("Estimator"):
+        from care_ops import estimators as module
+    elif name.endswith("Error"):
+        from care_ops import errors as module
+    elif name == "FitResult":
+        from care_eval import result as module
+    else:
+        from care_eval import table as module
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return __all__

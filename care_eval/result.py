@@ -1,0 +1,236 @@
+"""What came of a fit, as a caller of the library sees it.
+
+Belongs here: a result's numbers as arrays and frames, its text for a terminal and for a notebook, its figures and
+files. Does not: computing any of it (``assets.table``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from jinja2 import Environment
+
+from assets.fit.stages import recommended
+from assets.report.figures import figures
+from assets.report.page import write_page
+from assets.table.files import aggregates_table, judges_table, write_files
+from assets.table.fitting import TableFit
+from assets.table.rows import aggregate_rows, judge_rows
+from care_ops.aggregators.base import Aggregate
+from care_ops.errors import InputError
+from care_ops.scores import Array
+from warehouse.fits import nullable
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+FrameKind = Literal["arrow", "pandas", "polars"]
+
+_LINE = 96
+"""Longest line of a result's short text, so that its ten lines have less than a thousand characters."""
+
+_HTML = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+    """<div>
+<p>{% for line in lines %}{{ line }}{{ "" if loop.last else "<br>"|safe }}{% endfor %}</p>
+{% for title, rows in tables %}
+<table><caption>{{ title }}</caption>
+<thead><tr>{% for name in rows[0] %}<th>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody>{% for row in rows %}<tr>{% for value in row.values() %}<td>{{ value }}</td>{% endfor %}</tr>{% endfor %}</tbody>
+</table>
+{% endfor %}
+</div>
+"""
+)
+
+
+def frame_kind(source: object) -> FrameKind:
+    """The kind of frame in which a caller who handed in ``source`` gets results: pandas, polars, or else Arrow."""
+    package = type(source).__module__.partition(".")[0]
+    return "pandas" if package == "pandas" else "polars" if package == "polars" else "arrow"
+
+
+@dataclass(frozen=True, repr=False)
+class FitResult:
+    """One trustworthy score per item, and how far to trust it.
+
+    Attributes
+    ----------
+    table : TableFit
+        Everything that was computed.
+    kind : {"arrow", "pandas", "polars"}
+        Kind of the frames that are given back: that of the scores; Arrow where they came in a file.
+    """
+
+    table: TableFit
+    kind: FrameKind = "arrow"
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """Ids of the items, in the order of all arrays by item."""
+        return self.table.fit.scores.item_ids
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Names of the judges on the panel, in the order of all arrays by judge."""
+        return self.table.fit.scores.judges
+
+    @property
+    def recommended(self) -> str:
+        """Name of the aggregator whose estimates are the answer."""
+        return recommended(self.table.fit.aggregates)
+
+    @property
+    def aggregates(self) -> Mapping[str, Aggregate]:
+        """Everything that each aggregator says, by name."""
+        return self.table.fit.aggregates
+
+    @property
+    def estimate(self) -> Array:
+        """The recommended score of each item, shape (items,); NaN where no judge scored it."""
+        return self.aggregates[self.recommended].estimate
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a reader must know before trusting the numbers."""
+        return self.table.page.warnings()
+
+    def to_frame(self, aggregator: str | None = None) -> Any:
+        """The scores, a row an item.
+
+        Parameters
+        ----------
+        aggregator : str, optional
+            Gives ``item_id, estimate, sd, p_quality`` of that one. By default ``item_id`` and a column of estimates
+            for each aggregator, the recommended one first.
+
+        Raises
+        ------
+        InputError
+            There is no such aggregate.
+        """
+        if aggregator is None:
+            names = sorted(self.aggregates, key=lambda name: name != self.recommended)
+            columns = {name: nullable(self.aggregates[name].estimate) for name in names}
+            return self._frame(pa.table({"item_id": pa.array(self.items, pa.string()), **columns}))
+        if aggregator not in self.aggregates:
+            raise InputError(f"there is no aggregate {aggregator!r}; there are {', '.join(self.aggregates)}")
+        table = aggregates_table(self.table.fit)
+        rows = np.array(table.column("aggregator").to_pylist()) == aggregator
+        return self._frame(table.filter(pa.array(rows)).drop_columns(["aggregator"]))
+
+    def judges_frame(self) -> Any:
+        """A row a judge and aggregator: ``weight`` with its interval ``lo`` to ``hi``, ``loadings`` and ``flags``."""
+        return self._frame(judges_table(self.table.page))
+
+    def metrics_frame(self) -> Any:
+        """A row an aggregator: location, spread, and where there is gold how well it agrees with that."""
+        return self._frame(pa.Table.from_pylist(aggregate_rows(self.table.page)))
+
+    def figures(self) -> dict[str, Figure]:
+        """The figures of the page by their titles, for plotly."""
+        from plotly.io import from_json
+
+        return {drawn["title"]: from_json(drawn["json"]) for drawn in figures(self.table.page)}
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page, an HTML file that opens without a network, and return its path.
+
+        Raises
+        ------
+        InputError
+            The path does not end in ``.html``.
+        """
+        path = Path(path)
+        if path.suffix.lower() != ".html":
+            raise InputError(f"{path}: the page is an HTML file; let its name end in .html")
+        write_page(self.table.page, path)
+        return path
+
+    def save(self, folder: str | Path) -> Path:
+        """Write what ``care fit`` writes to a folder: aggregates, judges, fit.json and the page."""
+        write_files(self.table, Path(folder))
+        return Path(folder)
+
+    def summary(self) -> str:
+        """All aggregates and judges as text."""
+        tables = [_text_table(title, rows) for title, rows in self._tables()]
+        return "\n\n".join(["\n".join(self._head()), *tables, *self.warnings])
+
+    def __repr__(self) -> str:
+        """At most ten lines of at most a thousand characters."""
+        more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
+        return "\n".join(shorten(line, _LINE, placeholder=" ...") for line in [*self._head(), *self._doubts(), more])
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook, with the tables of ``summary``."""
+        tables = [(title, [_shown(row) for row in rows]) for title, rows in self._tables()]
+        return _HTML.render(lines=[*self._head(), *self.warnings], tables=tables)
+
+    def _head(self) -> list[str]:
+        """Five lines: what was fitted, the answer, its weights, other answers, agreement with gold."""
+        page, name = self.table.page, self.recommended
+        known = self.estimate[~np.isnan(self.estimate)]
+        weighted = [row for row in judge_rows(page) if row["weight"] is not None]
+        weights = ", ".join(f"{row['judge']} {row['weight']:.2f}" for row in weighted)
+        others = ", ".join(other for other in self.aggregates if other != name)
+        evaluated = [row for row in aggregate_rows(page) if row["aggregator"] in page.evaluations]
+        order = "auc" if any(row.get("auc") is not None for row in evaluated) else "tau"
+        agreement = ", ".join(
+            f"{row['aggregator']} {row[order]:.3f}" for row in evaluated if row.get(order) is not None
+        )
+        lines = [
+            f"CARE fit of {page.title}: {len(self.items):,} items, {len(self.judges)} of {len(page.checks)} judges, "
+            f"{page.missing_share:.1%} of their scores missing",
+            f"{name}, the recommended score: mean {known.mean():.3f}, standard deviation {known.std():.3f}",
+            f"weights in {name}: {weights}" if weights else "",
+            f"also computed: {others}" if others else "",
+            f"{order} against gold: {agreement}" if agreement else "",
+        ]
+        return [line for line in lines if line]
+
+    def _doubts(self) -> list[str]:
+        """At most four lines: who is not on the panel, what could not answer, warnings."""
+        page = self.table.page
+        refused = ", ".join(check.judge for check in page.checks if not check.admitted)
+        failed = ", ".join(page.failures)
+        lines = [f"not admitted: {refused}" if refused else "", f"could not answer: {failed}" if failed else ""]
+        return [line for line in lines if line] + [f"warning: {warning}" for warning in self.warnings[:2]]
+
+    def _tables(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        page = self.table.page
+        return [("aggregates", aggregate_rows(page)), (f"judges, weights in {self.recommended}", judge_rows(page))]
+
+    def _frame(self, table: pa.Table) -> Any:
+        if self.kind == "pandas":
+            return table.to_pandas()
+        return import_module("polars").from_arrow(table) if self.kind == "polars" else table
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, str]:
+    """The cells of a row as text; floats with three decimals, nothing for what is unknown."""
+    return {name: _cell(value) for name, value in row.items()}
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _text_table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as text, the columns aligned; columns that are empty in every row are left out."""
+    shown = [_shown(row) for row in rows]
+    names = [name for name in shown[0] if any(row[name] for row in shown)]
+    widths = {name: max(len(name), *(len(row[name]) for row in shown)) for name in names}
+    lines = [
+        "  ".join(cells[name].ljust(widths[name]) for name in names)
+        for cells in (dict(zip(names, names, strict=True)), *shown)
+    ]
+    return "\n".join([title, *(line.rstrip() for line in lines)])

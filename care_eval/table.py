@@ -1,0 +1,109 @@
+"""A fit of tables that a caller has at hand: files, frames or columns.
+
+Belongs here: what a caller may hand in. Does not: reading and fitting it (``assets.table``), what comes out
+(``result``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from assets.table.fitting import fit_table
+from assets.table.options import FitOptions, table_config
+from assets.table.reading import TableInputs, read_table, reading_options, score_columns
+from care_eval.result import FitResult, frame_kind
+from care_ops.errors import InputError
+from warehouse.sources.files import tell_nobody
+from warehouse.sources.tables import TableSource
+
+Columns = Mapping[str, Sequence[Any]]
+"""A table as a dictionary of columns of one length: lists, or arrays of numpy."""
+
+
+def fit(
+    scores: TableSource | Columns,
+    *,
+    items: TableSource | Columns | None = None,
+    judges: TableSource | Mapping[str, str] | None = None,
+    anchors: TableSource | Mapping[str, float] | None = None,
+    item: str | None = None,
+    judge: str | Sequence[str] | None = None,
+    score: str | None = None,
+    drop: str | Sequence[str] | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    sheet: str | None = None,
+    **options: Unpack[FitOptions],
+) -> FitResult:
+    """Aggregate the scores of several judges, as ``care fit`` does.
+
+    Parameters
+    ----------
+    scores : path, frame or mapping column -> values
+        A row for each score (item, judge, score), or a row for each item and a column for each judge. A frame is one
+        of pandas, polars, pyarrow or DuckDB. docs/input.md has the files and the names of columns.
+    items : path, frame or mapping column -> values, optional
+        The item's id, and any of ``response``, ``gold`` and ``split_unit``; no fit sees ``gold``.
+    judges : path, frame or mapping judge -> family, optional
+        Declared families: base model, vendor or prompt.
+    anchors : path, frame or mapping item -> label, optional
+        Labels that the fit may see.
+    item, judge, score, drop :
+        Columns of the scores, where their names do not say what they hold. Several ``judge`` are the columns of a
+        table with a column for each judge.
+    separator, encoding, decimal, sheet :
+        How files are to be read.
+    **options :
+        See ``assets.table.options.FitOptions``; each is also an option of ``care fit``.
+
+    Raises
+    ------
+    InputError
+        A table or an option cannot be used; the message says what, where, and what to do.
+    FitError
+        The scores allow no fit.
+    """
+    config = table_config(options)
+    inputs = TableInputs(_table(scores, "scores"), _optional(items, "items"), judges, anchors)
+    columns = score_columns(item, _several(judge), score, _several(drop))
+    reading = reading_options(separator, encoding, decimal, sheet)
+    table = read_table(inputs, columns, reading, tell_nobody)
+    if isinstance(scores, Mapping):
+        table = replace(table, source="columns")
+    return FitResult(fit_table(table, config), frame_kind(scores))
+
+
+def _optional(source: TableSource | Columns | None, what: str) -> TableSource | None:
+    return None if source is None else _table(source, what)
+
+
+def _table(source: TableSource | Columns, what: str) -> TableSource:
+    """A dictionary of columns as a table; anything else as it is.
+
+    Raises
+    ------
+    InputError
+        The columns are of different lengths, or hold what no table can hold.
+    """
+    if not isinstance(source, Mapping):
+        return source
+    lengths = {name: len(values) for name, values in source.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])
+        raise InputError(f"{what}: columns differ in length ({shown}); give each a value for every row")
+    try:
+        return pa.table(dict(source))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"{what}: the columns are no table: {' '.join(str(error).split())}") from error
+
+
+def _several(names: str | Sequence[str] | None) -> list[str] | None:
+    """One name or several, as a list."""
+    if names is None:
+        return None
+    return [names] if isinstance(names, str) else list(names)

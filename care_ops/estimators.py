@@ -1,0 +1,346 @@
+"""Estimators with scikit-learn's conventions, over arrays and nothing else: ``fit``, ``predict``, ``get_params``.
+
+An estimator reads a matrix of scores, items in rows and judges in columns, with NaN where a score is missing. ``y`` is
+optional: labels that the fit may see, NaN where there is none. ``predict`` applies the function that a fit is of one
+item's scores (``frozen``), so that new items need no new fit. scikit-learn itself is not imported, except for its
+tags, which only scikit-learn asks for.
+
+Belongs here: the conventions. Does not: any computation (``fit``, ``frozen``), names of items, files.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.config import Calibration, FitConfig, Missing, ObservationModel, Program, StructureConfig, TensorConfig
+from care_ops.errors import FitError, InputError
+from care_ops.fit import fit_panel
+from care_ops.frozen import freeze
+from care_ops.scores import Array, ScoreMatrix
+
+STRUCTURED = ("care_svd", "care_tensor")
+"""Aggregators that read the structure of the judges' precision; no other needs it solved."""
+
+
+class ArrayError(InputError, ValueError):
+    """An array that no estimator can use; a ``ValueError`` too, as scikit-learn's conventions ask."""
+
+
+class NotFittedError(FitError, ValueError, AttributeError):
+    """``predict`` before ``fit``."""
+
+
+@dataclass(eq=False, kw_only=True)
+class PanelEstimator(ABC):
+    """What all estimators share.
+
+    Parameters
+    ----------
+    families : sequence of str or None, optional
+        Declared family of each column; None where a judge has none.
+    cut : float, optional
+        A score above it is a vote for Q = 1.
+    scale : (low, high), optional
+        The scale that all judges share.
+    calibrate : str
+        Declared scale of quality: ``own``, ``uniform``, ``anchors``, or ``judge:3`` for the fourth column's.
+    prevalence : float, optional
+        Declared share of items with Q = 1.
+    missing : {"pairwise", "em"}
+        What is done about missing scores.
+    seed : int
+        Of random starts.
+
+    Attributes
+    ----------
+    estimate_ : (n,) array
+        The score of each item of the fit; NaN where no judge scored it.
+    sd_ : (n,) array or None
+        Posterior standard deviation of each estimate.
+    weights_ : (p,) array or None
+        Weight of each judge.
+    threshold_ : float or None
+        ``estimate > threshold_`` decides Q = 1.
+    fidelity_ : float
+        Share of the estimates' variance, on items left out, that follows from one item's scores alone; ``predict``
+        refuses where it is low.
+    n_features_in_ : int
+        Number of judges.
+    """
+
+    families: Sequence[str | None] | None = None
+    cut: float | None = None
+    scale: tuple[float, float] | None = None
+    calibrate: str = "own"
+    prevalence: float | None = None
+    missing: Missing = "pairwise"
+    seed: int = 0
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: N803  # scikit-learn's name
+        """Aggregate the scores ``X``, of shape (n, p); ``y`` are labels that the fit may see, NaN for none.
+
+        Raises
+        ------
+        ArrayError
+            ``X`` is no matrix of numbers, or ``y`` has another length.
+        FitError
+            The scores allow no fit.
+        """
+        scores = self._matrix(X)
+        if scores.shape[0] < 2 or scores.shape[1] < 2:
+            raise ArrayError(
+                f"a panel needs two items and two judges; found array with {scores.shape[0]} sample(s) and "
+                f"{scores.shape[1]} feature(s)"
+            )
+        config = self._config()
+        (aggregator,) = config.aggregators
+        solve = "exactly" if aggregator in STRUCTURED else "not"
+        aggregate = fit_panel(scores, config, _anchors(y, scores.item_ids), solve=solve).aggregates[aggregator]
+        self.n_features_in_ = scores.shape[1]
+        self.estimate_ = aggregate.estimate
+        self.sd_ = aggregate.sd
+        self.weights_ = aggregate.weights
+        self.threshold_ = aggregate.threshold
+        self._frozen = freeze(scores, aggregate.estimate)
+        self.fidelity_ = self._frozen.fidelity
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:  # noqa: N803
+        """Scores of the items ``X``, of shape (m, p), by the function that the fit is; NaN where no judge scored.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        ArrayError
+            The number of columns is not that of the fit.
+        FitError
+            The fit does not follow from one item's scores alone.
+        """
+        if not hasattr(self, "_frozen"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call `fit` first")
+        scores = self._matrix(X)
+        if scores.shape[1] != self.n_features_in_:
+            raise ArrayError(
+                f"X has {scores.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        return self._frozen.apply(scores)
+
+    def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:  # noqa: N803
+        """``fit``, and the estimates of its items."""
+        return self.fit(X, y).estimate_
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; ``deep`` changes nothing, as no parameter is an estimator."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name.
+
+        Raises
+        ------
+        ArrayError
+            There is no such parameter.
+        """
+        names = [entry.name for entry in fields(self)]
+        for name, value in params.items():
+            if name not in names:
+                raise ArrayError(f"{type(self).__name__} has no parameter {name!r}; there are {', '.join(names)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether ``fit`` was called."""
+        return hasattr(self, "_frozen")
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks about an estimator."""
+        sklearn: Any = import_module("sklearn.utils")
+        return sklearn.Tags(
+            estimator_type=None,
+            target_tags=sklearn.TargetTags(required=False),
+            input_tags=sklearn.InputTags(allow_nan=True),
+        )
+
+    @abstractmethod
+    def _config(self) -> FitConfig:
+        """The configuration of a fit of one aggregator."""
+
+    def _common(self, aggregator: str) -> FitConfig:
+        calibration = Calibration(_judge_of_column(self.calibrate), self.prevalence)
+        return FitConfig((aggregator,), self.cut, self.scale, calibration, missing=self.missing, seed=self.seed)
+
+    def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
+        """The scores with made-up names that sort in their order."""
+        values = _numbers(X)
+        n, p = values.shape
+        judges = tuple(_judge(column) for column in range(p))
+        families = self.families or ()
+        if self.families is not None and len(families) != p:
+            raise ArrayError(f"there are {len(families)} families for {p} judges; give each column one, or None")
+        declared = {judge: family for judge, family in zip(judges, families, strict=False) if family is not None}
+        return ScoreMatrix(values, tuple(f"{row:09d}" for row in range(n)), judges, declared)
+
+
+@dataclass(eq=False, kw_only=True)
+class CareEstimator(PanelEstimator):
+    """``care``, the recommended score; see docs/care.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> quality = rng.normal(size=200)
+    >>> scores = quality[:, None] + rng.normal(scale=[0.5, 0.8, 1.0, 2.0], size=(200, 4))
+    >>> estimator = CareEstimator().fit(scores)
+    >>> bool(np.corrcoef(estimator.estimate_, quality)[0, 1] > 0.9)
+    True
+    >>> estimator.predict(scores[:3]).shape
+    (3,)
+    """
+
+    def _config(self) -> FitConfig:
+        return self._common("care")
+
+
+@dataclass(eq=False, kw_only=True)
+class CareSvdEstimator(PanelEstimator):
+    """``care_svd``, for scores that are numbers; see docs/care-svd.md.
+
+    Parameters
+    ----------
+    program, gamma, tau :
+        Penalties; see ``care_ops.config.StructureConfig``.
+    quality, subtract_confounders :
+        Which factor is quality; see ``care_ops.config.FitConfig``.
+    """
+
+    program: Program = "frobenius"
+    gamma: float = 1.0
+    tau: float = 0.5
+    quality: Literal["leading", "balance"] = "leading"
+    subtract_confounders: bool = False
+
+    def _config(self) -> FitConfig:
+        return replace(
+            self._common("care_svd"),
+            structure=StructureConfig(self.program, self.gamma, self.tau),
+            quality=self.quality,
+            subtract_confounders=self.subtract_confounders,
+        )
+
+
+@dataclass(eq=False, kw_only=True)
+class CareTensorEstimator(PanelEstimator):
+    """``care_tensor``, for votes and preferences; see docs/care-tensor.md.
+
+    Parameters
+    ----------
+    program, gamma, tau :
+        Penalties; see ``care_ops.config.StructureConfig``.
+    states, views, observation_model :
+        The mixture; see ``care_ops.config.TensorConfig``.
+    """
+
+    program: Program = "frobenius"
+    gamma: float = 1.0
+    tau: float = 0.5
+    states: int = 4
+    views: Literal["structure", "within"] = "structure"
+    observation_model: ObservationModel = "gaussian"
+
+    def _config(self) -> FitConfig:
+        return replace(
+            self._common("care_tensor"),
+            structure=StructureConfig(self.program, self.gamma, self.tau),
+            tensor=TensorConfig(self.states, self.views, self.observation_model),
+        )
+
+
+@dataclass(eq=False, kw_only=True)
+class AggregatorEstimator(PanelEstimator):
+    """Any other aggregator by its name.
+
+    Parameters
+    ----------
+    aggregator : str
+        A name in ``care_ops.config.AGGREGATORS``; ``ged``, which needs pairs of systems, cannot answer here.
+    """
+
+    aggregator: str = "avg"
+
+    def _config(self) -> FitConfig:
+        return self._common(self.aggregator)
+
+
+def _numbers(X: ArrayLike) -> Array:  # noqa: N803
+    """A matrix of float64, without infinities.
+
+    Raises
+    ------
+    ArrayError
+        It is sparse, complex, not two-dimensional, empty, or holds what is no number.
+    """
+    if hasattr(X, "toarray"):
+        raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
+    raw = np.asarray(X)
+    if np.iscomplexobj(raw):
+        raise ArrayError("Complex data not supported: X holds complex numbers; give real ones")
+    try:
+        values = raw.astype(np.float64)
+    except ValueError as error:
+        raise ArrayError(
+            f"X holds what is no number ({error}); give numbers, with NaN where a score is missing"
+        ) from error
+    if values.ndim != 2:
+        raise ArrayError(
+            f"X has {values.ndim} dimensions, not items x judges. Reshape your data: X.reshape(1, -1) is one item"
+        )
+    if 0 in values.shape:
+        raise ArrayError(
+            f"Found array with {values.shape[0]} sample(s) and {values.shape[1]} feature(s) "
+            f"(shape={values.shape}) while a minimum of 1 is required."
+        )
+    if np.isinf(values).any():
+        raise ArrayError("X holds infinity (inf); give finite scores, with NaN where one is missing")
+    return values
+
+
+def _anchors(y: ArrayLike | None, item_ids: Sequence[str]) -> Anchors:
+    """The labels that are given, by item.
+
+    Raises
+    ------
+    ArrayError
+        There is not one entry an item.
+    """
+    if y is None:
+        return NO_ANCHORS
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.shape != (len(item_ids),):
+        raise ArrayError(f"y has shape {labels.shape}; give a label, or NaN, for each of {len(item_ids)} items")
+    return Anchors({item: float(label) for item, label in zip(item_ids, labels, strict=True) if not np.isnan(label)})
+
+
+def _judge(column: int) -> str:
+    """The made-up name of a judge."""
+    return f"{column:05d}"
+
+
+def _judge_of_column(scale: str) -> str:
+    """A declared scale that names a judge by its column, with the judge's made-up name instead."""
+    word, _, column = scale.partition(":")
+    if word != "judge":
+        return scale
+    if not column.isdigit():
+        raise ArrayError(f"calibrate is {scale!r}; name the judge by its column, such as judge:0")
+    return f"judge:{_judge(int(column))}"

@@ -1,0 +1,50 @@
+"""``care import``: scores that another tool's files hold, as tables that every other command reads.
+
+Belongs here: the options, and what is printed. Does not: reading the files (``warehouse.importers``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.output import console, errors, speaking_errors
+
+Kind = Annotated[
+    str,
+    typer.Argument(
+        help="inspect_ai, lm_eval, alpaca_eval, promptfoo, deepeval, phoenix, langfuse, or care_release (the released "
+        "code's judge outputs)."
+    ),
+]
+Out = Annotated[Path, typer.Option(help="Parquet or CSV file of item_id, judge, score.")]
+Items = Annotated[
+    Path | None, typer.Option(help="File of the items: texts, labels as gold, the system; for `care fit --items`.")
+]
+
+
+@speaking_errors
+def import_(
+    kind: Kind,
+    path: Annotated[Path, typer.Argument(help="A file of the tool, or a folder of them.")],
+    out: Out,
+    items: Items = None,
+) -> None:
+    """Turn another tool's files into a table of scores, and one of items."""
+    from warehouse.importers.files import write_file
+    from warehouse.importers.registry import read_import
+
+    imported = read_import(kind, path)
+    for sentence in imported.sentences():
+        errors.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    write_file(imported.score_table(), out)
+    written = [str(out)]
+    if items is not None:
+        write_file(imported.item_table(), items)
+        written.append(str(items))
+    also = f" --items {items}" if items is not None else ""
+    console.print(
+        f"written to {' and '.join(written)}; next: care fit {out}{also} --out out", highlight=False, soft_wrap=True
+    )

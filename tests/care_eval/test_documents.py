@@ -1,0 +1,57 @@
+"""The lines of docs/library.md and the notebook, run as they stand."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "library.md"
+NOTEBOOK = ROOT / "examples" / "library.ipynb"
+
+
+def blocks() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_lines_that_a_researcher_writes_run(tmp_path, rng, monkeypatch):
+    quality = rng.normal(size=60)
+    rows = [f"i{k},judge {j},{5 + q + rng.normal():.3f}" for k, q in enumerate(quality) for j in range(5)]
+    (tmp_path / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")
+    gold = [f"i{k},{q:.3f}" for k, q in enumerate(quality)]
+    (tmp_path / "items.csv").write_text("\n".join(["item_id,gold", *gold]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    printed, names = io.StringIO(), {}
+    first, second = blocks()
+    assert sum(bool(line) for line in first.splitlines()) <= 10, "ten lines are promised"
+    with contextlib.redirect_stdout(printed):
+        exec(compile(first, str(PAGE), "exec"), names)
+        exec(compile(second, str(PAGE), "exec"), names)
+    assert printed.getvalue().startswith("CARE fit of scores.csv: 60 items, 5 of 5 judges")
+    assert len(names["answer"]) == 60
+    assert names["scores"].column_names[:2] == ["item_id", "care"]
+    assert (tmp_path / "report.html").is_file()
+    assert names["new"].shape == (5,)
+
+
+def test_the_notebook_gives_the_outputs_that_are_committed():
+    nbclient = pytest.importorskip("nbclient", reason="pip install -e '.[dev]'")
+    nbformat = pytest.importorskip("nbformat", reason="pip install -e '.[dev]'")
+    committed = nbformat.read(NOTEBOOK, as_version=4)
+    executed = nbclient.NotebookClient(
+        nbformat.read(NOTEBOOK, as_version=4), timeout=300, kernel_name="python3"
+    ).execute(cwd=str(NOTEBOOK.parent))
+    assert any(cell.get("outputs") for cell in committed.cells), "the outputs are part of the notebook"
+    for before, after in zip(committed.cells, executed.cells, strict=True):
+        assert texts(after) == texts(before), before.source
+
+
+def texts(cell) -> list[str]:
+    """The plain text of a cell's outputs, numbers rounded to two decimals, as processors differ in the last digits."""
+    outputs = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])]
+    return [
+        re.sub(r"-?\d+\.\d+", lambda number: f"{np.round(float(number[0]), 2) + 0.0:.2f}", text) for text in outputs
+    ]

@@ -1,0 +1,218 @@
+"""The Python library: what may be handed in, and what a result gives."""
+
+import doctest
+import json
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import care_eval
+from orchestration.cli.app import app
+
+JUDGES = ("gpt", "claude", "qwen", "noise")
+
+
+@pytest.fixture
+def wide(rng):
+    quality = rng.normal(size=80)
+    spread = {"gpt": 0.5, "claude": 0.7, "qwen": 1.0, "noise": 4.0}
+    columns = {judge: 5 + quality + rng.normal(scale=spread[judge], size=80) for judge in JUDGES}
+    return pd.DataFrame({"item_id": [f"i{k:02}" for k in range(80)], **columns})
+
+
+@pytest.fixture
+def long(wide):
+    return wide.melt(id_vars="item_id", var_name="judge", value_name="score")
+
+
+@pytest.fixture
+def items(wide):
+    return pd.DataFrame(
+        {
+            "item_id": wide["item_id"],
+            "gold": wide["gpt"].round(),
+            "model": ["new", "old"] * 40,
+            "response": [f"text {k} " * (k % 5 + 1) for k in range(80)],
+        }
+    )
+
+
+def fit(scores, **options):
+    return care_eval.fit(scores, aggregators=["care", "avg"], intervals=0, **options)
+
+
+def test_every_form_of_the_same_scores_gives_the_same_digits(wide, long, tmp_path):
+    long.to_csv(tmp_path / "long.csv", index=False)
+    wide.to_parquet(tmp_path / "wide.parquet")
+    forms = {
+        "pandas, wide": wide,
+        "pandas, long": long,
+        "pandas, indexed by item": wide.set_index("item_id"),
+        "polars": pl.from_pandas(wide),
+        "arrow": pa.Table.from_pandas(long),
+        "lists": {name: wide[name].tolist() for name in wide},
+        "arrays": {name: wide[name].to_numpy() for name in wide},
+        "DuckDB": duckdb.from_arrow(pa.Table.from_pandas(wide)),
+        "CSV": tmp_path / "long.csv",
+        "Parquet, by its name": str(tmp_path / "wide.parquet"),
+    }
+    expected = fit(wide)
+    for form, scores in forms.items():
+        result = fit(scores)
+        assert result.items == expected.items, form
+        np.testing.assert_array_equal(result.estimate, expected.estimate, form)
+
+
+def test_frames_come_back_as_they_were_handed_in(wide, tmp_path):
+    wide.to_csv(tmp_path / "scores.csv", index=False)
+    kinds = {"pandas": wide, "polars": pl.from_pandas(wide), "pyarrow": str(tmp_path / "scores.csv")}
+    for package, scores in kinds.items():
+        result = fit(scores)
+        for frame in (result.to_frame(), result.to_frame("care"), result.judges_frame(), result.metrics_frame()):
+            assert type(frame).__module__.startswith(package)
+    frame = fit(wide).to_frame()
+    assert list(frame.columns) == ["item_id", "care", "avg"]
+    np.testing.assert_allclose(frame["avg"], wide[list(JUDGES)].mean(axis=1), rtol=1e-14)
+    assert list(fit(wide).to_frame("avg").columns) == ["item_id", "estimate", "sd", "p_quality"]
+    with pytest.raises(care_eval.InputError, match="no aggregate 'mv'; there are care, avg"):
+        fit(wide).to_frame("mv")
+
+
+def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path):
+    wide.to_csv(tmp_path / "scores.csv", index=False)
+    items.to_csv(tmp_path / "items.csv", index=False)
+    words = ["fit", "scores.csv", "--items", "items.csv", "--scale", "0", "10", "--gamma", "2", "--seed", "3"]
+    paths = [str(tmp_path / word) if word.endswith(".csv") else word for word in words]
+    done = CliRunner().invoke(app, [*paths, "--intervals", "20", "--out", str(tmp_path / "command")])
+    assert done.exit_code == 0, done.output
+    result = care_eval.fit(wide, items=items, scale=(0, 10), gamma=2.0, seed=3, intervals=20)
+    assert result.save(tmp_path / "library") == tmp_path / "library"
+    for name in ("aggregates.parquet", "judges.parquet"):
+        assert pq.read_table(tmp_path / "command" / name).equals(pq.read_table(tmp_path / "library" / name)), name
+    command, library = (json.loads((tmp_path / name / "fit.json").read_text()) for name in ("command", "library"))
+    assert library["provenance"]["config"] == command["provenance"]["config"]
+    assert library["evaluation"] == command["evaluation"]
+
+
+def test_families_and_anchors_may_be_dictionaries(wide):
+    families = {"gpt": "openai", "claude": "anthropic"}
+    anchors = {f"i{k:02}": float(k % 7) for k in range(20)}
+    given = fit(wide, judges=families, anchors=anchors)
+    frames = fit(
+        wide,
+        judges=pd.DataFrame({"judge": list(families), "family": list(families.values())}),
+        anchors=pl.DataFrame({"item_id": list(anchors), "label": list(anchors.values())}),
+    )
+    np.testing.assert_array_equal(given.estimate, frames.estimate)
+    assert given.aggregates["care"].labels_used == 20
+    with pytest.raises(care_eval.InputError, match="families: judge 'gemini' has no scores; there are gpt, claude"):
+        fit(wide, judges={"gemini": "google"})
+
+
+def test_one_aggregator_is_one_name(wide):
+    assert list(care_eval.fit(wide, aggregators="care", intervals=0).aggregates) == ["care"]
+
+
+def test_columns_are_named_where_their_names_say_nothing(wide):
+    renamed = wide.rename(columns={"item_id": "thing"})
+    assert fit(renamed, item="thing", judge=["gpt", "claude"], admit="all").judges == ("gpt", "claude")
+    assert fit(renamed, item="thing", drop="noise").judges == ("gpt", "claude", "qwen")
+
+
+@pytest.mark.parametrize(
+    ("scores", "options", "message"),
+    [
+        ({"item_id": ["a", "b"], "x": [1]}, {}, "scores: columns differ in length"),
+        ({"item_id": ["a", "b"], "x": [1, "b"]}, {}, "scores: the columns are no table"),
+        ({"item_id": ["a", "b"], "x": [1, 2]}, {}, "there is one judge, 'x'"),
+        ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"gama": 1}, "no option 'gama' of a fit"),
+        ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"tau": -1}, "tau is -1; give a value above 0"),
+        (np.ones((3, 2)), {}, "cannot read a numpy ndarray"),
+        ("nowhere.csv", {}, "nowhere.csv: no such file"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(scores, options, message):
+    with pytest.raises(care_eval.InputError, match=message) as caught:
+        care_eval.fit(scores, **options)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_result_says_in_ten_lines_what_came_out(wide, items):
+    result = fit(wide, items=items)
+    text = repr(result)
+    assert len(text.splitlines()) <= 10
+    assert len(text) < 1000
+    assert "CARE fit of pandas DataFrame: 80 items, 4 of 4 judges, 0.0% of their scores missing" in text
+    assert f"care, the recommended score: mean {result.estimate.mean():.3f}" in text
+    (weights,) = [line for line in text.splitlines() if line.startswith("weights in care: ")]
+    assert weights.index("noise") > max(weights.index(judge) for judge in JUDGES[:3]), "the heaviest come first"
+    assert "tau against gold: care 0." in text
+    summary = result.summary()
+    for word in ("aggregates", "judges, weights in care", *JUDGES, "agreement"):
+        assert word in summary
+
+
+def test_the_text_stays_short_however_many_judges_there_are(rng):
+    values = rng.normal(size=(60, 1)) + rng.normal(size=(60, 116))
+    names = [f"a judge with a long name, such as a model and its date, number {j}" for j in range(116)]
+    scores = {"item_id": [str(k) for k in range(60)], **{n: values[:, j] for j, n in enumerate(names)}}
+    scores |= {f"constant {j}": np.ones(60) for j in range(40)}
+    text = repr(care_eval.fit(scores, intervals=0))
+    assert len(text) < 1000
+    assert len(text.splitlines()) <= 10
+    assert "116 of 156 judges" in text
+    assert "not admitted: constant 0" in text
+
+
+def test_a_panel_that_allows_two_answers_says_so(rng):
+    quality, length = rng.normal(size=(2, 200))
+    values = np.column_stack(
+        [quality[:, None] + 0.5 * rng.normal(size=(200, 3)), length[:, None] + 0.5 * rng.normal(size=(200, 3))]
+    )
+    scores = {"item_id": [f"i{k}" for k in range(200)], **{f"j{j}": values[:, j] for j in range(6)}}
+    result = care_eval.fit(scores, intervals=0)
+    assert result.warnings
+    assert "warning: " in repr(result)
+    assert result.warnings[0] in result.summary()
+
+
+def test_a_notebook_shows_tables_and_escapes_names(wide):
+    page = fit(wide.rename(columns={"gpt": "<b>gpt</b>"}))._repr_html_()
+    assert "&lt;b&gt;gpt&lt;/b&gt;" in page
+    assert "<b>gpt" not in page
+    assert page.count("<table>") == 2
+
+
+def test_a_result_draws_its_figures_and_writes_its_page(wide, items, tmp_path):
+    result = fit(wide, items=items, systems="model")
+    figures = result.figures()
+    assert "How much each judge counts" in figures
+    assert all(figure.data for figure in figures.values())
+    path = result.report(tmp_path / "page.html")
+    assert "pandas DataFrame" in path.read_text()
+    with pytest.raises(care_eval.InputError, match=r"let its name end in \.html"):
+        result.report(tmp_path / "page")
+
+
+def test_the_examples_of_the_docstrings_hold():
+    outcome = doctest.testmod(care_eval)
+    assert (outcome.failed, outcome.attempted >= 5) == (0, True)
+
+
+def test_importing_the_package_imports_nothing_until_a_name_is_used():
+    code = (
+        "import sys, care_eval; before = 'numpy' in sys.modules; care_eval.fit; "
+        "print(before, 'numpy' in sys.modules, {'typer', 'dagster', 'orchestration'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False True set()"
+    with pytest.raises(AttributeError, match=r"has no attribute 'fitt'; it has .*fit"):
+        _ = care_eval.fitt

@@ -1,0 +1,193 @@
+"""Estimators with scikit-learn's conventions: the same numbers as a fit, and what scikit-learn's own checks ask."""
+
+import doctest
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from care_ops import estimators
+from care_ops.anchors import Anchors
+from care_ops.config import FitConfig, StructureConfig
+from care_ops.errors import FitError, InputError
+from care_ops.estimators import AggregatorEstimator, CareEstimator, CareSvdEstimator, CareTensorEstimator
+from care_ops.fit import fit_panel
+from care_ops.scores import ScoreMatrix
+
+EVERY = (CareEstimator, CareSvdEstimator, CareTensorEstimator, AggregatorEstimator)
+
+TWO_JUDGES = "the check has two columns, and a common factor needs three judges"
+PICKLE = "the check deletes scores at random, after which the mean does not follow from one item's scores alone"
+NOT_FITTED = "scikit-learn is no dependency, so its own NotFittedError cannot be raised; ours is a ValueError too"
+EXPECTED = {
+    AggregatorEstimator: {"check_estimators_unfitted": NOT_FITTED, "check_estimators_pickle": PICKLE},
+    CareEstimator: {
+        "check_estimators_unfitted": NOT_FITTED,
+        "check_estimators_pickle": PICKLE,
+        "check_estimators_overwrite_params": TWO_JUDGES,
+        "check_estimators_fit_returns_self": TWO_JUDGES,
+        "check_readonly_memmap_input": TWO_JUDGES,
+        "check_fit_idempotent": TWO_JUDGES,
+        "check_fit_check_is_fitted": TWO_JUDGES,
+        "check_n_features_in": TWO_JUDGES,
+    },
+}
+"""Checks of scikit-learn's that do not apply, each with the reason."""
+
+
+@pytest.fixture
+def scores(rng):
+    quality = rng.normal(size=300)
+    return 5 + quality[:, None] + rng.normal(size=(300, 1)) * [0, 0, 0.6, 0.6, 0, 0] + 0.7 * rng.normal(size=(300, 6))
+
+
+def panel(values, families=None):
+    """With the names that the estimators make up, from which random starts are seeded."""
+    n, p = values.shape
+    return ScoreMatrix(values, tuple(f"{k:09d}" for k in range(n)), tuple(f"{j:05d}" for j in range(p)), families or {})
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_an_estimator_says_what_a_fit_says(kind, scores):
+    fitted = kind().fit(scores)
+    name = fitted._config().aggregators[0]
+    expected = fit_panel(panel(scores), FitConfig((name,))).aggregates[name]
+    np.testing.assert_array_equal(fitted.estimate_, expected.estimate)
+    assert fitted.threshold_ == expected.threshold
+    assert fitted.n_features_in_ == 6
+
+
+@pytest.mark.parametrize("kind", [CareEstimator, CareSvdEstimator, AggregatorEstimator])
+def test_new_items_get_the_score_that_a_fit_with_them_would_give(kind, scores):
+    old, new = scores[:280], scores[280:]
+    predicted = kind().fit(old).predict(new)
+    together = kind().fit_predict(scores)[280:]
+    assert np.corrcoef(predicted, together)[0, 1] > 0.999
+    assert kind().fit(old).fidelity_ > 0.98
+
+
+def test_an_item_that_nobody_scored_has_no_score(scores):
+    fitted = AggregatorEstimator().fit(scores)
+    assert np.isnan(fitted.predict(np.full((1, 6), np.nan))).all()
+
+
+def test_a_fit_that_is_no_function_of_one_items_scores_predicts_nothing(rng):
+    votes = (rng.random((200, 5)) < 0.5).astype(float)
+    fitted = AggregatorEstimator(aggregator="mv", cut=0.5).fit(votes + rng.normal(scale=3, size=(200, 1)))
+    assert fitted.fidelity_ < 0.98
+    with pytest.raises(FitError, match="does not follow from one item's scores alone"):
+        fitted.predict(votes)
+
+
+def test_labels_and_families_reach_the_fit(scores):
+    labels = np.full(300, np.nan)
+    labels[:40] = scores[:40].mean(axis=1) + 2.0
+    families = ["a", "a", None, "b", "b", None]
+    fitted = CareEstimator(families=families, calibrate="anchors").fit(scores, labels)
+    declared = {f"{j:05d}": family for j, family in enumerate(families) if family}
+    matrix = panel(scores, declared)
+    anchors = Anchors({matrix.item_ids[k]: float(labels[k]) for k in range(40)})
+    config = FitConfig(("care",), calibration=estimators.Calibration("anchors"))
+    expected = fit_panel(matrix, config, anchors).aggregates["care"]
+    np.testing.assert_array_equal(fitted.estimate_, expected.estimate)
+    assert fitted.estimate_.mean() > scores.mean() + 1.0
+
+
+def test_every_parameter_reaches_the_configuration():
+    parameters = {"program": "dtrace", "gamma": 0.5, "tau": 0.2, "quality": "balance", "subtract_confounders": True}
+    config = CareSvdEstimator(**parameters, missing="em", calibrate="judge:1", seed=4)._config()
+    assert config.structure == StructureConfig("dtrace", 0.5, 0.2)
+    assert (config.quality, config.subtract_confounders, config.missing, config.seed) == ("balance", True, "em", 4)
+    assert config.calibration.scale == "judge:00001"
+    tensor = CareTensorEstimator(states=2, views="within", observation_model="graded", gamma=2.0)._config()
+    assert (tensor.tensor.states, tensor.tensor.views, tensor.tensor.observation_model) == (2, "within", "graded")
+    assert tensor.structure.gamma == 2.0
+    assert AggregatorEstimator(aggregator="median", cut=2.0)._config().cut == 2.0
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_parameters_are_read_set_and_copied(kind):
+    estimator = kind(seed=3)
+    assert estimator.get_params()["seed"] == 3
+    assert estimator.set_params(seed=5) is estimator
+    assert kind(**estimator.get_params()).get_params() == estimator.get_params()
+    with pytest.raises(ValueError, match="no parameter 'alpha'; there are families"):
+        estimator.set_params(alpha=1)
+
+
+def test_a_fitted_estimator_survives_a_pickle(scores):
+    fitted = CareEstimator().fit(scores)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(scores), fitted.predict(scores))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, 2.0], "Reshape your data"),
+        ([[1.0, 2.0]], "1 sample"),
+        ([[1.0], [2.0]], r"1 feature\(s\)"),
+        ([[1.0, np.inf], [2.0, 1.0]], "infinity"),
+        ([["good", "bad"], ["bad", "bad"]], "holds what is no number"),
+        (np.empty((0, 3)), "0 sample"),
+        ([[1j, 2.0], [2.0, 1.0]], "Complex data not supported"),
+    ],
+)
+def test_arrays_that_cannot_be_scores_are_refused(values, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        CareEstimator().fit(values)
+    assert isinstance(caught.value, InputError)
+
+
+def test_labels_families_and_columns_must_fit_the_scores(scores):
+    with pytest.raises(InputError, match=r"y has shape \(3,\); give a label, or NaN, for each of 300 items"):
+        CareEstimator().fit(scores, [1, 2, 3])
+    with pytest.raises(InputError, match="there are 2 families for 6 judges"):
+        CareEstimator(families=["a", "b"]).fit(scores)
+    with pytest.raises(InputError, match="name the judge by its column, such as judge:0"):
+        CareEstimator(calibrate="judge:gpt").fit(scores)
+    with pytest.raises(ValueError, match="X has 2 features, but CareEstimator is expecting 6"):
+        CareEstimator().fit(scores).predict(scores[:, :2])
+    with pytest.raises(FitError, match="call `fit` first"):
+        CareEstimator().predict(scores)
+
+
+def test_the_examples_of_the_docstrings_hold():
+    assert doctest.testmod(estimators).failed == 0
+    assert doctest.testmod(estimators).attempted >= 5
+
+
+def test_scikit_learn_is_not_imported():
+    code = "import sys, care_ops.estimators; print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("kind", [AggregatorEstimator, CareEstimator])
+def test_scikit_learns_own_checks_pass(kind):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks", reason="pip install -e '.[dev]'")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = checks.check_estimator(kind(), expected_failed_checks=EXPECTED[kind], on_fail=None, on_skip=None)
+    failed = {result["check_name"]: str(result["exception"]) for result in results if result["status"] == "failed"}
+    assert failed == {}
+    assert {result["check_name"] for result in results if result["status"] == "xfail"} == set(EXPECTED[kind])
+    assert sum(result["status"] == "passed" for result in results) >= 29
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_scikit_learn_clones_an_estimator(kind, scores):
+    base = pytest.importorskip("sklearn.base", reason="pip install -e '.[dev]'")
+    fitted = kind(seed=7).fit(scores)
+    copy = base.clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert not copy.__sklearn_is_fitted__()
+
+
+def test_an_estimator_is_a_step_of_a_pipeline(scores):
+    pipeline = pytest.importorskip("sklearn.pipeline", reason="pip install -e '.[dev]'")
+    preprocessing = pytest.importorskip("sklearn.preprocessing", reason="pip install -e '.[dev]'")
+    steps = pipeline.make_pipeline(preprocessing.StandardScaler(), CareEstimator()).fit(scores)
+    assert np.corrcoef(steps.predict(scores), scores.mean(axis=1))[0, 1] > 0.9

@@ -1,0 +1,121 @@
+"""Options of ``care fit`` and of the Python library are the same, and what ``care select`` advises can be followed."""
+
+import inspect
+import json
+import re
+import shlex
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from assets.table.fitting import TableConfig
+from assets.table.options import FitOptions, table_config
+from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig, TensorConfig
+from care_ops.errors import InputError
+from orchestration.cli.app import app
+from orchestration.cli.fit import fit
+from orchestration.cli.tables import SETTINGS
+from tests.support.matrices import matrix
+
+OF_FILES = {"scores", "out", "items", "judges", "anchors", "json"}
+OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet"}
+SINGULAR = {"aggregator": "aggregators"}
+"""Options of the command that are repeated, by the name that the library gives to all of them together."""
+
+
+def care(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def files(tmp_path, rng):
+    scores = matrix(rng.normal(size=(80, 1)) + rng.normal(size=(80, 6)))
+    rows = [",".join(["item_id", *scores.judges])]
+    rows += [
+        ",".join([item, *(f"{value:.4f}" for value in row)])
+        for item, row in zip(scores.item_ids, scores.values, strict=True)
+    ]
+    (tmp_path / "scores.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def test_the_command_has_every_option_of_the_library_and_no_other():
+    options = set(inspect.signature(fit).parameters) - OF_FILES - OF_READING
+    assert {SINGULAR.get(name, name) for name in options} == set(FitOptions.__annotations__)
+    assert set(SETTINGS) < set(FitOptions.__annotations__)
+
+
+def test_every_option_reaches_the_configuration():
+    config = table_config(
+        {
+            "aggregators": "care",
+            "cut": 2.0,
+            "scale": (0.0, 4.0),
+            "quality": "balance",
+            "subtract_confounders": True,
+            "missing": "em",
+            "seed": 3,
+            "program": "dtrace",
+            "gamma": 0.5,
+            "tau": 0.25,
+            "states": 2,
+            "views": "within",
+            "observation_model": "graded",
+            "calibrate": "uniform",
+            "prevalence": 0.3,
+            "admit": "all",
+            "max_missing": 0.2,
+            "max_mode_share": 0.9,
+            "min_entropy": 0.1,
+            "min_return": 0.2,
+            "min_gain": 0.3,
+            "report_agreement": 0.05,
+            "intervals": 20,
+            "systems": "model",
+        }
+    )
+    assert config == TableConfig(
+        FitConfig(
+            ("care",),
+            2.0,
+            (0.0, 4.0),
+            Calibration("uniform", 0.3),
+            StructureConfig("dtrace", 0.5, 0.25),
+            TensorConfig(2, "within", "graded"),
+            "balance",
+            True,
+            "em",
+            seed=3,
+        ),
+        AdmissionRule("all", 0.2, 0.9, 0.1, 0.2, 0.3, 0.05),
+        20,
+        ("model",),
+    )
+    assert table_config({}) == TableConfig(resamples=FitConfig().resamples)
+    assert replace(FitConfig(), aggregators="care").aggregators == ("care",), "one name, not four letters"
+
+
+def test_an_option_that_does_not_exist_is_refused_with_those_that_do():
+    with pytest.raises(InputError, match=r"no option 'gama' of a fit; there are .*gamma"):
+        table_config({"gama": 1.0})
+
+
+def test_the_advice_of_care_select_is_a_command(files):
+    gold = "".join(f"{line.partition(',')[0]}\n" for line in (files / "scores.csv").read_text().splitlines()[1:])
+    (files / "items.csv").write_text("item_id\n" + gold)
+    advised = care("select", files / "scores.csv", "--items", files / "items.csv", "--criterion", "likelihood")
+    assert advised.exit_code == 0, advised.output
+    (command,) = re.findall(r"care fit (--gamma \S+ --tau \S+)", advised.output)
+    words = shlex.split(command)
+    done = care("fit", files / "scores.csv", *words, "--aggregator", "care_svd", "--out", files / "o", "--intervals", 0)
+    assert done.exit_code == 0, done.output
+    structure = json.loads((files / "o" / "fit.json").read_text())["provenance"]["config"]["structure"]
+    assert structure["gamma"] == float(words[1])
+    assert structure["tau"] == float(words[3])
+
+
+def test_a_word_that_is_none_of_those_allowed_is_refused(files):
+    done = care("fit", files / "scores.csv", "--missing", "guess", "--out", files / "out")
+    assert done.exit_code == 2
+    assert "fit: missing is 'guess'; use pairwise, em" in done.output

@@ -1,0 +1,55 @@
+"""Annotations of alpaca_eval: ``annotations.json``, a file for each annotator.
+
+A pair of answers is an item: the reference as its response, the system's answer as its second response. The score is
+the preference between 1 (the reference) and 2 (the system), with 1.5 for a tie.
+
+Belongs here: alpaca_eval's files. Does not: what a score means (``collected``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from warehouse.importers.collected import (
+    Collector,
+    ImportedScores,
+    content_id,
+    expect,
+    files_of,
+    read_document,
+    text_of,
+)
+from warehouse.items import ItemRecord
+
+_TOOL = "alpaca_eval"
+_TIE = 1.5
+
+
+def read(path: Path) -> ImportedScores:
+    """Read a file of annotations, or all in a folder.
+
+    Raises
+    ------
+    InputError
+        A file is none of annotations.
+    """
+    collector = Collector(str(path))
+    for file in files_of(path, "annotations*.json", f"annotations of {_TOOL}"):
+        for record in expect(read_document(file), list, file, "the document", _TOOL):
+            _add(collector, expect(record, dict, file, "an annotation", _TOOL), file)
+    return collector.finished()
+
+
+def _add(collector: Collector, record: Mapping[str, Any], path: Path) -> None:
+    texts = [text_of(record.get(name)) for name in ("instruction", "output_1", "output_2")]
+    judge = expect(record.get("annotator"), str, path, "`annotator` of an annotation", _TOOL)
+    left, right = record.get("generator_1"), record.get("generator_2")
+    item_id = content_id(*texts, left, right)
+    collector.add_item(ItemRecord(item_id, texts[0], texts[1], texts[2], metadata={"left": left, "right": right}))
+    preference = record.get("preference")
+    if preference == 0:
+        collector.note("a preference of 0 is a tie, which is 1.5 here as in the later versions of alpaca_eval")
+        preference = _TIE
+    collector.add_score(item_id, judge, preference)

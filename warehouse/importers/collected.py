@@ -1,0 +1,298 @@
+"""What an import gathers: scores by item and judge, the items with their texts and labels, and what was decided.
+
+A score is a number, true or false, yes or no, or one of the grades C, P, I and N (correct, partial, incorrect, no
+answer), which are 1, 0.5, 0 and 0 as in inspect_ai. A score that is empty or NaN is missing.
+
+Belongs here: the record, and what a value of any tool means as a score. Does not: any tool's files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from care_ops.errors import InputError
+from warehouse.items import ItemRecord
+from warehouse.sources.columns import ITEM, LABEL, is_called, plain
+from warehouse.sources.input_table import open_text
+from warehouse.sources.reading import listed
+
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+"""Words that stand for a score."""
+
+_TEXTS = ("prompt", "response", "response_2", "reference")
+
+
+@dataclass(frozen=True)
+class ImportedScores:
+    """The scores and items in another tool's files.
+
+    Attributes
+    ----------
+    source : str
+        Path that was imported.
+    scores : mapping (item_id, judge) -> score
+        None where the judge gave no score.
+    items : mapping item_id -> ItemRecord
+        In the order of the files.
+    notes : tuple of str
+        What was decided, as sentences.
+    """
+
+    source: str
+    scores: Mapping[tuple[str, str], float | None]
+    items: Mapping[str, ItemRecord]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def judges(self) -> list[str]:
+        """Names of the judges, in the order of their first score."""
+        return list(dict.fromkeys(judge for _, judge in self.scores))
+
+    def score_table(self) -> pa.Table:
+        """A row for each score: ``item_id``, ``judge``, ``score``."""
+        return pa.table(
+            {
+                "item_id": pa.array([item for item, _ in self.scores], pa.string()),
+                "judge": pa.array([judge for _, judge in self.scores], pa.string()),
+                "score": pa.array(list(self.scores.values()), pa.float64()),
+            }
+        )
+
+    def item_table(self) -> pa.Table:
+        """A row for each item: ``item_id``, texts, ``gold``, and what else the tool says of it; no empty column."""
+        records = list(self.items.values())
+        columns: dict[str, list[Any]] = {"item_id": [record.item_id for record in records]}
+        for name in (*_TEXTS, "gold"):
+            columns[name] = [getattr(record, name) for record in records]
+        for name in dict.fromkeys(key for record in records for key in record.metadata):
+            if name not in columns:
+                columns[name] = [_plain_value(record.metadata.get(name)) for record in records]
+        filled = {name: values for name, values in columns.items() if any(value is not None for value in values)}
+        return pa.table({name: _array(values) for name, values in filled.items()})
+
+    def sentences(self) -> list[str]:
+        """What was imported, and what was decided, as lines of text for a person to check."""
+        missing = sum(score is None for score in self.scores.values())
+        judges = listed([repr(judge) for judge in self.judges])
+        labelled = sum(record.gold is not None for record in self.items.values())
+        return [
+            f"{self.source}: {len(self.items):,} items, {len(self.judges):,} judges ({judges})",
+            f"missing scores: {missing:,} of {len(self.scores):,}; items with a label: {labelled:,}",
+            *self.notes,
+        ]
+
+
+@dataclass
+class Collector:
+    """Gathers scores and items one by one."""
+
+    source: str
+    _scores: dict[tuple[str, str], float | None] = field(default_factory=dict[tuple[str, str], "float | None"])
+    _items: dict[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
+    _notes: list[str] = field(default_factory=list[str])
+    _words: dict[str, list[tuple[str, str]]] = field(default_factory=dict[str, list[tuple[str, str]]])
+    _repeated: Counter[str] = field(default_factory=Counter[str])
+
+    def add_item(self, record: ItemRecord) -> None:
+        """Add what is known of an item; what was known before is kept where the new record says nothing."""
+        known = self._items.get(record.item_id)
+        if known is None:
+            self._items[record.item_id] = record
+            return
+        new = {name: getattr(record, name) for name in (*_TEXTS, "gold") if getattr(record, name) is not None}
+        self._items[record.item_id] = replace(known, **new, metadata={**known.metadata, **record.metadata})
+
+    def add_score(self, item_id: str, judge: str, value: Any) -> None:
+        """Add a score; a mapping or a list of values is a score of several judges."""
+        if isinstance(value, Mapping):
+            for criterion, part in value.items():
+                self.add_score(item_id, f"{judge}/{criterion}", part)
+        elif isinstance(value, list):
+            for place, part in enumerate(value):
+                self.add_score(item_id, f"{judge}/{place}", part)
+        else:
+            self._add_number(item_id, judge, value)
+
+    def add_label(self, item_id: str, value: Any) -> None:
+        """Add a person's label of an item; one that is no number is ignored."""
+        label = number_of(value)
+        if label is not None and not isinstance(label, str):
+            self.add_item(ItemRecord(item_id, gold=label))
+
+    def note(self, sentence: str) -> None:
+        """Add a decision, once."""
+        if sentence not in self._notes:
+            self._notes.append(sentence)
+
+    def finished(self) -> ImportedScores:
+        """Everything that was gathered.
+
+        Raises
+        ------
+        InputError
+            There is no score, or a judge's scores are partly numbers and partly words.
+        """
+        judges = {judge for _, judge in self._scores}
+        for judge, words in self._words.items():
+            examples = listed([f"{word!r} (item {item!r})" for item, word in words], 5)
+            if judge in judges:
+                raise InputError(
+                    f"{self.source}: judge {judge!r} gives numbers, but also {examples}; only "
+                    f"{', '.join(GRADES)} stand for numbers, so correct the judge or leave those scores empty"
+                )
+            self.note(f"left out: judge {judge!r}, whose scores are words: {examples}")
+        for judge, count in self._repeated.items():
+            self.note(f"judge {judge!r} has scored {count:,} item(s) more than once: the last score counts")
+        if not any(score is not None for score in self._scores.values()):
+            raise InputError(f"{self.source}: there is no score in it" + "".join(f"; {note}" for note in self._notes))
+        return ImportedScores(self.source, self._scores, self._items, tuple(self._notes))
+
+    def _add_number(self, item_id: str, judge: str, value: Any) -> None:
+        number = number_of(value)
+        if isinstance(number, str):
+            self._words.setdefault(judge, []).append((item_id, number))
+            return
+        key = (item_id, judge)
+        if self._scores.get(key) is not None and number != self._scores[key]:
+            self._repeated[judge] += 1
+        if number is not None or key not in self._scores:
+            self._scores[key] = number
+
+
+def number_of(value: Any) -> float | str | None:
+    """A value as a number; None where it is missing, and the value's text where it is no number."""
+    if value is None:
+        return None
+    if isinstance(value, (bool, int, float)):
+        number = float(value)
+        return number if isfinite(number) else None if isnan(number) else str(value)
+    text = str(value).strip()
+    if text in GRADES or text.lower() in GRADES:
+        return GRADES.get(text, GRADES.get(text.lower(), 0.0))
+    try:
+        number = float(text)
+    except ValueError:
+        return text or None
+    return number if isfinite(number) else None if isnan(number) else text
+
+
+def label_of(*metadata: Mapping[str, Any]) -> float | None:
+    """The first number under a name that labels have, such as ``label`` or ``human``."""
+    for fields in metadata:
+        for name, value in fields.items():
+            number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
+            if number is not None and not isinstance(number, str):
+                return number
+    return None
+
+
+def is_label(name: str) -> bool:
+    """Whether a name says that a value is a label of a person."""
+    return is_called(name, LABEL) or plain(name).startswith("human")
+
+
+def id_of(*metadata: Mapping[str, Any]) -> str | None:
+    """The first value under a name that item ids have, such as ``item_id`` or ``id``."""
+    for name in ITEM:
+        for fields in metadata:
+            if fields.get(name) not in (None, ""):
+                return str(fields[name])
+    return None
+
+
+def text_of(value: Any) -> str | None:
+    """A text: a string, the texts of a list of messages, or any other value as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(part, Mapping) for part in value):
+        return "\n\n".join(text_of(part.get("content", part.get("text"))) or "" for part in value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def content_id(*texts: str | None) -> str:
+    """An id that follows from texts, the same in every file."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
+
+
+def files_of(path: Path, pattern: str, what: str) -> list[Path]:
+    """The file, or the files in a folder and its subfolders that match, in the order of their names.
+
+    Raises
+    ------
+    InputError
+        There is no such path, or the folder holds no such file.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InputError(f"{path}: no such file or folder")
+    files = sorted(each for each in path.rglob(pattern) if each.is_file())
+    if not files:
+        raise InputError(f"{path}: no {what} in this folder; they are called {pattern}")
+    return files
+
+
+def read_document(path: Path) -> Any:
+    """A JSON document.
+
+    Raises
+    ------
+    InputError
+        The file is no JSON.
+    """
+    with open_text(path, "utf-8-sig") as text:
+        try:
+            return json.load(text)
+        except ValueError as error:
+            raise InputError(f"{path}: is no JSON document: {error}") from error
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """The JSON values of a file with one in each line.
+
+    Raises
+    ------
+    InputError
+        A line is no JSON.
+    """
+    with open_text(path, "utf-8-sig") as text:
+        for number, line in enumerate(text, start=1):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except ValueError as error:
+                    raise InputError(f"{path}: line {number} is no JSON: {error}") from error
+
+
+def expect(value: Any, kind: type[Any], path: Path, where: str, tool: str) -> Any:
+    """The value, if it is of the type that the tool writes there.
+
+    Raises
+    ------
+    InputError
+        It is not: the file is another tool's, or of a version that is not known.
+    """
+    if not isinstance(value, kind):
+        raise InputError(f"{path}: {where} is not what {tool} writes; is this a file of {tool}, and of this version?")
+    return value
+
+
+def _plain_value(value: Any) -> Any:
+    return value if value is None or isinstance(value, (str, bool, int, float)) else json.dumps(value, default=str)
+
+
+def _array(values: Sequence[Any]) -> pa.Array:
+    """Values as an array of their type, or of text where they have several."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if value is None else str(value) for value in values], pa.string())

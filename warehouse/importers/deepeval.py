@@ -1,0 +1,73 @@
+"""Test runs of deepeval: ``.deepeval/.latest_run_full.json`` or ``.latest_test_run.json``.
+
+A test case is an item, a metric a judge. A metric that was run with several models is a judge for each.
+
+Belongs here: deepeval's files. Does not: what a score means (``collected``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from warehouse.importers.collected import (
+    Collector,
+    ImportedScores,
+    expect,
+    files_of,
+    id_of,
+    label_of,
+    read_document,
+    text_of,
+)
+from warehouse.items import ItemRecord
+
+_TOOL = "deepeval"
+
+
+def read(path: Path) -> ImportedScores:
+    """Read a test run, or all in a folder.
+
+    Raises
+    ------
+    InputError
+        A file is no test run.
+    """
+    collector = Collector(str(path))
+    for file in files_of(path, ".latest*run*.json", f"test run of {_TOOL}"):
+        document = expect(read_document(file), dict, file, "the document", _TOOL)
+        run = document.get("testRunData", document)
+        cases = expect(run.get("testCases"), list, file, "`testCases`", _TOOL)
+        several = _run_by_several_models(cases)
+        for case in cases:
+            _add(collector, case, several)
+    return collector.finished()
+
+
+def _run_by_several_models(cases: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Metrics that occur with more than one model."""
+    models: dict[str, set[str]] = {}
+    for case in cases:
+        for metric in case.get("metricsData") or []:
+            models.setdefault(str(metric.get("name")), set()).add(str(metric.get("evaluationModel")))
+    return {name for name, used in models.items() if len(used) > 1}
+
+
+def _add(collector: Collector, case: Mapping[str, Any], several: set[str]) -> None:
+    metadata = case.get("metadata") or {}
+    item_id = id_of(metadata) or str(case.get("name"))
+    collector.add_item(
+        ItemRecord(
+            item_id,
+            prompt=text_of(case.get("input")),
+            response=text_of(case.get("actualOutput")),
+            reference=text_of(case.get("expectedOutput")),
+            gold=label_of(metadata),
+            metadata=dict(metadata),
+        )
+    )
+    for metric in case.get("metricsData") or []:
+        name = str(metric.get("name"))
+        judge = f"{name}:{metric.get('evaluationModel')}" if name in several else name
+        collector.add_score(item_id, judge, metric.get("score"))

@@ -1,0 +1,179 @@
+"""Logs of inspect_ai: ``.json``, or ``.eval``, which is a zip archive of JSON documents.
+
+A sample of one epoch and one model is an item, since each has an answer of its own; a scorer is a judge. Where a scorer
+is a panel of models, its single votes are the judges, and not the majority that the tool made of them.
+
+Belongs here: inspect_ai's files. Does not: what a score means (``collected``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from care_ops.errors import InputError
+from warehouse.importers.collected import (
+    Collector,
+    ImportedScores,
+    expect,
+    files_of,
+    is_label,
+    label_of,
+    read_document,
+    text_of,
+)
+from warehouse.items import ItemRecord
+
+_TOOL = "inspect_ai"
+_ZSTANDARD = 93
+_LOCAL_HEADER = "<4s5H3I2H"
+"""What stands before a member of a zip archive; it ends with the lengths of the name and of the extra field."""
+
+
+def read(path: Path) -> ImportedScores:
+    """Read a log, or every log of one task in a folder; of two logs with a sample in common the newer one counts.
+
+    Raises
+    ------
+    InputError
+        A file is no log, or the logs are of several tasks.
+    """
+    collector = Collector(str(path))
+    logs = [(file, _log(file)) for file in _files(path)]
+    whole: list[tuple[Path, dict[str, Any]]] = []
+    for file, log in logs:
+        if log.get("status") == "success":
+            whole.append((file, log))
+        else:
+            collector.note(f"left out: {file.name}, whose run has ended with status {log.get('status')!r}")
+    tasks = sorted({str(log["eval"].get("task")) for _, log in whole})
+    if len(tasks) > 1:
+        raise InputError(
+            f"{path}: these are logs of {len(tasks)} tasks ({', '.join(tasks)}); import those of one task at a time, "
+            "from a folder of their own"
+        )
+    for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
+        panels = _panels(log["eval"])
+        for sample in expect(log.get("samples"), list, file, "`samples`", _TOOL):
+            _add_sample(collector, sample, str(log["eval"].get("model")), panels)
+    return collector.finished()
+
+
+def _files(path: Path) -> list[Path]:
+    """Logs by their endings; the JSON documents beside them, such as ``logs.json``, are no logs."""
+    if path.is_file():
+        return [path]
+    files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
+    logs = [file for file in files if file.name not in ("logs.json", "eval-set.json")]
+    if not logs:
+        raise InputError(f"{path}: no log of {_TOOL} in this folder; they end in .json or .eval")
+    return logs
+
+
+def _log(path: Path) -> dict[str, Any]:
+    """A log as one document, whichever of the two formats it has."""
+    log = _archive(path) if path.suffix == ".eval" else read_document(path)
+    expect(log, dict, path, "the document", _TOOL)
+    expect(log.get("eval"), dict, path, "`eval`", _TOOL)
+    if log.get("version") != 2:
+        raise InputError(
+            f"{path}: a log of version {log.get('version')!r}; version 2 is known, as `inspect log convert` makes"
+        )
+    return log
+
+
+def _archive(path: Path) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if "header.json" not in names:
+                return {"version": 2, "eval": {}, "status": "started"}
+            header = json.loads(_member(path, archive, "header.json"))
+            samples = [json.loads(_member(path, archive, name)) for name in names if name.startswith("samples/")]
+    except (zipfile.BadZipFile, ValueError, OSError) as error:
+        raise InputError(f"{path}: is no log of {_TOOL}: {error}") from error
+    return {**header, "samples": samples}
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
+    """A member of an archive; Python's zipfile reads those that zstandard has compressed from release 3.14 on."""
+    info = archive.getinfo(name)
+    if info.compress_type != _ZSTANDARD:
+        return archive.read(name)
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        *_, length_of_name, length_of_extra = struct.unpack(_LOCAL_HEADER, file.read(struct.calcsize(_LOCAL_HEADER)))
+        file.seek(length_of_name + length_of_extra, os.SEEK_CUR)
+        compressed = file.read(info.compress_size)
+    with pa.CompressedInputStream(pa.BufferReader(compressed), "zstd") as stream:
+        return stream.read()
+
+
+def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The models of each scorer that is a panel, by the name that the scorer has in the samples."""
+    panels: dict[str, list[str]] = {}
+    used: dict[str, int] = {}
+    for scorer in evaluation.get("scorers") or []:
+        name = str(scorer.get("name"))
+        number = used.get(name, 0)
+        used[name] = number + 1
+        models = (scorer.get("options") or {}).get("model")
+        if isinstance(models, list):
+            panels[f"{name}{number or ''}"] = [_model_name(model) for model in models]
+    return panels
+
+
+def _model_name(model: Any) -> str:
+    return str(model.get("model") if isinstance(model, Mapping) else model)
+
+
+def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, panels: Mapping[str, list[str]]) -> None:
+    epoch, metadata = int(sample.get("epoch") or 1), sample.get("metadata") or {}
+    repetition = f"#{epoch}" if epoch > 1 else ""
+    item_id = f"{sample.get('id')}{repetition}@{system}"
+    collector.add_item(
+        ItemRecord(
+            item_id,
+            prompt=text_of(sample.get("input")),
+            response=_answer(sample),
+            reference=text_of(sample.get("target")),
+            gold=label_of(metadata),
+            metadata={"sample": str(sample.get("id")), "epoch": epoch, "system": system, **metadata},
+        )
+    )
+    for scorer, score in (sample.get("scores") or {}).items():
+        if is_label(scorer):
+            collector.note(f"label: scorer {scorer!r}, a person by its name")
+            collector.add_label(item_id, score.get("value"))
+            continue
+        votes = ((score.get("metadata") or {}).get("panel") or {}).get("votes")
+        models = panels.get(scorer, [])
+        if isinstance(votes, list) and len(votes) == len(models):
+            collector.note(f"judges: the {len(models)} models of scorer {scorer!r}, not the majority of their votes")
+            for model, vote in zip(_distinct(models), votes, strict=True):
+                collector.add_score(item_id, f"{scorer}:{model}", vote)
+        else:
+            collector.add_score(item_id, scorer, score.get("value"))
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names, with a number where one occurs again."""
+    used: dict[str, int] = {}
+    distinct: list[str] = []
+    for name in names:
+        used[name] = used.get(name, 0) + 1
+        distinct.append(name if used[name] == 1 else f"{name} ({used[name]})")
+    return distinct
+
+
+def _answer(sample: Mapping[str, Any]) -> str | None:
+    """The text of the first choice."""
+    choices = (sample.get("output") or {}).get("choices") or []
+    return text_of(choices[0].get("message", {}).get("content")) if choices else None

@@ -1,0 +1,61 @@
+"""Langfuse's export to a blob storage: JSON lines of ``scores``, and of ``observations_v2`` for the texts.
+
+A trace is an item, a name of scores a judge; scores by people (source ``ANNOTATION``) are labels.
+
+Belongs here: Langfuse's files. Does not: what a score means (``collected``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from care_ops.errors import InputError
+from warehouse.importers.collected import Collector, ImportedScores, files_of, read_lines, text_of
+from warehouse.items import ItemRecord
+
+_TOOL = "Langfuse"
+
+
+def read(path: Path) -> ImportedScores:
+    """Read a file of scores, or an export's folder, which holds ``scores`` and may hold ``observations_v2``.
+
+    Raises
+    ------
+    InputError
+        There are no scores, or a score names no trace.
+    """
+    collector = Collector(str(path))
+    folder = path / "scores" if (path / "scores").is_dir() else path
+    observations = path / "observations_v2"
+    for file in files_of(observations, "*.jsonl*", "observations") if observations.is_dir() else []:
+        for record in read_lines(file):
+            if record.get("parent_observation_id") in (None, ""):  # the texts of a trace are those of its root
+                collector.add_item(_item(record))
+    for file in files_of(folder, "*.jsonl*", f"scores of {_TOOL}"):
+        for record in read_lines(file):
+            _add(collector, record, file)
+    return collector.finished()
+
+
+def _item(record: Mapping[str, Any]) -> ItemRecord:
+    return ItemRecord(
+        str(record.get("trace_id")),
+        prompt=text_of(record.get("input")),
+        response=text_of(record.get("output")),
+        metadata={"system": record.get("provided_model_name")},
+    )
+
+
+def _add(collector: Collector, record: Any, path: Path) -> None:
+    if not isinstance(record, Mapping) or not record.get("trace_id") or not record.get("name"):
+        raise InputError(f"{path}: a score has no trace_id or no name; is this a file of {_TOOL}'s scores?")
+    item_id, name = str(record["trace_id"]), str(record["name"])
+    collector.add_item(ItemRecord(item_id))
+    value = record.get("string_value") if record.get("value") is None else record["value"]
+    if record.get("source") == "ANNOTATION":
+        collector.note(f"label: scores {name!r}, which people gave")
+        collector.add_label(item_id, value)
+    else:
+        collector.add_score(item_id, name, value)

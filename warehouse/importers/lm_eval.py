@@ -1,0 +1,86 @@
+"""Samples of lm-evaluation-harness: ``samples_TASK_TIME.jsonl``, a file for each model and task.
+
+A document of one model is an item, known by the document's own id, or else by its hash, because ``doc_id`` is only its
+position; each metric is a judge. What a document calls its label or gold is the right answer to the question, and no
+label of the model's answer, unless its name begins with ``human``.
+
+Belongs here: the harness's files. Does not: what a score means (``collected``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from care_ops.errors import InputError
+from warehouse.importers.collected import (
+    Collector,
+    ImportedScores,
+    expect,
+    files_of,
+    id_of,
+    label_of,
+    read_document,
+    read_lines,
+    text_of,
+)
+from warehouse.items import ItemRecord
+
+_TOOL = "lm-evaluation-harness"
+_NAME = re.compile(r"^samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.-]+)\.jsonl$")
+
+
+def read(path: Path) -> ImportedScores:
+    """Read a file of samples, or all of one task in a folder; of two runs of one model the newer one counts.
+
+    Raises
+    ------
+    InputError
+        A file is none of samples, or the files are of several tasks.
+    """
+    collector = Collector(str(path))
+    files = {file: _NAME.match(file.name) for file in files_of(path, "samples_*.jsonl", f"samples of {_TOOL}")}
+    tasks = sorted({match["task"] for match in files.values() if match})
+    if len(tasks) > 1:
+        raise InputError(
+            f"{path}: these are samples of {len(tasks)} tasks ({', '.join(tasks)}); give the file of one task, or a "
+            "folder that holds no other"
+        )
+    for file, match in sorted(files.items(), key=lambda each: each[1]["time"] if each[1] else ""):
+        system = _system(file, match["time"] if match else None)
+        for record in read_lines(file):
+            _add(collector, expect(record, dict, file, "a line", _TOOL), system, file)
+    return collector.finished()
+
+
+def _system(samples: Path, time: str | None) -> str:
+    """The model's name, which stands in the file of results of the same run; else the name of the folder."""
+    results = samples.parent / f"results_{time}.json"
+    if time is not None and results.is_file():
+        document = read_document(results)
+        name, source = document.get("model_name"), document.get("model_source")
+        return str(name or source or samples.parent.name)
+    return samples.parent.name
+
+
+def _add(collector: Collector, record: Mapping[str, Any], system: str, path: Path) -> None:
+    metrics = expect(record.get("metrics"), list, path, "`metrics` of a line", _TOOL)
+    document = record["doc"] if isinstance(record.get("doc"), Mapping) else {}
+    name = id_of(document) or str(record.get("doc_hash"))[:16]
+    item_id = f"{name}@{system}"
+    arguments = (record.get("arguments") or {}).get("gen_args_0") or {}
+    collector.add_item(
+        ItemRecord(
+            item_id,
+            prompt=text_of(arguments.get("arg_0")),
+            response=text_of((record.get("filtered_resps") or [None])[0]),
+            reference=text_of(record.get("target")),
+            gold=label_of({key: value for key, value in document.items() if key.startswith("human")}),
+            metadata={"system": system, "doc_hash": record.get("doc_hash")},
+        )
+    )
+    used = record.get("filter") or "none"
+    for metric in metrics:
+        collector.add_score(item_id, metric if used == "none" else f"{metric},{used}", record.get(metric))

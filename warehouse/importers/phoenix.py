@@ -1,0 +1,88 @@
+"""Annotations of Phoenix: a table of its client (CSV, JSON lines, Parquet), or the JSON that its API answers.
+
+A span is an item, a name of annotations by a model or by code a judge; annotations by people are labels. Where the
+folder holds spans beside the annotations (``spans.jsonl`` or the like), their texts are the items'.
+
+Belongs here: Phoenix's files. Does not: what a score means (``collected``), reading tables (``sources.tables``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from care_ops.errors import InputError
+from warehouse.importers.collected import Collector, ImportedScores, files_of, read_document, text_of
+from warehouse.items import ItemRecord
+from warehouse.sources.input_table import WantedColumns
+from warehouse.sources.tables import read_input_table
+
+_TOOL = "Phoenix"
+_SPAN = ("span_id", "context.span_id")
+
+
+def read(path: Path) -> ImportedScores:
+    """Read annotations; of a folder ``annotations.*``, and ``spans.*`` for the texts.
+
+    Raises
+    ------
+    InputError
+        There are no annotations, or an annotation names no span.
+    """
+    collector = Collector(str(path))
+    files = files_of(path, "annotations*.*", f"annotations of {_TOOL}")
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise InputError(
+            f"{path}: {len(files)} files of annotations ({names}), which may hold the same; give one of them"
+        )
+    spans = sorted(path.glob("spans.*")) if path.is_dir() else []
+    for span in (span for file in spans for span in _rows(file)):
+        collector.add_item(
+            ItemRecord(
+                str(_first(span, *_SPAN)),
+                prompt=text_of(_first(span, "attributes.input.value")),
+                response=text_of(_first(span, "attributes.output.value")),
+                metadata={"system": _first(span, "attributes.llm.model_name")},
+            )
+        )
+    for row in _rows(files[0]):
+        _add(collector, row, files[0])
+    return collector.finished()
+
+
+def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
+    item_id, name = _first(row, *_SPAN), _first(row, "annotation_name", "name")
+    if item_id is None or name is None:
+        raise InputError(f"{path}: an annotation has no span_id or no name; is this a file of {_TOOL}'s annotations?")
+    collector.add_item(ItemRecord(str(item_id)))
+    score = _first(row, "result.score", "score")
+    value = _first(row, "result.label", "label") if score is None else score
+    if row.get("annotator_kind") == "HUMAN":
+        collector.note(f"label: annotations {name!r}, which people made")
+        collector.add_label(str(item_id), value)
+    else:
+        collector.add_score(str(item_id), str(name), value)
+
+
+def _first(row: Mapping[str, Any], *paths: str) -> Any:
+    """The first value that is not missing; ``result.score`` is a column of that name, or a field of ``result``."""
+    for path in paths:
+        value = row.get(path)
+        if value is None and "." in path:
+            outer, _, inner = path.partition(".")
+            nested = row.get(outer)
+            value = nested.get(inner) if isinstance(nested, Mapping) else None
+        if value is not None and value == value:
+            return value
+    return None
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The rows of a table, or the records of an answer of the API."""
+    if path.suffix == ".json":
+        document = read_document(path)
+        yield from document.get("data", []) if isinstance(document, dict) else document
+        return
+    yield from read_input_table(path, lambda names: WantedColumns(frozenset(_SPAN) & set(names))).table.to_pylist()

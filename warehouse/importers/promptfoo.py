@@ -1,0 +1,78 @@
+"""Results of promptfoo: the JSON document of ``promptfoo eval -o results.json``.
+
+A test case answered by one provider with one prompt is an item; an assertion is a judge, by the name of its metric or
+else by its type. Scores are those of the single assertions, as ``namedScores`` are weighted already.
+
+Belongs here: promptfoo's files. Does not: what a score means (``collected``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from warehouse.importers.collected import (
+    Collector,
+    ImportedScores,
+    expect,
+    files_of,
+    id_of,
+    label_of,
+    read_document,
+    text_of,
+)
+from warehouse.items import ItemRecord
+
+_TOOL = "promptfoo"
+
+
+def read(path: Path) -> ImportedScores:
+    """Read a document of results, or all in a folder.
+
+    Raises
+    ------
+    InputError
+        A file is none of results.
+    """
+    collector = Collector(str(path))
+    for file in files_of(path, "*.json", f"results of {_TOOL}"):
+        document = expect(read_document(file), dict, file, "the document", _TOOL)
+        results = expect(document.get("results"), dict, file, "`results`", _TOOL)
+        for record in expect(results.get("results"), list, file, "`results.results`", _TOOL):
+            _add(collector, expect(record, dict, file, "a result", _TOOL))
+    return collector.finished()
+
+
+def _add(collector: Collector, record: Mapping[str, Any]) -> None:
+    case = record.get("testCase") or {}
+    metadata, variables = case.get("metadata") or {}, record.get("vars") or {}
+    provider = record.get("provider") or {}
+    system = f"{provider.get('id')} prompt {record.get('promptIdx', 0)}"
+    item_id = f"{id_of(metadata, variables) or 'test ' + str(record.get('testIdx'))}@{system}"
+    collector.add_item(
+        ItemRecord(
+            item_id,
+            prompt=text_of((record.get("prompt") or {}).get("raw")),
+            response=text_of((record.get("response") or {}).get("output")),
+            gold=label_of(metadata, variables),
+            metadata={"system": system, **variables, **metadata},
+        )
+    )
+    used: Counter[str] = Counter()
+    for component in _components(record.get("gradingResult") or {}):
+        assertion = component.get("assertion") or {}
+        name = str(assertion.get("metric") or assertion.get("type") or "assertion")
+        used[name] += 1
+        judge = name if used[name] == 1 else f"{name} ({used[name]})"
+        collector.add_score(item_id, judge, component.get("score"))
+
+
+def _components(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The single assertions; those of a set of assertions in place of the set."""
+    for component in result.get("componentResults") or []:
+        if component.get("componentResults"):
+            yield from _components(component)
+        else:
+            yield component

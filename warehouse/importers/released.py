@@ -1,0 +1,64 @@
+"""The layout of the released CARE code: ``judge_outputs/MODE/SET``, a CSV file for each judge.
+
+Each file has the columns ``text``, ``label``, ``raw_output`` and ``parsed_output``. Files are joined by the text, since
+some are in another order of rows, and not by position.
+
+Belongs here: this layout. Does not: what a score means (``collected``), reading CSV (``sources.delimited``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from care_ops.errors import InputError
+from warehouse.importers.collected import Collector, ImportedScores, content_id, files_of
+from warehouse.items import ItemRecord
+from warehouse.sources.reading import listed
+from warehouse.sources.tables import read_input_table
+
+_COLUMNS = ("text", "label", "parsed_output")
+_TOOL = "the released CARE code"
+
+
+def read(path: Path) -> ImportedScores:
+    """Read the judges of one set, a CSV file for each.
+
+    Raises
+    ------
+    InputError
+        A file lacks a column, or the folder holds several sets.
+    """
+    files = files_of(path, "*.csv", f"judges of {_TOOL}")
+    folders = sorted({str(file.parent) for file in files})
+    if len(folders) > 1:
+        raise InputError(f"{path}: judges of {len(folders)} sets ({listed(folders, 4)}); give the folder of one set")
+    collector = Collector(str(path))
+    first: list[str] = []
+    for file in files:
+        ids = _add(collector, file)
+        first = first or ids
+        elsewhere = sum(one != other for one, other in zip(first, ids, strict=False)) + abs(len(first) - len(ids))
+        if elsewhere:
+            collector.note(
+                f"judge {file.stem!r} is in another order of rows ({elsewhere:,} differ): joined by its texts"
+            )
+    return collector.finished()
+
+
+def _add(collector: Collector, path: Path) -> list[str]:
+    """Add the scores of one judge; returns the items in the order of its rows."""
+    table = read_input_table(path).table
+    lacking = [name for name in _COLUMNS if name not in table.column_names]
+    if lacking:
+        raise InputError(f"{path}: no column {lacking[0]!r}; a judge's file has {', '.join(_COLUMNS)}")
+    used: Counter[str] = Counter()
+    ids: list[str] = []
+    for text, label, score in zip(*(table.column(name).to_pylist() for name in _COLUMNS), strict=True):
+        used[str(text)] += 1
+        item_id = content_id(str(text), str(used[str(text)]))
+        ids.append(item_id)
+        collector.add_item(ItemRecord(item_id, response=str(text)))
+        collector.add_label(item_id, label)
+        collector.add_score(item_id, path.stem, score)
+    return ids
