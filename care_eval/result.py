@@ -10,26 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Literal
+from textwrap import shorten, wrap
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from jinja2 import Environment
+from markupsafe import Markup
 
 from assets.fit.stages import recommended
-from assets.report.figures import figures
-from assets.report.page import write_page
+from assets.report.charts import Figure
+from assets.report.figures import agreement_figures, gold_figures, shared_figures
+from assets.report.page import figure_page, write_page
 from assets.table.files import aggregates_table, judges_table, write_files
 from assets.table.fitting import TableFit
 from assets.table.rows import aggregate_rows, judge_rows
 from care_ops.aggregators.base import Aggregate
 from care_ops.errors import InputError
+from care_ops.results.verdict import Verdict
 from care_ops.scores import Array
 from warehouse.fits import nullable
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 FrameKind = Literal["arrow", "pandas", "polars"]
 
@@ -54,6 +54,29 @@ def frame_kind(source: object) -> FrameKind:
     """The kind of frame in which a caller who handed in ``source`` gets results: pandas, polars, or else Arrow."""
     package = type(source).__module__.partition(".")[0]
     return "pandas" if package == "pandas" else "polars" if package == "polars" else "arrow"
+
+
+@dataclass(frozen=True)
+class ResultFigure:
+    """One figure of a result, which a notebook draws.
+
+    Attributes
+    ----------
+    title, caption : str
+    """
+
+    title: str
+    caption: str
+    drawn: Figure
+
+    def html(self) -> str:
+        """A page that shows the figure and needs no network."""
+        return figure_page(self.drawn)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that its styles do not reach the notebook's."""
+        page, title = Markup.escape(self.html()), Markup.escape(self.title)
+        return f'<iframe srcdoc="{page}" title="{title}" style="width:100%; height:520px; border:0"></iframe>'
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,9 +120,9 @@ class FitResult:
         return self.aggregates[self.recommended].estimate
 
     @property
-    def warnings(self) -> Sequence[str]:
-        """What a reader must know before trusting the numbers."""
-        return self.table.page.warnings()
+    def verdict(self) -> Verdict:
+        """Whether the numbers can be trusted, why, and what to do next."""
+        return self.table.verdict
 
     def to_frame(self, aggregator: str | None = None) -> Any:
         """The scores, a row an item.
@@ -133,11 +156,11 @@ class FitResult:
         """A row an aggregator: location, spread, and where there is gold how well it agrees with that."""
         return self._frame(pa.Table.from_pylist(aggregate_rows(self.table.page)))
 
-    def figures(self) -> dict[str, Figure]:
-        """The figures of the page by their titles, for plotly."""
-        from plotly.io import from_json
-
-        return {drawn["title"]: from_json(drawn["json"]) for drawn in figures(self.table.page)}
+    def figures(self) -> dict[str, ResultFigure]:
+        """The figures of the page by their titles."""
+        page = self.table.page
+        drawn = [*shared_figures(page), *gold_figures(page), *agreement_figures(page)]
+        return {figure.title: ResultFigure(figure.title, figure.caption, figure) for figure in drawn}
 
     def report(self, path: str | Path) -> Path:
         """Write the page, an HTML file that opens without a network, and return its path.
@@ -150,7 +173,7 @@ class FitResult:
         path = Path(path)
         if path.suffix.lower() != ".html":
             raise InputError(f"{path}: the page is an HTML file; let its name end in .html")
-        write_page(self.table.page, path)
+        write_page(self.table.page, path, self.verdict)
         return path
 
     def save(self, folder: str | Path) -> Path:
@@ -161,17 +184,19 @@ class FitResult:
     def summary(self) -> str:
         """All aggregates and judges as text."""
         tables = [_text_table(title, rows) for title, rows in self._tables()]
-        return "\n\n".join(["\n".join(self._head()), *tables, *self.warnings])
+        return "\n\n".join([str(self.verdict), "\n".join(self._head()), *tables])
 
     def __repr__(self) -> str:
         """At most ten lines of at most a thousand characters."""
         more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
-        return "\n".join(shorten(line, _LINE, placeholder=" ...") for line in [*self._head(), *self._doubts(), more])
+        verdict = wrap(self.verdict.sentence, _LINE, max_lines=2, placeholder=" ...")
+        lines = [*self._head(), *self._doubts(), more]
+        return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
         """The same for a notebook, with the tables of ``summary``."""
         tables = [(title, [_shown(row) for row in rows]) for title, rows in self._tables()]
-        return _HTML.render(lines=[*self._head(), *self.warnings], tables=tables)
+        return _HTML.render(lines=[*self.verdict.lines(), *self._head()], tables=tables)
 
     def _head(self) -> list[str]:
         """Five lines: what was fitted, the answer, its weights, other answers, agreement with gold."""
@@ -196,12 +221,12 @@ class FitResult:
         return [line for line in lines if line]
 
     def _doubts(self) -> list[str]:
-        """At most four lines: who is not on the panel, what could not answer, warnings."""
+        """At most two lines: who is not on the panel, and what could not answer."""
         page = self.table.page
         refused = ", ".join(check.judge for check in page.checks if not check.admitted)
         failed = ", ".join(page.failures)
         lines = [f"not admitted: {refused}" if refused else "", f"could not answer: {failed}" if failed else ""]
-        return [line for line in lines if line] + [f"warning: {warning}" for warning in self.warnings[:2]]
+        return [line for line in lines if line]
 
     def _tables(self) -> list[tuple[str, list[dict[str, Any]]]]:
         page = self.table.page

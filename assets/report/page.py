@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from assets.report.assumptions import assumptions
 from assets.report.cards import JudgeCard, judge_cards
-from assets.report.charts import Ranked, domain, interval, ranked_list
+from assets.report.charts import Figure, Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
 from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
 from assets.report.items import MOST_ITEMS, ItemRow, ends, item_rows, label_rows, most_informative
@@ -104,6 +104,11 @@ def _system_list(data: ReportData) -> _SystemList:
     valued = any(row.lo is not None for row in data.system_rows())
     heading = f"{data.systems.kind}, best first" if valued else "How far each is from the best (which stands at zero)"
     return _SystemList(heading, rows, ranked_list(rows, data.systems.kind if valued else "difference from the best"))
+
+
+def figure_page(drawn: Figure) -> str:
+    """One figure as a page of its own, which needs nothing beside it."""
+    return _rendered("figure.html", drawn=drawn).decode()
 
 
 def replace_verdict(path: Path, verdict: Verdict) -> None:

@@ -30,7 +30,7 @@ def test_the_lines_that_a_researcher_writes_run(tmp_path, rng, monkeypatch):
     with contextlib.redirect_stdout(printed):
         exec(compile(first, str(PAGE), "exec"), names)
         exec(compile(second, str(PAGE), "exec"), names)
-    assert printed.getvalue().startswith("CARE fit of scores.csv: 60 items, 5 of 5 judges")
+    assert "\nCARE fit of scores.csv: 60 items, 5 of 5 judges" in printed.getvalue()
     assert len(names["answer"]) == 60
     assert names["scores"].column_names[:2] == ["item_id", "care"]
     assert (tmp_path / "report.html").is_file()
