@@ -174,9 +174,9 @@ class TensorConfig:
     ----------
     states : int
         States of ``care_tensor``'s mixture: two for each binary latent; 0 chooses by the Bayesian criterion (BIC).
-    views : {"structure", "within"}
-        How ``care_tensor`` groups judges into three views: by S (Algorithm 2, step A), or by the precision within the
-        states of a mixture that is fitted first.
+    views : {"within", "structure"}
+        How ``care_tensor`` groups judges into three views: by the precision within the states of a mixture that is
+        fitted first, or by S (Algorithm 2, step A), which has edges that are the states' own as well.
     observation_model : {"gaussian", "graded", "categorical", "student", "scale_mixture"}
         How a judge's score is distributed given the state. With ``gaussian`` every judge is Gaussian. With the others a
         judge of two values is Bernoulli and one of at most ten grades is an ordered logit (with ``categorical`` its
@@ -187,7 +187,7 @@ class TensorConfig:
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     states: Annotated[int, Interval(ge=0, le=32)] = 4
-    views: Literal["structure", "within"] = "structure"
+    views: Literal["within", "structure"] = "within"
     observation_model: ObservationModel = "gaussian"
 
     def __post_init__(self) -> None:

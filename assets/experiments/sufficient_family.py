@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, ExperimentFindings, Number, Table
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Number, Table
 from assets.experiments.sweep import (
     BASELINES,
     COLLAPSED,
-    COMPARED,
     HIGH,
-    accuracies,
     accuracy_cut_on,
     fitted,
     said_worst,
@@ -34,28 +32,32 @@ _CHOSEN = "care_svd by labels"
 
 _SVD = ("care_svd", _CHOSEN)
 
+_WHERE = {"labels": "where 150 labels would have it", "own": "at the panel's mean or one half"}
+
 _CUTS = ("labels", "own")
 """Where an aggregate is cut: where 150 labels would have it, or at the threshold that it gives without any."""
 
 
-def accuracies_by_cut(table: TableOfMeans, strength: float, seed: int, *, tensor: bool) -> dict[str, dict[str, float]]:
+def accuracies_by_cut(
+    table: TableOfMeans, strength: float, truth: int, *, tensor: bool, draw: int = 0, items: int = _SEARCHED
+) -> dict[str, dict[str, float]]:
     """Accuracy at recovering Q by cut and aggregator, on one draw.
 
     They are the paper's baselines and ``care_svd``, without labels and with; or ``care_tensor`` alone.
     """
     from care_ops.simulate import second_order_sufficient
 
-    draw = second_order_sufficient(np.random.default_rng([seed, 5]), strength, table, truth=seed, n=_SEARCHED)
+    scores = second_order_sufficient(np.random.default_rng([truth, 5, draw]), strength, table, truth=truth, n=items)
     free, labelled = ((), ("care_tensor",)) if tensor else ((*BASELINES, "care_svd"), ("care_svd",))
-    fits = fitted(draw, seed, free, labelled)
+    fits = fitted(scores, truth, free, labelled)
     aggregates = {**fits.free, **{_CHOSEN if name == "care_svd" else name: a for name, a in fits.labelled.items()}}
     held_out = ~fits.validation
     by_cut: dict[str, dict[str, float]] = {cut: {} for cut in _CUTS}
     for name, aggregate in aggregates.items():
         threshold = np.nan if aggregate.threshold is None else aggregate.threshold
         above = aggregate.estimate > threshold
-        by_cut["own"][name] = float(np.mean((above == draw.quality)[held_out]))
-        by_cut["labels"][name] = accuracy_cut_on(aggregate.estimate, draw.quality, fits.validation)
+        by_cut["own"][name] = float(np.mean((above == scores.quality)[held_out]))
+        by_cut["labels"][name] = accuracy_cut_on(aggregate.estimate, scores.quality, fits.validation)
     return by_cut
 
 
@@ -122,8 +124,7 @@ def run(
     regions, says = list[Table](), list[str]()
     for cut in _CUTS:
         holds = {name: np.array([one[cut][name] for one in told]) for name in told[0][cut]}
-        where = "where 150 labels would have it" if cut == "labels" else "at the panel's mean or one half"
-        regions.append(_region(f"{tables:,} tables, every aggregate cut {where}", holds, shapes))
+        regions.append(_region(f"{tables:,} tables, every aggregate cut {_WHERE[cut]}", holds, shapes))
         shares = ", ".join(f"{name} {holds[name].mean():.1%}" for name in BASELINES)
         kept = "; ".join(
             f"{svd} stays high with {holds[f'{svd} stays'].mean():.1%}, with "
@@ -132,17 +133,21 @@ def run(
             for svd in _SVD
         )
         says.append(
-            f"Cut {where}: at g = 1 {shares} of the {tables:,} tables let the baseline collapse, "
+            f"Cut {_WHERE[cut]}: at g = 1 {shares} of the {tables:,} tables let the baseline collapse, "
             f"{holds['all collapse'].mean():.1%} all four; {kept}."
         )
-    shown = [k for k, one in enumerate(told) if any(one[cut][f"picture, {svd}"] for cut in _CUTS for svd in _SVD)]
-    measures = {"tables with the paper's picture, share": len(shown) / tables}
+    shown = [(k, cut, svd) for svd in _SVD for cut in _CUTS for k in range(tables) if told[k][cut][f"picture, {svd}"]]
+    measures = {
+        f"tables with the paper's picture, {svd}, share": len({k for k, _, chosen in shown if chosen == svd}) / tables
+        for svd in _SVD
+    }
     if not shown:
         says.append(
             f"None of the {tables:,} tables gives the paper's picture in any of these ways: no region was found."
         )
         return ExperimentFindings(says, regions, measures=measures)
-    sweep_says, sweep_tables, chart = _sweep(drawn[shown[0]], shown[0], seeds, items, strengths)
+    number, cut, _ = shown[0]
+    sweep_says, sweep_tables, chart = _sweep(drawn[number], number, cut, seeds, items, strengths)
     return ExperimentFindings([*says, *sweep_says], [*regions, *sweep_tables], [chart], measures)
 
 
@@ -163,25 +168,25 @@ def _region(title: str, holds: dict[str, NDArray[np.bool_]], shapes: list[dict[s
 
 
 def _sweep(
-    table: TableOfMeans, number: int, seeds: int, items: int, strengths: Sequence[float]
-) -> tuple[list[str], list[Table], Any]:
-    """The first table with the picture, over g at the size asked for."""
-    from care_ops.simulate import second_order_sufficient
-
+    table: TableOfMeans, number: int, cut: str, seeds: int, items: int, strengths: Sequence[float]
+) -> tuple[list[str], list[Table], Chart]:
+    """The first table with the picture, over g at the size asked for, cut as it was found, with other draws."""
     draws = {
         g: [
-            accuracies(second_order_sufficient(np.random.default_rng([s, k, 5]), g, table, truth=number, n=items), s)
-            for s in range(seeds)
+            accuracies_by_cut(table, g, number, tensor=False, draw=k + 1, items=items)[cut]
+            | accuracies_by_cut(table, g, number, tensor=True, draw=k + 1, items=items)[cut]
+            for k in range(seeds)
         ]
-        for k, g in enumerate(strengths)
+        for g in strengths
     }
-    swept_table, chart = swept(draws, "g", f"Table {number}, the first with the picture: accuracy over {seeds} seeds")
+    where = _WHERE[cut]
+    swept_table, chart = swept(draws, "g", f"Table {number}, cut {where}: accuracy over {seeds} draws")
     means: list[dict[str, Number | str]] = [
         {"view": name, **asdict(view)} for name, view in zip(("first", "second", "third"), table, strict=True)
     ]
     says = [
-        f"The first of them, table {number}, with {items:,} items and {seeds} seeds, lowest mean over g: "
-        f"{', '.join(said_worst(draws, name) for name in COMPARED)}."
+        f"The first of them, table {number}, cut {where}, with {items:,} items and {seeds} other draws, lowest mean "
+        f"over g: {', '.join(said_worst(draws, name) for name in (*BASELINES, *_SVD, 'care_tensor'))}."
     ]
     return says, [Table(f"Table {number}: shifts of its views", means), swept_table], chart
 

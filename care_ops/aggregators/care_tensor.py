@@ -40,6 +40,12 @@ _K_MEANS_STARTS = 5
 
 _WITHIN_STARTS = 8
 
+_WITHIN_ITEMS = 10
+"""Items a judge, all of whose scores are there, that views within states need; with fewer they come from S."""
+
+_WITHIN_TOLERANCE = 1e-6
+"""Rise of the mean log likelihood at which the mixture that the views come from has settled."""
+
 _MOST_MAPPED = 12
 """States up to which every map of states to {0, 1} is tried."""
 
@@ -164,6 +170,7 @@ class CareTensor:
             labels_used=len(problem.anchors),
             details={
                 "views": [[problem.scores.judges[j] for j in group] for group in states.views.groups],
+                "views_from": "within states" if self._has_items_for_views(problem) else "S",
                 "view_tolerance": states.views.tolerance,
                 "largest_cross_edge": states.views.largest_cross_edge,
                 **states.details,
@@ -193,7 +200,7 @@ class CareTensor:
         scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
         values = problem.standardised[scored]
         _distinct_enough(values, problem.config.tensor.states)
-        views = self._views(problem, values)
+        views = self.views(problem)
         if problem.config.tensor.observation_model == "gaussian":
             key = tuple(tuple(int(j) for j in group) for group in views.groups)
             best, details = self._once(key, lambda: self.components(problem, views, values))
@@ -260,14 +267,37 @@ class CareTensor:
         by_model = {type(part).__name__: [judges[j] for j in part.columns] for part in model.models}
         return fitted, {"judges": by_model, "tensor": {"used": False}}
 
-    def _views(self, problem: Problem, values: Array) -> Views:
-        if problem.config.tensor.views == "structure":
+    def views(self, problem: Problem) -> Views:
+        """Views by the precision within states, or by S where that is asked for or too few items are complete.
+
+        Raises
+        ------
+        FitError
+            The panel has no structure, or fewer than three judges.
+        """
+        (rng,) = problem.rng.spawn(
+            1
+        )  # its own, also where it is not used, so that EM's starts do not hang on the views
+        if not self._has_items_for_views(problem):
             return partition(problem.require_structure().sparse)
-        complete = values[~np.isnan(values).any(axis=1)]
+        complete = problem.standardised[~np.isnan(problem.standardised).any(axis=1)]
         k = problem.config.tensor.states or 4
-        starts = [(str(s), mixture.k_means_plus_plus(complete, k, problem.rng)) for s in range(_WITHIN_STARTS)]
-        within, _ = mixture.best_of(complete, starts, shape="full")
-        return partition_within(within.covariance, len(complete))
+
+        def within() -> MixtureWithDetails:
+            starts = [(str(s), mixture.k_means_plus_plus(complete, k, rng)) for s in range(_WITHIN_STARTS)]
+            fitted, likelihoods = mixture.best_of(
+                complete, starts, shape="full", finalists=1, tolerance=_WITHIN_TOLERANCE
+            )
+            return fitted, dict(likelihoods)
+
+        fitted, _ = self._once(("within", k), within)
+        return partition_within(fitted.covariance, len(complete))
+
+    @staticmethod
+    def _has_items_for_views(problem: Problem) -> bool:
+        """Whether views are to come from within states, and the complete items suffice for that."""
+        complete = int((~np.isnan(problem.standardised)).all(axis=1).sum())
+        return problem.config.tensor.views == "within" and complete >= _WITHIN_ITEMS * problem.scores.shape[1]
 
     def _once(self, key: Hashable, make: Callable[[], MixtureWithDetails]) -> MixtureWithDetails:
         if self._memo is None:

@@ -87,7 +87,8 @@ def partition_within(covariance: Array, items: int, limit: float = CLEAR_EDGE) -
     """``partition`` by the precision of the within-state covariance, in which an edge is a clear partial correlation.
 
     In a mixture the covariance of the states' means is in S as well. The covariance within states does not contain it,
-    and shows the edges alone.
+    and shows the edges alone. Where the clear edges hang together in fewer than three groups, the weakest are cut until
+    no group has more than a third of the judges, and the result's ``largest_cross_edge`` exceeds the limit.
 
     Parameters
     ----------
@@ -101,9 +102,11 @@ def partition_within(covariance: Array, items: int, limit: float = CLEAR_EDGE) -
     Raises
     ------
     FitError
-        As ``partition``.
+        Fewer than three judges.
     """
-    return partition(fisher_z(covariance, items), tolerance=limit)
+    strength = fisher_z(covariance, items)
+    count, _ = _components(np.abs(strength), limit)
+    return partition(strength, tolerance=limit if count >= 3 else None)
 
 
 def fisher_z(covariance: Array, items: int) -> Array:

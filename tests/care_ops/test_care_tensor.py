@@ -90,14 +90,25 @@ def test_the_number_of_states_may_be_left_to_bic(rng):
     assert min(found.details["bic"], key=found.details["bic"].get) == "4"
 
 
-def test_views_within_states_have_no_planted_edge_across(rng):
-    draw, edges = grouped_mixture(rng, n=10_000, p=12, noise=0.5)
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_default_views_have_no_planted_edge_across(rng, noise):
+    """By S alone there is one in nine of ten draws at noise .1."""
+    draw, edges = grouped_mixture(rng, n=10_000, p=12, noise=noise)
     scores = matrix(draw.scores)
-    found = tensor(scores, views="within")
+    found = tensor(scores)
+    assert found.details["views_from"] == "within states"
     views = [[scores.judges.index(j) for j in group] for group in found.details["views"]]
     assert sorted(itertools.chain(*views)) == list(range(12))
     for one, other in itertools.combinations(views, 2):
         assert not edges[np.ix_(one, other)].any()
+
+
+def test_views_come_from_s_where_too_few_items_are_complete(rng):
+    scores = four_state_mixture(rng, n=400, p=12, noise=0.6).scores
+    assert tensor(matrix(scores)).details["views_from"] == "within states"
+    scores[:300, 0] = np.nan
+    assert tensor(matrix(scores)).details["views_from"] == "S"
+    assert tensor(matrix(scores[300:]), views="structure").details["views_from"] == "S"
 
 
 @pytest.mark.parametrize("model", ["graded", "categorical", "student", "scale_mixture"])
@@ -209,7 +220,7 @@ def test_a_state_that_is_not_there_is_warned_of_and_harms_nothing(rng):
 def test_settings_that_cannot_be_are_told():
     with pytest.raises(InputError, match="0 to choose by BIC"):
         TensorConfig(states=1)
-    with pytest.raises(InputError, match="use structure, within"):
+    with pytest.raises(InputError, match="use within, structure"):
         TensorConfig(views="both")
     with pytest.raises(InputError, match="scale_mixture"):
         TensorConfig(observation_model="poisson")

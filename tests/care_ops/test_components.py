@@ -10,7 +10,7 @@ from care_ops.errors import FitError
 from care_ops.models import cp, mixture
 from care_ops.moments.state import accumulate
 from care_ops.simulate import four_state_mixture, grouped_mixture
-from care_ops.structure.views import Views, fisher_z, largest_cross_edge, partition, partition_within
+from care_ops.structure.views import CLEAR_EDGE, Views, fisher_z, largest_cross_edge, partition, partition_within
 
 
 def thirds(p: int) -> Views:
@@ -195,6 +195,15 @@ def test_the_number_of_states_is_found_where_judges_are_gaussian(rng, states):
     found, criterion = mixture.number_of_states(scores, rng)
     assert found == states
     assert min(criterion.values()) == criterion[states]
+
+
+def test_judges_that_all_hang_together_within_states_are_cut_where_they_hang_least():
+    covariance = 0.5 * np.ones((9, 9)) + 0.5 * np.eye(9)  # every partial correlation is clear
+    for third in range(3):
+        covariance[3 * third : 3 * third + 3, 3 * third : 3 * third + 3] += 0.3 * (1 - np.eye(3))
+    views = partition_within(covariance, 5_000)
+    assert sorted(sorted(group.tolist()) for group in views.groups) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    assert views.largest_cross_edge > CLEAR_EDGE
 
 
 def test_unbalanced_views_cut_fewer_edges():
