@@ -33,6 +33,8 @@ Sink = Callable[[Sequence[Score], str], None]
 
 _BATCH_TIMEOUT_S = 600.0
 _LOAD_TIMEOUT_S = 3600.0
+_RECORDINGS_A_BATCH = 131_072
+"""Recorded scores that are stored at once, in one part: one that is lost in a kill costs nothing to make again."""
 _log = logging.getLogger(__name__)
 
 
@@ -162,7 +164,8 @@ class Pool:
         if not items:
             return 0
         groups = _questions(items, spec)
-        batches = [groups[k : k + spec.batch_size] for k in range(0, len(groups), spec.batch_size)]
+        size = max(spec.batch_size, _RECORDINGS_A_BATCH) if spec.engine.needs.recordings else spec.batch_size
+        batches = [groups[k : k + size] for k in range(0, len(groups), size)]
         questions = [[group[0] for group in batch] for batch in batches]
         score_batches = self._on_ray if self._uses_ray(spec) else _inline
         done = tokens = 0

@@ -72,9 +72,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
         yield results[key.to_user_string()]
 
 
-def load_items(
-    workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None
-) -> None:
+def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None) -> None:
     """Replace a test set's items in the warehouse, and the version of the source that they were read from."""
     from warehouse.database import replace_testset
 
