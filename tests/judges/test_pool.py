@@ -105,12 +105,12 @@ def test_recorded_scores_are_stored_in_few_large_batches():
     """They cost nothing to make again, and a part of 256 rows would make thousands of files."""
     items = [Item(f"i{k}", "q", f"answer {k}") for k in range(1000)]
     context = Context(recordings={item.item_id: Recording(1.0, None) for item in items})
-    sizes = {}
+    stored_by = {}
     for engine in (RecordedEngine(column="j"), ProgramEngine(program="length")):
         stored: list[int] = []
         with Pool(PoolConfig()) as pool:
             pool.run(
                 JudgeSpec(name="j", engine=engine), items, lambda batch, _, s=stored: s.append(len(batch)), context
             )
-        sizes[engine.kind] = stored
-    assert sizes == {"recorded": [1000], "program": [256, 256, 256, 232]}
+        stored_by[engine.kind] = stored
+    assert stored_by == {"recorded": [1000], "program": [256, 256, 256, 232]}
