@@ -1,13 +1,100 @@
-"""The hash of a plain value, by which versions and keys of a workspace are told apart.
+"""Hashes by which versions and keys of a workspace are told apart: of plain values, and of what is read from files.
 
-Belongs here: that one function. Does not: what is hashed (``versions``, ``sources``), hashes of files
-(``warehouse.storage``).
+Belongs here: hashing, and remembering the hash of a file that has not changed. Does not: what is hashed (``versions``,
+``judge_keys``), hashes that seal the files of the data folder (``warehouse.storage``).
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from warehouse.storage import find_sound, read_document, write_document
+
+_SETTLED_S = 2.0
+"""Seconds after which a file counts as written: the clock of a file system may be as coarse as that."""
+
+_log = logging.getLogger(__name__)
 
 
 def content_hash(value: object) -> str:
     """Hash of anything that can be written as JSON; other values count as their text."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+class FileHashes:
+    """Hashes of what is read from files, remembered with the size and the times of each file.
+
+    A file of the same size and times is not read again. A document of the data folder keeps the hashes from one process
+    to the next; it can be deleted at any time, and the files are then read once.
+
+    Parameters
+    ----------
+    path : Path
+        The document, which need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: dict[str, dict[str, Any]] | None = None
+        self._changed = False
+
+    def of(self, file: Path, about: object, compute: Callable[[], Any]) -> Any:
+        """What ``compute`` makes of a file, from memory where the file is as it was.
+
+        Parameters
+        ----------
+        file : Path
+        about : object
+            What else the result depends on, as a plain value: the settings by which the file is read, say.
+        compute : callable
+            Reads the file and returns a plain value. Its errors are passed on, and nothing is remembered.
+        """
+        before = _state(file)
+        key = content_hash([str(file), about])
+        entries = self._remembered()
+        entry = entries.get(key)
+        if entry is not None and before is not None and entry["state"] == before:
+            return entry["value"]
+        value = compute()
+        if before is not None and before == _state(file) and _is_settled(before):
+            entries[key] = {"file": str(file), "state": before, "value": value}
+            self._changed = True
+        return value
+
+    def save(self) -> None:
+        """Keep for the next process what this one has computed; hashes of files that are gone are left out."""
+        if not self._changed or not self._path.parent.is_dir():
+            return
+        entries = {key: entry for key, entry in self._remembered().items() if Path(entry["file"]).exists()}
+        try:
+            write_document(self._path, {"files": entries})
+        except OSError as error:  # as on a disk that is full or read-only: the next process computes them again
+            _log.info("%s: hashes of files cannot be kept (%s).", self._path, error)
+            return
+        self._changed = False
+
+    def _remembered(self) -> dict[str, dict[str, Any]]:
+        if self._entries is None:
+            document = find_sound(self._path, read_document)
+            self._entries = {} if document is None else document.get("files", {})
+        return self._entries
+
+
+def _state(file: Path) -> list[int] | None:
+    """Size and times of a file; None where there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _is_settled(state: list[int]) -> bool:
+    """Whether the last change lies so far back that another one would have another time."""
+    return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9

@@ -7,17 +7,22 @@ Belongs here: the one place where a key is made, by which scores are found again
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
+from assets.code import code_version
 from assets.sources import recorded_scores
 from judges.engines.base import Context, Ledger, Recording
 from judges.engines.factory import revision_of
+from judges.engines.recorded import fingerprint
 from judges.items import Item
+from warehouse.testsets import FilesSource, resolve
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from judges.spec import JudgeSpec
     from warehouse.items import ItemRecord
+    from warehouse.sources.files import RecordedTable
 
 
 def judge_item(record: ItemRecord) -> Item:
@@ -46,8 +51,11 @@ def recordings(workspace: Workspace, judge: str, testset: str) -> Mapping[str, R
     table = None if name is None else recorded_scores(workspace, testset)
     if name is None or table is None:
         return None
-    if name not in table.scores.judges:
-        return {}
+    return _recordings_in(table, name) if name in table.scores.judges else {}
+
+
+def _recordings_in(table: RecordedTable, name: str) -> dict[str, Recording]:
+    """Recorded scores of one judge of a score file, by item."""
     values = table.scores.values[:, table.scores.judges.index(name)]
     texts = table.responses.get(name, {})
     return {
@@ -61,5 +69,29 @@ def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
     keys = workspace.memory.judge_keys
     if (judge, testset) not in keys:
         spec = effective_spec(workspace, judge, testset)
-        keys[judge, testset] = spec.key(revision_of(spec, engine_context(workspace, judge, testset)))
+        keys[judge, testset] = spec.key(_revision(workspace, spec, testset))
     return keys[judge, testset]
+
+
+def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
+    """Version of what a judge runs; that of a recorded one from memory, where its score file has not changed."""
+    name, source = spec.engine.recorded_as, workspace.testset(testset).source
+    if name is None or not isinstance(source, FilesSource) or source.scores is None:
+        return revision_of(spec, engine_context(workspace, spec.name, testset))
+    declared = source.scores
+    read_as = [declared.columns.model_dump(), declared.layout, declared.reading.model_dump(), _reader_version()]
+    file = resolve(declared.path, workspace.root)
+    revisions = workspace.file_hashes.of(file, read_as, lambda: _recorded_revisions(workspace, testset))
+    return revisions.get(name, fingerprint({}))
+
+
+def _recorded_revisions(workspace: Workspace, testset: str) -> dict[str, str]:
+    """Version of the recordings of every judge in the score file of a test set."""
+    table = recorded_scores(workspace, testset)
+    return {} if table is None else {name: fingerprint(_recordings_in(table, name)) for name in table.scores.judges}
+
+
+@cache
+def _reader_version() -> str:
+    """Version of the code that reads score files: another release may read other values from the same file."""
+    return code_version("warehouse.sources.files", "warehouse", "judges")

@@ -13,7 +13,7 @@ from assets.hashing import content_hash
 from assets.judge_keys import judge_key
 from assets.sources import forgotten_items
 from care_ops.errors import CareError
-from warehouse.testsets import VersionsSource
+from warehouse.testsets import VersionsSource, hash_of_file
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -30,7 +30,8 @@ def source_version(workspace: Workspace, testset: str) -> str:
 def readable_source_version(workspace: Workspace, testset: str) -> str:
     """Hash of what the items are made of; raises a ``CareError`` where the source cannot be read."""
     spec = workspace.testset(testset)
-    fingerprint = spec.fingerprint(workspace.root)
+    hashes = workspace.file_hashes
+    fingerprint = spec.fingerprint(workspace.root, lambda file: hashes.of(file, "bytes", lambda: hash_of_file(file)))
     if isinstance(spec.source, VersionsSource):
         fingerprint = content_hash([fingerprint, spec.scale, source_version(workspace, spec.source.of)])
     forgotten = forgotten_items(workspace)

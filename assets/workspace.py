@@ -23,6 +23,7 @@ from judges.spec import JudgeSpec
 from warehouse.testsets import TestsetSpec
 
 if TYPE_CHECKING:
+    from assets.hashing import FileHashes
     from warehouse.artifacts import FitFolder
     from warehouse.attempts import Attempts
     from warehouse.database import Warehouse
@@ -188,6 +189,13 @@ class Workspace:
         from warehouse.fits import FitStore
 
         return FitStore(self.data / "parts" / "fits")
+
+    @cached_property
+    def file_hashes(self) -> FileHashes:
+        """Hashes of sources and recordings, by which a change is noticed without reading every file."""
+        from assets.hashing import FileHashes
+
+        return FileHashes(self.data / "hashes.json")
 
     @cached_property
     def warehouse(self) -> Warehouse:

@@ -31,6 +31,8 @@ from judges.spec import JudgeSpec
 Sink = Callable[[Sequence[Score], str], None]
 """A function that stores a batch: it gets the scores and the version of the engine that made them."""
 
+_RECORDINGS_A_BATCH = 131_072
+"""Recorded scores that are stored at once, in one part: one that is lost in a kill costs nothing to make again."""
 _log = logging.getLogger(__name__)
 
 
@@ -204,7 +206,8 @@ class Session:
         if not items:
             return 0
         groups = _questions(items, spec)
-        batches = [groups[k : k + spec.batch_size] for k in range(0, len(groups), spec.batch_size)]
+        size = max(spec.batch_size, _RECORDINGS_A_BATCH) if spec.engine.needs.recordings else spec.batch_size
+        batches = [groups[k : k + size] for k in range(0, len(groups), size)]
         questions = [[group[0] for group in batch] for batch in batches]
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done = tokens = 0

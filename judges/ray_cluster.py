@@ -14,7 +14,12 @@ from typing import Any
 
 from care_ops.errors import JudgeError
 
-_FOUND_BY_RAY = ("auto", "local")
+_EMBEDDED = "local"
+"""For this address Ray starts a cluster of its own. For none at all it would join whatever runs on this machine, or has
+once run there and left its address behind.
+"""
+
+_FOUND_BY_RAY = ("auto", _EMBEDDED)
 """Addresses for which Ray itself looks for a cluster on this machine, or starts one."""
 
 _ANSWER_TIMEOUT_S = 10.0
@@ -38,7 +43,7 @@ def connect() -> None:
         _must_answer(address)
     options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
     try:
-        ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+        ray.init(address=address or _EMBEDDED, log_to_driver=False, configure_logging=False, **options)
     except (AuthenticationError, ConnectionError, RuntimeError, ValueError) as error:
         if address is None:
             raise

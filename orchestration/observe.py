@@ -47,7 +47,9 @@ class Observation:
 
 def observe(workspace: Workspace, instance: dg.DagsterInstance) -> Observation:
     """Compare content hashes with the ones reported last; equal content is not reported again."""
-    return Observation(list(_new_versions(workspace, instance)), list(_partition_requests(workspace, instance)))
+    observation = Observation(list(_new_versions(workspace, instance)), list(_partition_requests(workspace, instance)))
+    workspace.file_hashes.save()
+    return observation
 
 
 def _partition_requests(

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from assets.state.rebuild import is_outdated, rebuild_warehouse
 from assets.workspace import Workspace
-from orchestration.locks import together, workspace_alone
+from orchestration.locks import Say, together, workspace_alone
 from orchestration.workspace import load_workspace
 
 
@@ -32,11 +32,17 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
         """Share the workspace's lock with other runs, and read the workspace once no command changes it."""
         root = Path(self.folder)
         say = context.log.info if context.log else print
-        if is_outdated(load_workspace(root)):
-            with workspace_alone(root, "the rebuild of the database") as loaded:
-                if is_outdated(loaded):  # another run may have been faster
-                    say("the database is gone, damaged or of an earlier release; it is rebuilt from the parts")
-                    for judge, why in rebuild_warehouse(loaded).items():
-                        say(f"the scores of judge {judge} are left out of the database: {why}")
-        with together(load_workspace(root), context.run.run_id if context.run else "", say):
+        workspace = load_workspace(root)
+        if is_outdated(workspace):
+            _rebuild(root, say)
+        with together(workspace, context.run.run_id if context.run else "", say):
             yield load_workspace(root)
+
+
+def _rebuild(root: Path, say: Say) -> None:
+    """Rebuild the database while no other run is at work, unless another run has done so meanwhile."""
+    with workspace_alone(root, "the rebuild of the database") as workspace:
+        if is_outdated(workspace):
+            say("the database is gone, damaged or of an earlier release; it is rebuilt from the parts")
+            for judge, why in rebuild_warehouse(workspace).items():
+                say(f"the scores of judge {judge} are left out of the database: {why}")

@@ -115,7 +115,7 @@ class PartStore:
             }
             for r in records
         ]
-        metadata = {} if source_version is None else {_SOURCE_VERSION: source_version.encode()}
+        metadata = {} if source_version is None else {_SOURCE_VERSION: json.dumps(source_version).encode()}
         write_table(self.items_file(testset), pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata)))
         hidden = ("gold", "split_unit", "metadata")
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
@@ -140,7 +140,7 @@ class PartStore:
         Raises the errors of ``read_items``.
         """
         metadata = self._items_table(testset, None).schema.metadata or {}
-        return metadata[_SOURCE_VERSION].decode() if _SOURCE_VERSION in metadata else None
+        return json.loads(metadata[_SOURCE_VERSION]) if _SOURCE_VERSION in metadata else None
 
     def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
         """A test set's items as a table; with the metadata of the file if no ``schema`` is given."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -407,7 +407,7 @@ class TestsetSpec(BaseModel):
             return f"column names of {self.source.dataset}: {checked}; set source.verified: true once you have looked"
         return None
 
-    def fingerprint(self, base: Path) -> str:
+    def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:
         """Hash of everything that determines the items: the source's settings and the bytes of its item file.
 
         Recorded scores are not part of it, because they count as judges; neither are scale and cut, which are settings
@@ -417,21 +417,24 @@ class TestsetSpec(BaseModel):
         ----------
         base : Path
             Folder to which paths in the source are relative.
+        hash_file : callable, optional
+            Hashes the bytes of a file as ``hash_of_file`` does, perhaps from memory.
 
         Raises
         ------
         InputError
             The item file does not exist, or a folder lies in its place.
         """
+        hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
         if self.further_columns:
             digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):
-            digest.update(_file_hash(resolve(self.source.items, base)).encode())
+            digest.update(hash_file(resolve(self.source.items, base)).encode())
         if isinstance(self.source, HuggingFaceSource):  # for a repository, the source's settings hold its revision
             folder = resolve(self.source.dataset, base)
             for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else []:
-                digest.update(f"{path.relative_to(folder)} {_file_hash(path)}".encode())
+                digest.update(f"{path.relative_to(folder)} {hash_file(path)}".encode())
         return digest.hexdigest()[:32]
 
 
@@ -475,7 +478,8 @@ def names_an_address(path: str) -> bool:
     return "://" in path
 
 
-def _file_hash(path: Path) -> str:
+def hash_of_file(path: Path) -> str:
+    """SHA-256 of a file's bytes; ``InputError`` if there is no such file."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

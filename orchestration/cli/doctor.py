@@ -110,12 +110,13 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
     """Rows for what is wrong with a test set; none where it can be read and is verified."""
-    from assets.sources import read_source
+    from assets.sources import read_source, recorded_scores
     from care_ops.errors import CareError
 
     rows: list[dict[str, str]] = []
     try:
         read_source(loaded, name)
+        recorded_scores(loaded, name)
     except CareError as error:
         rows.append(_row(f"test set {name}", "fails", str(error)))
     warning = loaded.testset(name).unverified()

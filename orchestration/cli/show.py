@@ -226,6 +226,9 @@ def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")]
 
 
 def _environment(loaded: Workspace) -> dict[str, str]:
-    from orchestration.instance import instance_home
+    from care_ops.errors import WarehouseError
+    from orchestration.instance import dagster_home, deployed_home
 
-    return {**os.environ, "DAGSTER_HOME": str(instance_home(loaded)), "CARE_WORKSPACE": str(loaded.root)}
+    if deployed_home(loaded) is not None:
+        raise WarehouseError(f"{loaded.root} is served by a deployment, which has a daemon and a webserver of its own")
+    return {**os.environ, "DAGSTER_HOME": str(dagster_home(loaded)), "CARE_WORKSPACE": str(loaded.root)}

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -74,6 +75,13 @@ def test_a_dead_address_of_dask_is_told(monkeypatch, address):
         dask_client(config, 10).__enter__()
 
 
+@pytest.fixture
+def until_end():
+    """Holds what is to be cleaned up when the test has ended."""
+    with ExitStack() as stack:
+        yield stack
+
+
 def wait_for(port: int, say, seconds: float = 120.0) -> None:
     """Wait until something listens at a port; where nothing does, the test fails with what ``say`` returns."""
     deadline = time.monotonic() + seconds
@@ -85,7 +93,7 @@ def wait_for(port: int, say, seconds: float = 120.0) -> None:
 
 
 @pytest.mark.slow
-def test_a_cluster_that_asks_for_a_token_is_told_in_our_words(tmp_path):
+def test_a_cluster_that_asks_for_a_token_is_told_in_our_words(tmp_path, until_end):
     """A cluster as Ray 2.60 starts it, and a process on another machine, whose home folder has no token."""
     ray = Path(sys.executable).with_name("ray")
     token = tmp_path / "token"
@@ -95,7 +103,9 @@ def test_a_cluster_that_asks_for_a_token_is_told_in_our_words(tmp_path):
         port = probe.getsockname()[1]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     head = {**clean, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-    options = ["--head", "--block", "--node-ip-address=127.0.0.1", f"--port={port}", "--include-dashboard=false"]
+    # A folder of its own, with a name short enough for Ray's sockets: there it writes where the cluster is.
+    folder = until_end.enter_context(tempfile.TemporaryDirectory(prefix="care-ray-"))
+    options = ["--head", "--block", "--node-ip-address=127.0.0.1", f"--port={port}", f"--temp-dir={folder}"]
     with (tmp_path / "log").open("w") as log:
         cluster = subprocess.Popen([ray, "start", *options], env=head, stdout=log, stderr=log, start_new_session=True)
     try:
@@ -114,3 +124,14 @@ def test_a_cluster_that_asks_for_a_token_is_told_in_our_words(tmp_path):
     finally:
         cluster.terminate()  # which ends the processes that it has started, too
         cluster.wait(60)
+
+
+def test_an_embedded_ray_joins_no_other_cluster_of_this_machine(monkeypatch):
+    """Without any address Ray would, and also wait for one that was killed and has left its address behind."""
+    asked: list[str] = []
+    monkeypatch.setattr("ray.init", lambda address, **_: asked.append(address))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    connect()
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    connect()
+    assert asked == ["local", "auto"]

@@ -1,11 +1,11 @@
 """The deployment as it is shipped: PostgreSQL, ``deploy/dagster.yaml`` unchanged, a code server and a daemon."""
 
 import dagster as dg
-import duckdb
 import pytest
 
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
+from tests.support import held_items
 from tests.support.deployed import Deployment, kill, postgres, postgres_binaries, wait_until
 from tests.support.workspaces import QUICK, make, query, write_items
 
@@ -62,19 +62,20 @@ def test_a_database_that_does_not_answer_is_told_in_a_sentence(deployment):
 
 
 def test_a_code_server_that_is_killed_loses_no_change(deployment, instance):
-    """Killed while ``items`` waits for the database: its run ends as failed, and another one finishes its work."""
+    """Killed in the middle of ``items``: its run ends as failed, and another one finishes its work."""
     workspace = deployment.workspace
-    server, port = deployment.start_code_server()
+    server, port = deployment.start_code_server(held_items.__name__)
     deployment.start_daemon(port)
     items = load_workspace(workspace).parts.items_file("one")
     before, known = items.stat().st_mtime_ns, {record.dagster_run.run_id for record in instance.get_run_records()}
-    with duckdb.connect(str(workspace / "data" / "care.duckdb")):
-        write_items(workspace, edited=7)
-        wait_until(lambda: items.stat().st_mtime_ns != before, deployment.logs)
-        kill(server)
+    (workspace / held_items.HOLD).touch()
+    write_items(workspace, edited=7)
+    wait_until(lambda: items.stat().st_mtime_ns != before, deployment.logs)
+    kill(server)
+    (workspace / held_items.HOLD).unlink()
     (killed,) = [r.dagster_run for r in instance.get_run_records() if r.dagster_run.run_id not in known]
     assert killed.status == dg.DagsterRunStatus.STARTED
-    deployment.start_code_server(port)
+    deployment.start_code_server(held_items.__name__, port)
 
     def failed() -> bool:
         run = instance.get_run_by_id(killed.run_id)

@@ -148,10 +148,10 @@ class Deployment:
         assert done.returncode == code, done.stdout
         return done.stdout
 
-    def start_code_server(self, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
-        """The code server, in a process group of its own; returns it with its port."""
+    def start_code_server(self, module: str, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
+        """A code server of a module's definitions, in a process group of its own; returns it with its port."""
         port = port or _free_port()
-        words = ["dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), "-m", "orchestration.definitions"]
+        words = ["dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), "-m", module]
         server = self._start(words, "code.log")
         check = [sys.executable, "-m", "dagster", "api", "grpc-health-check", "-p", str(port)]
         wait_until(

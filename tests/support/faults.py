@@ -175,7 +175,7 @@ def state_of(workspace: Path) -> State:
     files: dict[str, str] = {}
     for path in sorted(data.rglob("*")):
         name = str(path.relative_to(data))
-        if name.startswith(("dagster", "care.duckdb", "parts/scores/")) or name in temporary:
+        if name.startswith(("dagster", "care.duckdb", "parts/scores/", "hashes.json")) or name in temporary:
             continue
         files[name] = "folder" if path.is_dir() else hashlib.sha256(_says(path, workspace)).hexdigest()[:16]
     scores, double = _scores(data / "parts" / "scores")

@@ -1,0 +1,126 @@
+"""What is read from a file is remembered for as long as the file does not change, and not a moment longer."""
+
+import os
+
+import pytest
+
+from assets.hashing import FileHashes
+from assets.judge_keys import effective_spec, engine_context, judge_key
+from assets.versions import source_version
+from care_ops.errors import InputError
+from judges.engines.factory import revision_of
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import make
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Files that were written just now count as written a while ago."""
+    monkeypatch.setattr("assets.hashing._SETTLED_S", 0.0)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("one")
+    return path
+
+
+def test_a_file_is_read_again_only_where_it_has_changed(file, settled):
+    hashes, kept = FileHashes(file.with_name("hashes.json")), []
+
+    def read() -> str:
+        kept.append(file.read_text())
+        return kept[-1]
+
+    def again(about: str = "text") -> str:
+        """As the next process does."""
+        hashes.save()
+        return FileHashes(file.with_name("hashes.json")).of(file, about, read)
+
+    assert [hashes.of(file, "text", read), again(), again("other settings")] == ["one"] * 3
+    assert kept == ["one"] * 2
+    times = file.stat()
+    file.write_text("two")
+    assert again() == "two"
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert again() == "two"
+    assert kept == ["one", "one", "two", "two"], "of the same size and time of modification, and still changed"
+
+
+def test_a_file_that_has_only_just_been_written_is_not_trusted(file):
+    """It may change again before the clock of the file system moves on."""
+    hashes, times_read = FileHashes(file.with_name("hashes.json")), []
+    for _ in range(2):
+        hashes.of(file, "text", lambda: times_read.append(file))
+    assert times_read == [file] * 2
+
+
+def test_a_damaged_memory_is_made_again_and_what_is_gone_is_left_out(file, settled):
+    kept = file.with_name("hashes.json")
+    kept.write_text("nonsense")
+    hashes = FileHashes(kept)
+    assert hashes.of(file, "text", file.read_text) == "one"
+    hashes.save()
+    assert "file" in kept.read_text()
+    other = file.with_name("other")
+    other.write_text("2")
+    hashes.of(other, "text", other.read_text)
+    file.unlink()
+    hashes.save()
+    assert str(other) in kept.read_text()
+    assert f'"{file}"' not in kept.read_text()
+
+
+def test_an_error_is_passed_on_and_not_remembered(file, settled):
+    hashes = FileHashes(file.with_name("hashes.json"))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            hashes.of(file, "text", lambda: 1 // 0)
+    assert hashes.of(file.with_name("none"), "text", lambda: "told by whoever reads it") == "told by whoever reads it"
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """A workspace with recorded scores of two judges."""
+    folder = make(tmp_path / "ws", judges=("length",))
+    rows = [f"i{k},{judge},{k % 7}" for judge in ("a", "b") for k in range(40)]
+    (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")
+    testset = folder / "testsets" / "one.yaml"
+    testset.write_text(testset.read_text().replace("scale:", "  scores: {path: scores.csv}\nscale:"))
+    (folder / "data").mkdir()
+    return folder
+
+
+def test_recordings_and_sources_that_have_not_changed_are_not_read_and_keys_stay(recorded, settled, monkeypatch):
+    first = load_workspace(recorded)
+    keys = {judge: judge_key(first, judge, "one") for judge in first.judges}
+    for judge in keys:
+        spec = effective_spec(first, judge, "one")
+        assert keys[judge] == spec.key(revision_of(spec, engine_context(first, judge, "one"))), "as without a memory"
+    version = source_version(first, "one")
+    first.file_hashes.save()
+
+    def must_not_be_read(*_: object) -> None:
+        raise AssertionError("it has not changed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("assets.judge_keys.recorded_scores", must_not_be_read)
+        patch.setattr("assets.versions.hash_of_file", must_not_be_read)
+        second = load_workspace(recorded)
+        assert {judge: judge_key(second, judge, "one") for judge in second.judges} == keys
+        assert source_version(second, "one") == version
+    scores = recorded / "scores.csv"
+    scores.write_text(scores.read_text().replace("i3,b,3", "i3,b,4"))
+    third = load_workspace(recorded)
+    changed = {judge for judge in third.judges if judge_key(third, judge, "one") != keys[judge]}
+    assert changed == {"b"}
+
+
+def test_a_source_that_is_gone_is_told_although_its_hash_is_known(recorded, settled):
+    workspace = load_workspace(recorded)
+    source_version(workspace, "one")
+    (recorded / "one.csv").unlink()
+    with pytest.raises(InputError, match="no such file"):
+        workspace.testset("one").fingerprint(recorded)
+    assert source_version(workspace, "one") == source_version(load_workspace(recorded), "one")
