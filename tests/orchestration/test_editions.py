@@ -2,7 +2,6 @@
 
 import csv
 import html
-import json
 import shutil
 from dataclasses import replace
 
