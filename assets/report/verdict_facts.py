@@ -20,6 +20,7 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.residuals import moving_together
+from care_ops.results.settled import probability_settled
 from care_ops.results.verdict import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
 
 if TYPE_CHECKING:
@@ -77,16 +78,12 @@ def fit_facts(
     except FitError as error:
         return replace(facts, failure=str(error))
     details = read_details("care", care.details, CareDetails)
-    labels = None
-    if details.hypotheses is not None:
-        hypothesis, probability = max(details.hypotheses.items(), key=lambda pair: pair[1])
-        labels = LabelEvidence(care.labels_used, _HYPOTHESES.get(hypothesis, hypothesis), probability)
     return replace(
         facts,
         ambiguous=details.ambiguous,
         agreement=details.agreement,
         rival=details.rival,
-        labels=labels,
+        labels=_labels(data, care.labels_used, details, config, anchors),
         probes=probes,
         followed=tuple(_followed(data)),
         together=moving_together(data.scores, care.estimate, config, anchors),
@@ -101,6 +98,19 @@ def _care(data: ReportData, config: FitConfig, anchors: Anchors) -> Aggregate:
         raise FitError(data.failures["care"])
     alone = replace(config, aggregators=("care",), calibration=Calibration())
     return fit_panel(data.scores, alone, anchors, solve="not").aggregates["care"]
+
+
+def _labels(
+    data: ReportData, count: int, details: CareDetails, config: FitConfig, anchors: Anchors
+) -> LabelEvidence | None:
+    """What the labels say that the fit has seen; None where it has seen none, or they do not differ."""
+    if details.hypotheses is None:
+        return None
+    probability = probability_settled(data.scores, config, anchors)
+    if probability is None:
+        return None
+    hypothesis, of_one = max(details.hypotheses.items(), key=lambda pair: pair[1])
+    return LabelEvidence(count, probability, _HYPOTHESES.get(hypothesis, f"the judges' {hypothesis}"), of_one)
 
 
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:

@@ -39,8 +39,11 @@ Topic = Literal[
 LEAST_JUDGES = 3
 """Fewest judges on a panel. Where two disagree, nothing says which of them is wrong."""
 
-_SETTLED_ABOVE = 0.5
-"""Labels have settled a panel where one answer is more probable than all others together."""
+LABELS_ASKED_FOR = 10
+"""Fewest labels that settle a panel; by fewer the model behind the probability is too sure of itself."""
+
+_SETTLED_FROM = 0.9
+"""Probability from which on labels have settled what quality is."""
 
 _FOLLOWS = 0.5
 """Rank correlation (Spearman) with a feature of the texts from which on a factor is said to follow it."""
@@ -185,11 +188,27 @@ class MovingTogether:
 
 @dataclass(frozen=True)
 class LabelEvidence:
-    """What labels of people say: how many there are, and the most probable answer with its probability."""
+    """What labels of people say.
+
+    Attributes
+    ----------
+    labels : int
+    probability : float
+        Of the answers that agree with the one that is given (``settled.probability_settled``).
+    hypothesis : str
+        The most probable single thing that quality may follow, in words.
+    hypothesis_probability : float
+    """
 
     labels: int
-    hypothesis: str
     probability: float
+    hypothesis: str
+    hypothesis_probability: float
+
+    @property
+    def settles(self) -> bool:
+        """Whether these labels are enough, and agree enough, to say what quality is."""
+        return self.labels >= LABELS_ASKED_FOR and self.probability >= _SETTLED_FROM
 
 
 @dataclass(frozen=True)
@@ -365,17 +384,20 @@ def _state_of_fit(facts: FitFacts) -> tuple[State, str]:
             f"Clear: {len(facts.admitted)} judges allow one answer for {facts.items:,} items (the two ways to reach it "
             f"without labels correlate at {facts.agreement:+.2f})."
         )
-    if facts.labels is not None and facts.labels.probability > _SETTLED_ABOVE:
+    if facts.labels is not None and facts.labels.settles:
         return "settled by labels", (
-            f"Settled by {_count(facts.labels.labels, 'label')}: {facts.labels.hypothesis} is quality with probability "
-            f"{facts.labels.probability:.2f}. Without labels the panel is ambiguous."
+            f"Settled by {_count(facts.labels.labels, 'label')}: with {_probability(facts.labels.probability)} what the "
+            "labels allow agrees with this answer. Without labels the panel is ambiguous."
         )
     if facts.probes is not None:
         return "settled by probes", (
-            f"Settled by probes with probability {facts.probes.probability:.2f}, if what was declared of them "
+            f"Settled by probes with {_probability(facts.probes.probability)}, if what was declared of them "
             f"({', '.join(facts.probes.kinds)}) is true. Without them the panel is ambiguous."
         )
-    return "ambiguous", f"Ambiguous: {_difference(facts)}, and the scores alone cannot say which of them is quality."
+    sentence = f"Ambiguous: {_difference(facts)}, and the scores alone cannot say which of them is quality."
+    if facts.labels is not None:
+        sentence += f" {_count(facts.labels.labels, 'label')} have not settled it."
+    return "ambiguous", sentence
 
 
 def _difference(facts: FitFacts) -> str:
@@ -434,15 +456,16 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         reasons.append(
             Reason(
                 "labels",
-                f"{_count(facts.labels.labels, 'label')} make {facts.labels.hypothesis} the most probable answer, with "
-                f"probability {facts.labels.probability:.2f}.",
+                f"By {_count(facts.labels.labels, 'label')}, answers that agree with this one have "
+                f"{_probability(facts.labels.probability)}. The single most probable thing that quality follows is "
+                f"{facts.labels.hypothesis}, with {_probability(facts.labels.hypothesis_probability)}.",
             )
         )
     if facts.probes is not None:
         reasons.append(
             Reason(
                 "probes",
-                f"The probes choose the answer with probability {facts.probes.probability:.2f}, if they are what was "
+                f"The probes choose the answer with {_probability(facts.probes.probability)}, if they are what was "
                 f"declared: {', '.join(facts.probes.kinds)}.",
             )
         )
@@ -526,6 +549,11 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _probability(value: float) -> str:
+    """A probability in words; one that rounds to certainty is not called certain."""
+    return "a probability above 0.99" if value > 0.99 else f"probability {value:.2f}"
 
 
 def _ended(sentence: str) -> str:

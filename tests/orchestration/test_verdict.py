@@ -65,7 +65,7 @@ def workspace_of(folder: Path, columns: Columns, labels: dict[str, float] | None
     texts = "".join(f"i{k:02d},answer number {k}\n" for k in range(ITEMS))
     (folder / "items.csv").write_text("item_id,response\n" + texts)
     (folder / "testsets" / "one.yaml").write_text(
-        "source:\n  kind: files\n  items: items.csv\n  scores: {path: scores.csv}\n"
+        "source:\n  kind: files\n  items: items.csv\n  columns: {response: response}\n  scores: {path: scores.csv}\n"
     )
     anchors = ""
     if labels is not None:
