@@ -62,6 +62,4 @@ def _bars(key: str, bars: Bars) -> Figure:
 
 
 def _heatmap(key: str, heatmap: Heatmap) -> Figure:
-    return heat_map(
-        key, heatmap.title, "", heatmap.rows, heatmap.columns, heatmap.values, marks=heatmap.marks
-    )
+    return heat_map(key, heatmap.title, "", heatmap.rows, heatmap.columns, heatmap.values, marks=heatmap.marks)

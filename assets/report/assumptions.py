@@ -64,7 +64,9 @@ def _aligned(data: ReportData) -> Assumption:
     left_out = sum(not check.admitted for check in data.checks)
     name = "Every judge scored the right items, and varies"
     if left_out:
-        return Assumption(name, "violated", f"{left_out} of {len(data.checks)} judges were left out for it; see their cards.")
+        return Assumption(
+            name, "violated", f"{left_out} of {len(data.checks)} judges were left out for it; see their cards."
+        )
     return Assumption(name, "holds", f"All {len(data.checks)} judges were admitted.")
 
 

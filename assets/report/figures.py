@@ -151,9 +151,7 @@ def _calibration(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
             continue
         probability, gold = aggregate.p_quality[both], data.gold[both]
         bins = np.array_split(np.argsort(probability, kind="stable"), min(_BINS, both.sum() // _BINS))
-        series.append(
-            Series(name, [float(probability[b].mean()) for b in bins], [float(gold[b].mean()) for b in bins])
-        )
+        series.append(Series(name, [float(probability[b].mean()) for b in bins], [float(gold[b].mean()) for b in bins]))
     if not series:
         return None
     return line_chart(
@@ -199,7 +197,7 @@ def _thinned(count: int) -> NDArray[np.intp]:
 
 
 def _numbered(data: ReportData) -> list[str]:
-    return [f"{name} {k + 1}" for k, name in enumerate(data.judges)]
+    return [f"{k + 1} {name}" for k, name in enumerate(data.judges)]
 
 
 def _correlation(data: ReportData) -> Figure | None:
@@ -267,8 +265,8 @@ def _graph(data: ReportData) -> Figure | None:
         "graph",
         "Which judges are linked beyond what all share",
         f"{says} A line joins two judges whose scores move together after the shared factors are taken out (the sparse "
-        "part S of the structure); thicker is stronger, blue together, orange against each other. Ask where such judges "
-        "come from.",
+        "part S of the structure); thicker is stronger, blue together, orange against each other. Ask where such "
+        "judges come from.",
         data.judges,
         [Link(link.first, link.second, link.partial) for link in shown],
     )

@@ -18,7 +18,7 @@ from assets.fit.stages import fit_code, stage_code
 from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
 from assets.publication.documents import ReviewDocument
-from assets.report.names import page_name
+from assets.report.names import items_name, page_name
 from assets.report.states import states_differ
 from assets.results.documents import SystemsDocument
 from assets.versions import panel_version, settings_version
@@ -88,9 +88,15 @@ def _missing_of(
     if review is None or (review.state == "published" and not workspace.fits.publications(testset)):
         to_make.append(("review", testset))  # its verdict, or the publication that it made, is gone
     held = fit.edition not in {e.edition for e in _published(workspace, testset)}
-    if not held and not (folder.has_results() and (workspace.report_folder / page_name(testset)).is_file()):
+    if not held and not (folder.has_results() and _drawn(workspace, testset)):
         to_make += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
     return [*to_make, *to_ask_again]
+
+
+def _drawn(workspace: Workspace, testset: str) -> bool:
+    """Whether a test set's page and the page of its items are there."""
+    page = page_name(testset)
+    return all((workspace.report_folder / name).is_file() for name in (page, items_name(page)))
 
 
 def _outdated(

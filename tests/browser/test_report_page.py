@@ -153,4 +153,4 @@ def test_judges_keep_one_order(opened):
     names = [" ".join(text.split()[1:]) for text in cards]
     for figure in ("loadings", "correlation"):
         labels = page.locator(f"#figure-{figure} text[text-anchor=end]").all_text_contents()
-        assert [label.rpartition(" ")[0][:20] for label in labels] == [name[:20] for name in names]
+        assert [label.partition(" ")[2][:20] for label in labels] == [name[:20] for name in names]
