@@ -418,4 +418,4 @@ def ring(key: str, title: str, caption: str, names: Sequence[str], links: Sequen
             shapes.append(text(*place, str(k + 1), "t small", anchor))
     description = f"{len(links)} links between {count} names. {caption}"
     size = (2 * centre_x, 2 * centre_y)
-    return Figure(key, title, caption, drawing(key, size, title, description, shapes), wide=not named)
+    return Figure(key, title, caption, drawing(key, size, title, description, shapes), wide=True)

@@ -57,9 +57,9 @@ def system_ranks(data: ReportData) -> list[Ranked]:
     ranks: list[Ranked] = []
     for row in rows:
         if row.best:
-            ranks.append(Ranked(row.system, 0.0, note="the best"))
+            ranks.append(Ranked(row.system, 0.0, note=f"{row.value:.3f}, the best"))
         elif row.behind is not None:
-            ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo))
+            ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo, f"{row.value:.3f}"))
     return ranks
 
 
