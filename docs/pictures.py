@@ -21,8 +21,6 @@ def shoot_report(browser: Browser, page_file: Path, scheme: str) -> None:
     """The top of a page in one colour scheme."""
     page = browser.new_page(viewport={"width": 1120, "height": 1130}, color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(page_file.absolute().as_uri())
-    page.wait_for_function("document.documentElement.dataset.drawn === 'yes'")
-    page.wait_for_timeout(500)
     page.screenshot(path=OUT / f"report-{scheme}.png")
     page.close()
 

@@ -177,14 +177,14 @@ def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
     if not len(both):
         return []
     own, other = (rankdata(values[both]) / len(both) for values in (scores, answer))
-    furthest = np.argsort(-np.abs(own - other), kind="stable")[:_ITEMS_SHOWN]
+    furthest = [int(k) for k in np.argsort(-np.abs(own - other), kind="stable")[:_ITEMS_SHOWN]]
     return [
         PartedItem(
             data.scores.item_ids[both[k]],
             float(scores[both[k]]),
             float(own[k]),
             float(other[k]),
-            data.responses[both[k]],
+            data.responses[int(both[k])],
         )
         for k in furthest
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import cos, isfinite, log10, pi, sin
 
 from markupsafe import Markup, escape
@@ -219,7 +220,7 @@ def _line(frame: _Frame, series: Series, style: str, *, stepped: bool) -> list[s
         return []
     line = places
     if stepped:
-        pairs = zip(places, places[1:], strict=False)
+        pairs = pairwise(places)
         line = [places[0], *(p for (_, y), (x2, y2) in pairs for p in ((x2, y), (x2, y2)))]
     shapes = [element("path", d=path(line), class_=f"line {style}")]
     for x, low, high in zip(series.x, series.low, series.high, strict=False):
@@ -410,11 +411,11 @@ def ring(key: str, title: str, caption: str, names: Sequence[str], links: Sequen
     for k, ((x, y), angle, name) in enumerate(zip(places, angles, names, strict=True)):
         shapes.append(element("circle", cx=x, cy=y, r=4.0, class_="node" if k in linked else "node alone"))
         anchor = "middle" if abs(cos(angle)) < 0.2 else "start" if cos(angle) > 0 else "end"
-        label = f"{k + 1} {shortened(name, 22)}" if named else str(k + 1) if k in linked or k % 5 == 0 else ""
-        if label:
-            shapes.append(
-                text(x + 10 * cos(angle), y + 13 * sin(angle) + 4, label, "t" if named else "t small", anchor)
-            )
+        place = (x + 10 * cos(angle), y + 13 * sin(angle) + 4)
+        if named:
+            shapes.append(text(*place, f"{k + 1} {shortened(name, 22)}", "t", anchor))
+        elif k % 5 == 0 and k < count - 3:
+            shapes.append(text(*place, str(k + 1), "t small", anchor))
     description = f"{len(links)} links between {count} names. {caption}"
     size = (2 * centre_x, 2 * centre_y)
-    return Figure(key, title, caption, drawing(key, size, title, description, shapes), wide=not named)
+    return Figure(key, title, caption, drawing(key, size, title, description, shapes), wide=True)

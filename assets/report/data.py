@@ -309,6 +309,10 @@ class ReportData:
             rows.append(FactorRow(k + 1, strength, k == chosen, named_by, feature, correlation))
         return rows
 
+    def strongest_links(self, most: int = 10) -> list[tuple[str, str, float]]:
+        """The judges of the strongest links, and their partial correlations."""
+        return [(self.judges[a.first], self.judges[a.second], a.partial) for a in (self.links or [])[:most]]
+
     @property
     def effective_judges(self) -> float | None:
         """How many judges of independent errors the mean is worth; None where quality is not what the mean follows."""

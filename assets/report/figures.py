@@ -57,9 +57,9 @@ def system_ranks(data: ReportData) -> list[Ranked]:
     ranks: list[Ranked] = []
     for row in rows:
         if row.best:
-            ranks.append(Ranked(row.system, 0.0, note="the best"))
+            ranks.append(Ranked(row.system, 0.0, note=f"{row.value:.3f}, the best"))
         elif row.behind is not None:
-            ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo))
+            ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo, f"{row.value:.3f}"))
     return ranks
 
 
@@ -197,7 +197,7 @@ def _thinned(count: int) -> NDArray[np.intp]:
 
 
 def _numbered(data: ReportData) -> list[str]:
-    return [f"{name} {k + 1}" for k, name in enumerate(data.judges)]
+    return [f"{k + 1} {name}" for k, name in enumerate(data.judges)]
 
 
 def _correlation(data: ReportData) -> Figure | None:
@@ -265,8 +265,8 @@ def _graph(data: ReportData) -> Figure | None:
         "graph",
         "Which judges are linked beyond what all share",
         f"{says} A line joins two judges whose scores move together after the shared factors are taken out (the sparse "
-        "part S of the structure); thicker is stronger, blue together, orange against each other. Ask where such judges "
-        "come from.",
+        "part S of the structure); thicker is stronger, blue together, orange against each other. Ask where such "
+        "judges come from.",
         data.judges,
         [Link(link.first, link.second, link.partial) for link in shown],
     )

@@ -18,7 +18,7 @@ from assets.fit.stages import fit_code, stage_code
 from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
 from assets.publication.documents import ReviewDocument
-from assets.report.names import page_name
+from assets.report.names import items_name, page_name
 from assets.report.verdicts import verdicts_differ
 from assets.results.documents import SystemsDocument
 from assets.versions import panel_version, readable_source_version, settings_version
@@ -93,7 +93,7 @@ def _missing_of(
     if review is None or (review.state == "published" and not workspace.fits.publications(testset)):
         to_make.append(("review", testset))  # its verdict, or the publication that it made, is gone
     held = fit.edition not in {e.edition for e in _published(workspace, testset)}
-    if not held and not (folder.has_results() and (workspace.report_folder / page_name(testset)).is_file()):
+    if not held and not (folder.has_results() and _drawn(workspace, testset)):
         to_make += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
     return [*to_make, *to_ask_again]
 
@@ -108,6 +108,12 @@ def _changed(workspace: Workspace, testset: str, read_version: str | None) -> bo
     except CareError as error:
         _log.info("%s: its source cannot be compared with its items (%s)", testset, error)
         return False
+
+
+def _drawn(workspace: Workspace, testset: str) -> bool:
+    """Whether a test set's page and the page of its items are there."""
+    page = page_name(testset)
+    return all((workspace.report_folder / name).is_file() for name in (page, items_name(page)))
 
 
 def _outdated(

@@ -5,12 +5,14 @@ logarithmic  # asdict of a chart, drawn by assets/experiments/pages.py
 asks  # templates/experiments.html
 protocol  # templates/experiments.html
 alpha  # templates/page.html
-judge_rows  # templates/page.html
 factor_rows  # templates/page.html
-disagreements  # templates/page.html
 labels_seen  # templates/page.html
 kappa  # templates/page.html
-avg  # templates/page.html
+strongest_links  # templates/page.html
+answer_rank  # templates/page.html
+without  # templates/page.html
+parted  # templates/page.html
+wide  # templates/figures.html
 Named  # an annotation written as a string, so that importing the asset imports no types
 missing_rate  # asdict of a judge's check, templates/page.html
 scale_free  # declared by every aggregator, tested as a property of each (law 3)
