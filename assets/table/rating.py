@@ -80,7 +80,9 @@ class _Sample:
 
 
 def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
-    _check(table, labels, config)
+    if len(config.systems) > 1:
+        raise InputError("rates are of items of one system each; for pairs of systems see `care fit --systems`")
+    check_labels(table, labels)
     panel, _ = admit(table, config)
     estimate = recommended_answer(panel, config.fit, table.anchors)
     item_ids = panel.item_ids
@@ -98,9 +100,8 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
     )
 
 
-def _check(table: ScoreTable, labels: Labels, config: TableConfig) -> None:
-    if len(config.systems) > 1:
-        raise InputError("rates are of items of one system each; for pairs of systems see `care fit --systems`")
+def check_labels(table: ScoreTable, labels: Labels) -> None:
+    """``InputError`` where labels cannot correct the answer of a table: strange items, anchors, none of a sample."""
     scored = set(table.scores.item_ids)
     strange = [item for item in labels.values if item not in scored]
     if strange:

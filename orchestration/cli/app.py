@@ -12,6 +12,7 @@ import typer
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
+from orchestration.cli.judge_report import judge_report
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.output import print_logs
@@ -34,6 +35,7 @@ LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
 for command in (run, fit, label, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, gc, forget):
     app.command()(command)
+judges.command("report")(judge_report)
 app.add_typer(judges, name="judges")
 app.add_typer(testsets, name="testsets")
 

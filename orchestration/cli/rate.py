@@ -60,7 +60,7 @@ def rate(
     from assets.table.rating import rate_table
     from care_ops.results.rates import labels_needed
 
-    table, drawn, config = _read(scores, labels, items, system, judges, anchors, (item, judge, score))
+    table, drawn, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
     rates = rate_table(table, drawn, config, level=level, of_these_items=not population)
     title = f"{'share that people pass' if rates.kind == 'share' else 'mean label'}, {level:.0%} intervals"
     rows = [_row(each) for each in rates.rates]
@@ -92,7 +92,7 @@ def gate(
     """Say whether a system is better or worse than another; ends with 0, 3 (worse) or 4 (not enough evidence)."""
     from assets.table.rating import gate_table
 
-    table, drawn, config = _read(scores, labels, items, system, judges, anchors, (item, judge, score))
+    table, drawn, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
     decision = gate_table(table, drawn, config, new, against, margin=margin, level=level)
     if json:
         show([_decision_row(decision)], "gate", as_json=True)
@@ -102,7 +102,7 @@ def gate(
         raise typer.Exit(REGRESSION if decision.passes is False else NOT_ENOUGH)
 
 
-def _read(
+def read_with_labels(
     scores: Path,
     labels: Path,
     items: Path | None,
@@ -111,6 +111,7 @@ def _read(
     anchors: Path | None,
     columns: tuple[str | None, list[str] | None, str | None],
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
+    """The tables of a command that goes by labels; how each was read is printed."""
     from assets.table.fitting import TableConfig
     from care_ops.errors import InputError
     from warehouse.sources.files import read_labels

@@ -113,3 +113,34 @@ def test_what_is_wrong_is_named(folder):
     assert (code, "no rate for newer; there are rates for old" in output) == (2, True), output
     code, _, output = of_systems(folder, "rate", labels="strange.csv")
     assert code == 2
+
+
+def test_a_judge_is_reported_in_plain_sentences(folder):
+    given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
+    code, printed, _ = care(*given, "--of", "a")
+    assert code == 0
+    for words in ("of the answers people passed, the judge passed", "kappa", "worst misses: ", "where people decide"):
+        assert words in printed
+    code, printed, _ = care(*given, "--json")
+    rows = json.loads(printed)
+    assert [row["judge"] for row in rows] == list("abcde")
+    for row in rows:
+        assert row["labels"] == 120
+        assert row["passed_of_passed"]["lo"] < row["passed_of_passed"]["value"] < row["passed_of_passed"]["hi"]
+    with_texts = folder / "texts.csv"
+    header, *items = (folder / "items.csv").read_text().splitlines()
+    write(
+        with_texts,
+        (*header.split(","), "response"),
+        [(*row.split(","), "x" * (k % 30 + 1)) for k, row in enumerate(items)],
+    )
+    assert "its scores follow length by " in care(*given, "--items", with_texts)[1]
+    cases = {
+        ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
+        ("--anchors", folder / "few.csv"): "are both anchors and labels",
+    }
+    for options, sentence in cases.items():
+        code, _, output = care(*given, *options)
+        assert (code, sentence in output) == (2, True), output
+    code, _, output = care(*given[:-2])
+    assert (code, "--cut says above which it passes an answer" in output) == (2, True), output
