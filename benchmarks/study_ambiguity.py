@@ -8,8 +8,8 @@ The design:
 - The rule (``Defensible.ambiguous``) has no constant that these panels set anew: several followed factors flag a panel,
   whatever their correlation with the answer. That LLMBar's 30 and 65 judges lose unflagged under some declarations was
   known before, and is why the rule was changed; they therefore show that it holds there and are no test of it.
-- The test: simulated panels of 12 judges, each its own family, with loadings drawn from .4 to .9, on 200 or 1,000 items,
-  ``--draws`` of each. One factor: a flag is a false alarm. Two factors, six judges each, that are independent or
+- The test: simulated panels of 12 judges, each its own family, with loadings drawn from .4 to .9, on 200 or 1,000
+  items, ``--draws`` of each. One factor: a flag is a false alarm. Two factors, six judges each, that are independent or
   correlate by .5, of which quality is one: a flag is right, and a loss above .01 without a flag is a miss.
 
 Belongs here: panels and tables. Does not: the rule (``care_ops.aggregators.care``).
