@@ -64,6 +64,12 @@ def _recordings_in(table: RecordedTable, name: str) -> dict[str, Recording]:
     }
 
 
+def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
+    """The keys of the judges of a test set that make scores; recorded ones have no key beside the scores themselves."""
+    makers = (judge for judge in workspace.judges_of(testset) if workspace.judge(judge).engine.recorded_as is None)
+    return {judge: judge_key(workspace, judge, testset) for judge in makers}
+
+
 def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
     """Key of the judge's scores on a test set, by content; hashed once, since the workspace is read once."""
     keys = workspace.memory.judge_keys

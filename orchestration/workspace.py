@@ -208,6 +208,12 @@ def load_workspace(root: Path) -> Workspace:
     return replace(workspace, anchors=anchors)
 
 
+def labels_file(root: Path, testset: str) -> Path | None:
+    """The file of labels that care.yaml names for a test set, or None."""
+    file = read_settings(root.absolute()).anchors.get(testset)
+    return None if file is None else resolve(file, root.absolute())
+
+
 def read_settings(root: Path) -> Settings:
     """Read care.yaml alone.
 

@@ -174,6 +174,8 @@ class EditionInputs:
         Versions of the fit's settings and of the code of its stages.
     labels : dict item_id -> label, optional
         What the fit was told by people; None in editions of releases that did not keep it.
+    judges : dict judge -> key, optional
+        What makes each judge's scores, without those whose scores are recorded; None likewise.
     """
 
     slices: dict[str, str] = field(default_factory=dict[str, str])
@@ -182,6 +184,7 @@ class EditionInputs:
     settings: str = ""
     code: str = ""
     labels: dict[str, float] | None = None
+    judges: dict[str, str] | None = None
 
     @property
     def admitted(self) -> set[str]:

@@ -10,7 +10,7 @@ import dagster as dg
 from assets.fit.kept import read_moments, read_structure
 from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, stage_code
-from assets.judge_keys import judge_item
+from assets.judge_keys import judge_item, keys_of_judges
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.versions import settings_version
@@ -60,6 +60,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         made_of = replace(
             _made_of(connection, testset, duplicates=duplicates, settings=settings, code=code),
             labels=dict(anchors.labels),
+            judges=keys_of_judges(workspace, testset),
         )
         for name, aggregate in answers.items():
             record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)

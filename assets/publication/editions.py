@@ -6,10 +6,12 @@ Belongs here: those actions. Does not: making editions (``assets.fit``), the nig
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from assets.fit.stages import recommended
+from assets.judge_keys import keys_of_judges
 from assets.publication.documents import ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError
@@ -157,6 +159,43 @@ def reasons(before: Edition, after: Edition) -> list[str]:
     elif old.settings != new.settings and not added and not removed:
         sentences.append("settings changed" if old.labels is not None else "settings or anchors changed")
     return sentences or ["made again"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How what a test set is measured with differs from what an edition was measured with.
+
+    Attributes
+    ----------
+    labels : list of str
+        Items whose label has been corrected or is gone.
+    judges : list of str
+        Judges that score in another way, or not at all.
+    """
+
+    labels: list[str]
+    judges: list[str]
+
+
+def measure_since(workspace: Workspace, edition: Edition, labels: Mapping[str, float]) -> Measure:
+    """Whether an edition and tonight's scores can be spoken of together, by the labels of now.
+
+    Raises
+    ------
+    InputError
+        The edition was made by a release that did not keep what it was measured with.
+    """
+    then = edition.inputs
+    if then.labels is None or then.judges is None:
+        raise InputError(
+            f"fit {edition.edition} was made by a release that did not keep its labels and its judges' keys; name a "
+            f"later one (`care history {edition.testset}`)"
+        )
+    now = keys_of_judges(workspace, edition.testset)
+    return Measure(
+        sorted(item for item, label in then.labels.items() if labels.get(item) != label),
+        sorted(judge for judge, key in then.judges.items() if judge in then.admitted and now.get(judge) != key),
+    )
 
 
 def changed_labels(before: Edition, after: Edition) -> str | None:

@@ -7,6 +7,7 @@ statistics (``care_ops.results.rates``, ``gate``), reading files, options of a c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -14,9 +15,16 @@ from assets.results.comparison import recommended_answer
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
 from care_ops.errors import InputError
 from care_ops.labels import Labels
-from care_ops.results.gate import Decision, gate
+from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.rates import Rates, Repeats, rates_of
 from care_ops.scores import Array
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+
+
+Method = Literal["ppi", "rogan-gladen"]
+"""How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
 
 
 def rate_table(
@@ -46,12 +54,22 @@ def rate_table(
 
 
 def gate_table(
-    table: ScoreTable, labels: Labels, config: TableConfig, new: str, old: str, *, margin: float, level: float
+    table: ScoreTable,
+    labels: Labels,
+    config: TableConfig,
+    new: str,
+    old: str,
+    *,
+    margin: float,
+    level: float,
+    method: Method = "ppi",
 ) -> Decision:
-    """A decision about two systems; raises as ``rate_table`` and ``care_ops.results.gate.gate`` do."""
+    """A decision about two systems; raises as ``rate_table`` and the gates of ``care_ops.results.gate`` do."""
     sample = _sample(table, labels, config)
     if sample.systems is None:
         raise InputError("a gate compares two systems; name the column of the items that says whose each item is")
+    if method == "rogan-gladen":
+        return _by_error_rates(sample, config, new, old, margin=margin, level=level)
     return gate(
         sample.estimate,
         sample.labels,
@@ -67,6 +85,19 @@ def gate_table(
     )
 
 
+def _by_error_rates(
+    sample: _Sample, config: TableConfig, new: str, old: str, *, margin: float, level: float
+) -> Decision:
+    cut = config.fit.cut
+    if cut is None:
+        raise InputError("rogan-gladen goes by what the judges pass; say with --cut above which score that is")
+    if len(set(sample.chance.tolist())) > 1:
+        raise InputError("rogan-gladen needs a simple random sample; these items had different probabilities")
+    passes = np.where(np.isnan(sample.estimate), np.nan, (sample.estimate > cut).astype(np.float64))
+    seed = config.fit.seed
+    return rogan_gladen(passes, sample.labels, sample.systems or [], new, old, margin=margin, level=level, seed=seed)
+
+
 @dataclass(frozen=True)
 class _Sample:
     """The panel's answer and what was labelled, in the order of the scores; each has n entries."""
@@ -80,7 +111,9 @@ class _Sample:
 
 
 def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
-    _check(table, labels, config)
+    if len(config.systems) > 1:
+        raise InputError("rates are of items of one system each; for pairs of systems see `care fit --systems`")
+    check_labels(table, labels)
     panel, _ = admit(table, config)
     estimate = recommended_answer(panel, config.fit, table.anchors)
     item_ids = panel.item_ids
@@ -98,9 +131,25 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
     )
 
 
-def _check(table: ScoreTable, labels: Labels, config: TableConfig) -> None:
-    if len(config.systems) > 1:
-        raise InputError("rates are of items of one system each; for pairs of systems see `care fit --systems`")
+def workspace_table(workspace: Workspace, testset: str) -> tuple[ScoreTable, TableConfig]:
+    """The panel of a test set as a table without anchors, and the settings of its fits.
+
+    Raises
+    ------
+    InputError
+        The test set names no systems.
+    """
+    spec = workspace.testset(testset)
+    if not spec.systems:
+        raise InputError(f"test set {testset!r} names no systems; say in its file which column does (`systems`)")
+    scores = workspace.fit_folder(testset).read_panel()
+    records = {record.item_id: record for record in workspace.parts.read_items(testset)}
+    config = TableConfig(workspace.fit_config(testset), workspace.admission, systems=tuple(spec.systems))
+    return ScoreTable(testset, scores, records), config
+
+
+def check_labels(table: ScoreTable, labels: Labels) -> None:
+    """``InputError`` where labels cannot correct the answer of a table: strange items, anchors, none of a sample."""
     scored = set(table.scores.item_ids)
     strange = [item for item in labels.values if item not in scored]
     if strange:

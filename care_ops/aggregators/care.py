@@ -32,7 +32,7 @@ _AMBIGUOUS_BELOW = 0.9
 """Correlation of the two defensible answers below which the panel is called ambiguous."""
 
 _RIVAL_BELOW = 0.5
-"""Correlation with the answer below which a factor that several judges follow counts as another answer."""
+"""Correlation with the answer below which a label tells most where the answer and a factor part."""
 
 _FOLLOWING_LOADING, _LEAST_FOLLOWERS = 0.4, 3
 """A judge follows a factor on which it loads by this much or more; a factor counts that so many judges follow."""
@@ -85,6 +85,17 @@ class Defensible:
     scored: NDArray[np.bool_]
     sd: Array
 
+    @property
+    def ambiguous(self) -> bool:
+        """Whether only labels can tell what quality is: judges follow several factors, or the two answers part.
+
+        Where judges follow several factors, no correlation of the answers with one another says that quality is what
+        the answers have in common, so that all of such panels are called ambiguous, and some of them without need.
+        """
+        if len(self.followed) > 1:
+            return True
+        return not self.one_factor_is_followed and self.agreement < _AMBIGUOUS_BELOW
+
 
 class Care:
     """``care``: two defensible answers, mixed by how far they agree.
@@ -125,8 +136,7 @@ class Care:
             "agreement": answers.agreement,
             "factors": answers.factors.shape[1],
             "rival": candidates.rival_correlation,
-            "ambiguous": not answers.one_factor_is_followed
-            and (answers.agreement < _AMBIGUOUS_BELOW or candidates.rivalled),
+            "ambiguous": answers.ambiguous,
             "share_of_factor": answers.share,
             "families": len({family_of(j, problem.scores.families) for j in problem.scores.judges}),
             "label_first": label_first(problem.scores.item_ids, answers, candidates),

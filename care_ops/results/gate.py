@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from care_ops.results.rates import Difference, Repeats, rates_of
+from care_ops.results.rates import DRAWS, LEAST_LABELS, Difference, Repeats, rates_of
 
 Array = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ def gate(
     if margin < 0:
         raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
     compared = [name if name in (new, old) else None for name in systems]
-    rates = rates_of(
+    difference = rates_of(
         estimate,
         labels,
         compared,
@@ -95,8 +95,12 @@ def gate(
         of_these_items=False,
         borrow=False,
         seed=seed,
-    )
-    difference = rates.difference(new, old)
+    ).difference(new, old)
+    return decided(difference, margin)
+
+
+def decided(difference: Difference, margin: float) -> Decision:
+    """The decision that an interval and a margin allow."""
     if difference.lo > 0:
         outcome = "better"
     elif difference.hi < -margin:
@@ -106,3 +110,64 @@ def gate(
     else:
         outcome = "undecided"
     return Decision(outcome, difference, margin)
+
+
+def rogan_gladen(
+    passes: Array,
+    labels: Array,
+    systems: Sequence[str | None],
+    new: str,
+    old: str,
+    *,
+    margin: float = 0.0,
+    level: float = 0.9,
+    seed: int = 0,
+) -> Decision:
+    """The gate by the judges' decisions, corrected for the errors that the labels of each system show.
+
+    A share q of decisions that pass means a share (q + TNR - 1) / (TPR + TNR - 1) that people pass (Rogan and Gladen,
+    American Journal of Epidemiology 1978). Both error rates are those of the system itself, because they do not carry
+    over from one system to another. All three have Jeffreys posteriors, of which the difference is drawn.
+
+    Parameters
+    ----------
+    passes : (n,) array
+        0 or 1; NaN where there is no score.
+    labels : (n,) array
+        0 or 1, of a simple random sample of each system; NaN where there is none.
+    systems, new, old, margin, level, seed
+        As in ``gate``.
+
+    Raises
+    ------
+    InputError
+        Labels are not 0 and 1, or a system has fewer than ``LEAST_LABELS`` that pass or that fail.
+    """
+    if new == old:
+        raise InputError(f"gate: {new!r} is compared with itself; name another system")
+    rng = np.random.default_rng(seed)
+    names = np.array([name or "" for name in systems])
+    first, second = (_corrected(passes[names == name], labels[names == name], name, rng) for name in (new, old))
+    apart = first - second
+    lo, hi = np.quantile(apart, [(1 - level) / 2, (1 + level) / 2])
+    better = float((apart > 0).mean() + 0.5 * (apart == 0).mean())
+    return decided(Difference(new, old, float(apart.mean()), float(lo), float(hi), better), margin)
+
+
+def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator) -> Array:
+    """Draws of the share of one system's items that people pass."""
+    known, judged = ~np.isnan(labels) & ~np.isnan(passes), passes[~np.isnan(passes)]
+    said, label = passes[known], labels[known]
+    if not np.isin(label, (0.0, 1.0)).all():
+        raise InputError("gate: rogan-gladen corrects shares; give labels of 0 and 1")
+    right = {value: int((said[label == value] == value).sum()) for value in (1.0, 0.0)}
+    count = {value: int((label == value).sum()) for value in (1.0, 0.0)}
+    if min(count.values()) < LEAST_LABELS:
+        raise InputError(
+            f"gate: {name} has {count[1.0]} labels that pass and {count[0.0]} that fail; rogan-gladen needs "
+            f"{LEAST_LABELS} of each, to know the judges' errors on this system"
+        )
+    tpr, tnr = (rng.beta(right[v] + 0.5, count[v] - right[v] + 0.5, DRAWS) for v in (1.0, 0.0))
+    share = rng.beta(judged.sum() + 0.5, len(judged) - judged.sum() + 0.5, DRAWS)
+    informative = np.maximum(tpr + tnr - 1.0, 1e-6)
+    return np.clip((share + tnr - 1.0) / informative, 0.0, 1.0)

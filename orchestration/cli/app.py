@@ -14,6 +14,7 @@ from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
 from orchestration.cli.imports import import_
+from orchestration.cli.judge_report import judge_report
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.migrate import migrate
@@ -48,6 +49,7 @@ PUBLISHING = (accept, promote, rollback, score)
 for command in (run, fit, label, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, gc, forget):
     app.command()(command)
 app.command("import")(import_)
+judges.command("report")(judge_report)
 app.add_typer(judges, name="judges")
 app.add_typer(probes, name="probes")
 app.add_typer(testsets, name="testsets")

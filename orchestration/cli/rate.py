@@ -5,6 +5,7 @@ Belongs here: options, tables, exit codes, the line for a pull request. Does not
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +17,12 @@ from orchestration.cli.output import console, errors, show, speaking_errors
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
+    from assets.workspace import Workspace
     from care_ops.labels import Labels as LabelRecord
     from care_ops.results.gate import Decision
     from care_ops.results.rates import Rate
 
-REGRESSION, NOT_ENOUGH = 3, 4
+REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
 """Exit codes of the gate beside 0; 1 and 2 are those of every command that failed or was given what is wrong."""
 
 Labels = Annotated[
@@ -60,7 +62,7 @@ def rate(
     from assets.table.rating import rate_table
     from care_ops.results.rates import labels_needed
 
-    table, drawn, config = _read(scores, labels, items, system, judges, anchors, (item, judge, score))
+    table, drawn, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
     rates = rate_table(table, drawn, config, level=level, of_these_items=not population)
     title = f"{'share that people pass' if rates.kind == 'share' else 'mean label'}, {level:.0%} intervals"
     rows = [_row(each) for each in rates.rates]
@@ -74,13 +76,23 @@ def rate(
 
 @speaking_errors
 def gate(
-    scores: tables.Scores,
+    scores: Annotated[Path, typer.Argument(help="Table of scores; with --workspace the name of a test set.")],
     new: Annotated[str, typer.Argument(help="The system that is to be released.")],
     against: Annotated[str, typer.Option(help="The system that it is compared with.")],
-    labels: Labels,
-    items: Annotated[Path, typer.Option(help="item_id, the column that names the system, and split_unit.")],
-    system: Annotated[str, typer.Option(help="Column of --items that names the item's system.")],
+    labels: Annotated[
+        Path | None, typer.Option(help="As for `care rate`; in a workspace by default the test set's anchors.")
+    ] = None,
+    items: Annotated[
+        Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="Column of --items that names the item's system.")] = None,
     margin: Annotated[float, typer.Option(help="Loss that is let pass; fix it before you look.")] = 0.0,
+    method: Annotated[str, typer.Option(help="ppi, or rogan-gladen, by the judges' errors on each system.")] = "ppi",
+    cut: Annotated[float | None, typer.Option(help="For rogan-gladen: an answer above it passes.")] = None,
+    workspace: Annotated[Path | None, typer.Option(help="Folder of care.yaml, instead of tables.")] = None,
+    against_edition: Annotated[
+        str | None, typer.Option(help="Kept fit (`care history`) whose labels and judges must be those of now.")
+    ] = None,
     judges: tables.Judges = None,
     anchors: Anchors = None,
     level: Level = 0.9,
@@ -89,11 +101,25 @@ def gate(
     judge: tables.Judge = None,
     score: tables.Score = None,
 ) -> None:
-    """Say whether a system is better or worse than another; ends with 0, 3 (worse) or 4 (not enough evidence)."""
+    """Compare two systems: 0 passes, 3 is worse, 4 not enough evidence, 5 labels changed, 6 a judge changed."""
     from assets.table.rating import gate_table
+    from care_ops.errors import InputError
 
-    table, drawn, config = _read(scores, labels, items, system, judges, anchors, (item, judge, score))
-    decision = gate_table(table, drawn, config, new, against, margin=margin, level=level)
+    if method not in ("ppi", "rogan-gladen"):
+        raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
+    if workspace is not None:
+        table, given, config = _from_workspace(workspace, str(scores), labels, against_edition)
+    elif labels is None or items is None or system is None or against_edition is not None:
+        raise InputError(
+            "a gate over a table needs --labels, --items and --system; a kept edition (--against-edition) is that of a "
+            "--workspace"
+        )
+    else:
+        table, given, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
+    if cut is not None:
+        config = replace(config, fit=replace(config.fit, cut=cut))
+    chosen = "rogan-gladen" if method == "rogan-gladen" else "ppi"
+    decision = gate_table(table, given, config, new, against, margin=margin, level=level, method=chosen)
     if json:
         show([_decision_row(decision)], "gate", as_json=True)
     else:
@@ -102,7 +128,54 @@ def gate(
         raise typer.Exit(REGRESSION if decision.passes is False else NOT_ENOUGH)
 
 
-def _read(
+def _from_workspace(
+    root: Path, testset: str, labels: Path | None, edition: str | None
+) -> tuple[ScoreTable, LabelRecord, TableConfig]:
+    """A test set's panel, its labels and settings; ends the command where it is not measured as the edition was."""
+    from assets.table.rating import workspace_table
+    from care_ops.errors import InputError
+    from orchestration.workspace import labels_file, load_workspace
+    from warehouse.sources.files import read_labels
+
+    loaded = load_workspace(root)
+    table, config = workspace_table(loaded, loaded.testset(testset).name)
+    declared = labels_file(loaded.root, testset)
+    if labels is None and declared is None:
+        raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
+    given = (
+        read_labels(declared, tell=tables.tell)
+        if labels is None and declared is not None
+        else read_labels(labels or Path(), tell=tables.tell, unstated="random")
+    )
+    if edition is not None:
+        _end_where_measured_otherwise(loaded, testset, edition, given)
+    return table, given, config
+
+
+def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str, labels: LabelRecord) -> None:
+    from assets.publication.editions import find, measure_since
+    from care_ops.errors import InputError
+
+    kept = find(loaded, edition)
+    if kept.testset != testset:
+        raise InputError(f"fit {kept.edition} is of {kept.testset!r}, not of {testset!r}")
+    changed = measure_since(loaded, kept, labels.values)
+    reasons = [
+        f"{len(names)} {what} changed since ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+        for names, what in ((changed.judges, "judge(s)"), (changed.labels, "label(s)"))
+        if names
+    ]
+    if reasons:
+        console.print(
+            f"**not compared** with fit {kept.edition}: {' and '.join(reasons)}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(JUDGE_CHANGED if changed.judges else LABELS_CHANGED)
+
+
+def read_with_labels(
     scores: Path,
     labels: Path,
     items: Path | None,
@@ -111,6 +184,7 @@ def _read(
     anchors: Path | None,
     columns: tuple[str | None, list[str] | None, str | None],
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
+    """The tables of a command that goes by labels; how each was read is printed."""
     from assets.table.fitting import TableConfig
     from care_ops.errors import InputError
     from warehouse.sources.files import read_labels

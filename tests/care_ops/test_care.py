@@ -97,6 +97,16 @@ def led_by_a_confounder(rng: np.random.Generator, n: int = 2_000) -> tuple[np.nd
     return quality.astype(float), np.column_stack([right, driven]).astype(float)
 
 
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.7])
+def test_a_panel_whose_judges_follow_two_factors_is_ambiguous_however_alike_they_are(rng, correlation):
+    quality, other = rng.normal(size=(2, 600))
+    other = correlation * quality + np.sqrt(1 - correlation**2) * other
+    x = np.column_stack([t[:, None] + 0.6 * rng.normal(size=(600, 6)) for t in (quality, other)])
+    assert care(matrix(x)).details["ambiguous"]
+    alike = quality[:, None] + 0.6 * rng.normal(size=(600, 12))
+    assert not care(matrix(alike)).details["ambiguous"]
+
+
 def test_a_panel_led_by_a_confounder_is_settled_by_ten_anchors(rng):
     """AUC for Q: without labels nobody knows; with ten random labels, the median of forty draws."""
     quality, x = led_by_a_confounder(rng)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from care_ops.errors import InputError
-from care_ops.results.gate import gate
+from care_ops.results.gate import gate, rogan_gladen
 
 
 def two_systems(rng, gain, labels_each=60, items=300):
@@ -41,6 +41,36 @@ def test_equal_systems_are_told_apart_no_more_often_than_promised():
     limit = 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
     assert outcomes.count("better") / 100 <= limit
     assert outcomes.count("worse") / 100 <= limit
+
+
+def decisions(rng, share, tpr, tnr, items=2000, labels=150):
+    """What judges pass of items of which people pass a share, and the labels of some."""
+    gold = (rng.random(items) < share).astype(float)
+    passes = np.where(gold > 0, rng.random(items) < tpr, rng.random(items) > tnr).astype(float)
+    known = np.full(items, np.nan)
+    known[:labels] = gold[:labels]
+    return passes, known
+
+
+def test_error_rates_of_each_system_correct_its_share():
+    """Judges pass .62 of either system's items; people pass .7 of one and .5 of the other."""
+    outcomes, held = [], 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        new, old = decisions(rng, 0.7, 0.8, 0.8), decisions(rng, 0.5, 0.9, 0.66)
+        passes, labels = (np.concatenate(pair) for pair in zip(new, old, strict=True))
+        names = ["new"] * 2000 + ["old"] * 2000
+        decision = rogan_gladen(passes, labels, names, "new", "old")
+        outcomes.append(decision.outcome)
+        held += decision.difference.lo <= 0.2 <= decision.difference.hi
+    assert outcomes.count("better") >= 30
+    assert "worse" not in outcomes
+    assert held / 40 >= 0.9 - 3 * np.sqrt(0.09 / 40)
+    few = np.where(np.arange(4000) % 2000 < 12, labels, np.nan)
+    with pytest.raises(InputError, match="rogan-gladen needs 5 of each"):
+        rogan_gladen(passes, few, names, "new", "old")
+    with pytest.raises(InputError, match="give labels of 0 and 1"):
+        rogan_gladen(passes, labels * 3, names, "new", "old")
 
 
 def test_bad_input_is_named():

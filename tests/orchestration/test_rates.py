@@ -9,6 +9,8 @@ from scipy.special import expit
 from typer.testing import CliRunner
 
 from orchestration.cli.app import app
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import make, run
 
 SYSTEMS = ("new", "old")
 
@@ -95,6 +97,52 @@ def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
     assert (code, json.loads(printed)[0]["outcome"]) == (0, "not worse")
 
 
+def test_a_gate_by_the_judges_errors_needs_a_cut(folder):
+    rogan_gladen = ["new", "--against", "old", "--method", "rogan-gladen"]
+    assert of_systems(folder, "gate", *rogan_gladen, "--cut", "0.5")[0] in (0, 4)
+    code, _, output = of_systems(folder, "gate", *rogan_gladen)
+    assert (code, "say with --cut above which score that is" in output) == (2, True), output
+    code, _, output = of_systems(folder, "gate", "new", "--against", "old", "--method", "guess")
+    assert (code, "--method is 'guess'; use ppi or rogan-gladen" in output) == (2, True), output
+    code, _, output = care("gate", folder / "scores.csv", "new", "--against", "old")
+    assert (code, "a gate over a table needs --labels, --items and --system" in output) == (2, True), output
+
+
+def test_a_gate_against_a_kept_edition_says_that_labels_or_a_judge_have_changed(tmp_path):
+    """Twenty answers of each of two systems; people pass those of the one that says more."""
+    folder = make(
+        tmp_path / "ws", n=120, care="fit: {resamples: 0}\nreview: {hold: false}\nanchors: {one: labels.csv}\n"
+    )
+    header, *rows = (folder / "one.csv").read_text().splitlines()
+    names = ["new" if len(row) % 2 else "old" for row in rows]
+    (folder / "one.csv").write_text(
+        "\n".join([f"{header},model", *(f"{r},{n}" for r, n in zip(rows, names, strict=True))]) + "\n"
+    )
+    spec = folder / "testsets" / "one.yaml"
+    spec.write_text(spec.read_text() + "systems: [model]\n")
+    passed = [f"i{k},{int(name == 'new')},random" for k, name in enumerate(names[:60])]
+
+    def label(rows):
+        (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *rows]) + "\n")
+
+    label(passed)
+    assert not run(folder).failures
+    edition = load_workspace(folder).fits.editions("one")[-1].edition
+    command = ["gate", "one", "new", "--against", "old", "--workspace", folder, "--against-edition", edition]
+    assert care(*command)[0] == 0
+    label([*passed, f"i60,{int(names[60] == 'new')},random"])
+    assert care(*command)[0] == 0
+    label(["i0,0.5,random", *passed[1:]])
+    code, printed, _ = care(*command)
+    assert (code, "1 label(s) changed since (i0)" in printed) == (5, True), printed
+    label(passed)
+    (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: readability}\n")
+    code, printed, _ = care(*command)
+    assert (code, "1 judge(s) changed since (length)" in printed) == (6, True), printed
+    code, _, output = care(*command[:-1], "nothing")
+    assert (code, "no kept fit has 'nothing'" in output) == (2, True), output
+
+
 def test_what_is_wrong_is_named(folder):
     write(folder / "strange.csv", ("item_id", "label"), [("nobody", 1)])
     write(folder / "picked.csv", ("item_id", "label", "drawn"), [("new-000", 1, "chosen"), ("old-200", 0, "chosen")])
@@ -113,3 +161,34 @@ def test_what_is_wrong_is_named(folder):
     assert (code, "no rate for newer; there are rates for old" in output) == (2, True), output
     code, _, output = of_systems(folder, "rate", labels="strange.csv")
     assert code == 2
+
+
+def test_a_judge_is_reported_in_plain_sentences(folder):
+    given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
+    code, printed, _ = care(*given, "--of", "a")
+    assert code == 0
+    for words in ("of the answers people passed, the judge passed", "kappa", "worst misses: ", "where people decide"):
+        assert words in printed
+    code, printed, _ = care(*given, "--json")
+    rows = json.loads(printed)
+    assert [row["judge"] for row in rows] == list("abcde")
+    for row in rows:
+        assert row["labels"] == 120
+        assert row["passed_of_passed"]["lo"] < row["passed_of_passed"]["value"] < row["passed_of_passed"]["hi"]
+    with_texts = folder / "texts.csv"
+    header, *items = (folder / "items.csv").read_text().splitlines()
+    write(
+        with_texts,
+        (*header.split(","), "response"),
+        [(*row.split(","), "x" * (k % 30 + 1)) for k, row in enumerate(items)],
+    )
+    assert "its scores follow length by " in care(*given, "--items", with_texts)[1]
+    cases = {
+        ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
+        ("--anchors", folder / "few.csv"): "are both anchors and labels",
+    }
+    for options, sentence in cases.items():
+        code, _, output = care(*given, *options)
+        assert (code, sentence in output) == (2, True), output
+    code, _, output = care(*given[:-2])
+    assert (code, "--cut says above which it passes an answer" in output) == (2, True), output

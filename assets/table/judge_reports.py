@@ -1,0 +1,141 @@
+"""Judges of a table against labels by people.
+
+Belongs here: from a table of scores and labels to a report for each judge, and its sentences. Does not: the figures
+(``care_ops.results.judge_report``), options of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assets.results.comparison import recommended_answer
+from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns
+from assets.table.rating import check_labels
+from care_ops.anchors import Anchors
+from care_ops.errors import FitError, InputError
+from care_ops.labels import Labels
+from care_ops.results.judge_report import JudgeReport, Share, report_of
+from care_ops.scores import Array
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The reports by judge, those that cannot be made with the reason, and the ids behind rows."""
+
+    reports: list[JudgeReport]
+    left_out: dict[str, str]
+    item_ids: Sequence[str]
+
+
+def judge_reports(
+    table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
+) -> Reports:
+    """A report for each judge, or for one.
+
+    Raises
+    ------
+    InputError
+        There is no such judge, the labels are not 0 and 1, or a judge's scores need a cut and there is none.
+    FitError
+        The panel gives no answer.
+    """
+    check_labels(table, labels)
+    if not labels.binary:
+        raise InputError("a judge's report compares what it passes with what people pass; give labels of 0 and 1")
+    if only is not None and only not in table.scores.judges:
+        raise InputError(f"no judge {only!r}; there are {', '.join(table.scores.judges)}")
+    answer = recommended_answer(admit(table, config)[0], config.fit, table.anchors)
+    item_ids = table.scores.item_ids
+    given = np.array([labels.values[i] if i in labels.sample else np.nan for i in item_ids], dtype=np.float64)
+    labelled = [item for item in item_ids if item in labels.sample]
+    weights = np.zeros(len(item_ids))
+    weights[~np.isnan(given)] = Anchors.of(labels).weights(labelled)
+    chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
+    reports: list[JudgeReport] = []
+    left_out: dict[str, str] = {}
+    for name, scores in zip(table.scores.judges, table.scores.values.T, strict=True):
+        if only is not None and name != only:
+            continue
+        try:
+            report = report_of(
+                name,
+                scores,
+                answer,
+                given,
+                weights,
+                _cut(name, scores, config.fit.cut),
+                lengths=_lengths(table),
+                chance=chance,
+                units=item_columns(table).units(),
+                level=level,
+            )
+            reports.append(report)
+        except FitError as error:
+            left_out[name] = str(error)
+    return Reports(reports, left_out, item_ids)
+
+
+def _cut(judge: str, scores: Array, declared: float | None) -> float:
+    """The declared cut, or the middle of a judge that gives two scores."""
+    values = np.unique(scores[~np.isnan(scores)])
+    if declared is not None:
+        return declared
+    if len(values) != 2:
+        raise InputError(f"{judge} gives {len(values)} different scores; --cut says above which it passes an answer")
+    return float(values.mean())
+
+
+def _lengths(table: ScoreTable) -> Array | None:
+    """Characters of the response; of a pair, by how much the second is longer. None where no item has a text."""
+    texts = [table.items.get(item_id) for item_id in table.scores.item_ids]
+    if not any(item is not None and item.response for item in texts):
+        return None
+    pairs = any(item is not None and item.response_2 for item in texts)
+    lengths = [
+        np.nan
+        if item is None or item.response is None or (pairs and item.response_2 is None)
+        else len(item.response_2 or "") - len(item.response)
+        if pairs
+        else len(item.response)
+        for item in texts
+    ]
+    return np.array(lengths, dtype=np.float64)
+
+
+def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> list[str]:
+    """What the figures say, in plain sentences."""
+    lines = [
+        f"of the answers people passed, the judge passed {_said(report.passed_of_passed)}",
+        f"of the answers people failed, the judge failed {_said(report.failed_of_failed)}",
+        f"it is right on {_said(report.accuracy)} by {report.labels} labels alone, and on {_said(report.assisted)} "
+        "with the panel's help",
+    ]
+    if report.kappa is not None:
+        lines.append(f"kappa {report.kappa:.2f}, where people pass {report.base_rate.value:.0%}")
+    thirds = [f"{share:.0%}" if share is not None else "(no label)" for share in report.thirds]
+    lines.append(f"of its lowest, middle and highest third people pass {thirds[0]}, {thirds[1]} and {thirds[2]}")
+    sent = ", ".join(f"{error:.0%} with {share:.0%} sent" for share, error in report.sent.items() if share)
+    lines.append(
+        f"{report.sent[0.0]:.0%} of its decisions are wrong; where people decide about what it is least sure of: {sent}"
+    )
+    if report.length is not None:
+        effect, what = report.length, "how much longer the second text is" if pairs else "length"
+        people = "" if effect.people != effect.people else f", people by {effect.people:+.2f}"
+        lines.append(
+            f"its scores follow {what} by {effect.judge:+.2f} ({effect.lo:+.2f} to {effect.hi:+.2f}, Spearman){people}"
+        )
+    if report.misses:
+        lines.append(f"worst misses: {', '.join(item_ids[row] for row in report.misses)}")
+    return lines
+
+
+def _said(share: Share | None) -> str:
+    return "none, there are none" if share is None else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
+
+
+def with_cut(config: TableConfig, cut: float | None) -> TableConfig:
+    """The configuration with a declared cut."""
+    return replace(config, fit=replace(config.fit, cut=cut))

@@ -1,0 +1,229 @@
+"""A judge by the standard of people: what it passes of what they pass, and what it follows beside them.
+
+Every figure rests on labels of a probability sample, which are weighted by how the items were drawn. Shares have
+Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
+
+Belongs here: the figures of one judge. Does not: words for people, files, labels (``care_ops.labels``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta, norm, rankdata
+
+from care_ops.errors import FitError
+from care_ops.results.rates import LEAST_LABELS, Repeats, rates_of
+
+Array = NDArray[np.float64]
+
+SENT = (0.1, 0.2, 0.3, 0.5)
+"""Shares of the items that people are asked about, the least certain first, for which the rest is measured."""
+
+_MISSES = 5
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share and its interval; ``count`` is the effective number of labels behind it."""
+
+    value: float
+    lo: float
+    hi: float
+    count: float
+
+
+@dataclass(frozen=True)
+class LengthEffect:
+    """Rank correlation of length (of a text, or of the difference of two) with the judge and with the labels."""
+
+    judge: float
+    lo: float
+    hi: float
+    people: float
+    items: int
+
+
+@dataclass(frozen=True)
+class JudgeReport:
+    """One judge against labels of 0 and 1.
+
+    Attributes
+    ----------
+    judge : str
+    labels : int
+    cut : float
+        A score above it passes.
+    passed_of_passed, failed_of_failed : Share or None
+        True positive and true negative rate; None where people passed, or failed, none.
+    kappa : float or None
+        Cohen's, None where people or the judge say the same of all.
+    base_rate : Share
+        Of what people pass.
+    accuracy : Share
+        By the labels alone.
+    assisted : Share
+        Accuracy over all items, the labels assisted by the panel's answer (``rates_of``).
+    thirds : tuple of three floats or None
+        Share that people pass in the lowest, the middle and the highest third of the judge's scores.
+    sent : dict share -> error
+        Share of the judge's decisions that are wrong where people decide about that share, the least certain first.
+    length : LengthEffect or None
+    misses : tuple of int
+        Rows of the labelled items on which the judge is furthest on the wrong side, worst first.
+    """
+
+    judge: str
+    labels: int
+    cut: float
+    passed_of_passed: Share | None
+    failed_of_failed: Share | None
+    kappa: float | None
+    base_rate: Share
+    accuracy: Share
+    assisted: Share
+    thirds: tuple[float | None, float | None, float | None]
+    sent: dict[float, float]
+    length: LengthEffect | None
+    misses: tuple[int, ...]
+
+
+def report_of(
+    judge: str,
+    scores: Array,
+    answer: Array,
+    labels: Array,
+    weights: Array,
+    cut: float,
+    *,
+    lengths: Array | None = None,
+    chance: Array | None = None,
+    units: Sequence[str] | None = None,
+    level: float = 0.9,
+) -> JudgeReport:
+    """The figures of one judge.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        The judge's; NaN where it gave none, which are left out.
+    answer : (n,) array
+        The panel's answer without a label; it helps to tell on which items the judge is right.
+    labels : (n,) array
+        0 and 1, or the share of several labels that is 1; NaN where there is none on which an estimate may rest.
+    weights : (n,) array
+        How much each label counts (``Anchors.weights``).
+    cut : float
+    lengths : (n,) array, optional
+        Of the text that is judged, or the difference of two.
+    chance, units
+        As in ``rates_of``.
+
+    Raises
+    ------
+    FitError
+        The judge has scored fewer than ``LEAST_LABELS`` labelled items.
+    """
+    rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
+    if len(rows) < LEAST_LABELS:
+        raise FitError(f"{judge}: {len(rows)} labels of items that it scored; {LEAST_LABELS} are needed")
+    passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
+    right = np.where(passes > 0, people, 1.0 - people)
+    doubt = np.abs(scores - cut)
+    return JudgeReport(
+        judge=judge,
+        labels=len(rows),
+        cut=cut,
+        passed_of_passed=_share(w * people, passes, level),
+        failed_of_failed=_share(w * (1.0 - people), 1.0 - passes, level),
+        kappa=_kappa(passes, people, w),
+        base_rate=_certain(_share(w, people, level)),
+        accuracy=_certain(_share(w, right, level)),
+        assisted=_assisted(np.where(scores > cut, answer, -answer), rows, right, units, chance, level),
+        thirds=_thirds(scores, rows, people, w),
+        sent=_sent(doubt, rows, right, w),
+        length=None if lengths is None else _length(lengths, scores, labels, level),
+        misses=_misses(rows, doubt, right),
+    )
+
+
+def _assisted(
+    side: Array, rows: NDArray[np.intp], right: Array, units: Sequence[str] | None, chance: Array | None, level: float
+) -> Share:
+    """Accuracy over all items; ``side`` is the panel's answer, turned round where the judge fails an item."""
+    agreed = np.full(len(side), np.nan)
+    agreed[rows] = right
+    rate = rates_of(side, agreed, None, units, chance, Repeats(np.ones(len(side)), shares=True), level=level).rates[0]
+    return Share(rate.value, rate.lo, rate.hi, float(rate.labels))
+
+
+def _share(weights: Array, holds: Array, level: float) -> Share | None:
+    """Weighted share of what holds, with a Jeffreys interval; None where nothing counts."""
+    total = float(weights.sum())
+    if total <= 0:
+        return None
+    yes = float(weights @ holds)
+    lo, hi = beta.ppf([(1 - level) / 2, (1 + level) / 2], yes + 0.5, total - yes + 0.5)
+    return Share(yes / total, 0.0 if yes == 0 else float(lo), 1.0 if yes == total else float(hi), total)
+
+
+def _certain(share: Share | None) -> Share:
+    assert share is not None  # the weights of a sample add to more than 0
+    return share
+
+
+def _kappa(passes: Array, people: Array, weights: Array) -> float | None:
+    share = weights / weights.sum()
+    judge, human = float(share @ passes), float(share @ people)
+    agreement = float(share @ np.where(passes > 0, people, 1.0 - people))
+    by_chance = judge * human + (1.0 - judge) * (1.0 - human)
+    return None if by_chance >= 1.0 else (agreement - by_chance) / (1.0 - by_chance)
+
+
+def _thirds(
+    scores: Array, rows: NDArray[np.intp], people: Array, weights: Array
+) -> tuple[float | None, float | None, float | None]:
+    """Share that people pass by thirds of all the judge's scores; None where a third has no label."""
+    edges = np.nanquantile(scores, [1 / 3, 2 / 3])
+    third = np.searchsorted(edges, scores[rows], side="left")
+    low, middle, high = (
+        float(np.average(people[third == k], weights=weights[third == k])) if (third == k).any() else None
+        for k in range(3)
+    )
+    return low, middle, high
+
+
+def _sent(doubt: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
+    """Error of what is left to the judge, for each share that is sent to people; none where no label is left."""
+    errors: dict[float, float] = {}
+    for share in (0.0, *SENT):
+        kept = doubt[rows] >= np.nanquantile(doubt, share) if share else np.ones(len(rows), dtype=np.bool_)
+        if kept.any():
+            errors[share] = 1.0 - float(np.average(right[kept], weights=weights[kept]))
+    return errors
+
+
+def _length(lengths: Array, scores: Array, labels: Array, level: float) -> LengthEffect | None:
+    """None where fewer than ten items have both a length and a score, or one of the two does not vary."""
+    known = ~np.isnan(lengths) & ~np.isnan(scores)
+    if known.sum() < 10 or np.ptp(lengths[known]) == 0 or np.ptp(scores[known]) == 0:
+        return None
+    by_judge = _spearman(lengths[known], scores[known])
+    half = float(norm.ppf((1 + level) / 2)) / np.sqrt(max(int(known.sum()) - 3, 1))
+    lo, hi = np.tanh(np.arctanh(np.clip(by_judge, -0.999, 0.999)) + np.array([-half, half]))
+    labelled = known & ~np.isnan(labels)
+    varies = labelled.any() and np.ptp(labels[labelled]) > 0 and np.ptp(lengths[labelled]) > 0
+    by_people = _spearman(lengths[labelled], labels[labelled]) if varies else float("nan")
+    return LengthEffect(by_judge, float(lo), float(hi), by_people, int(known.sum()))
+
+
+def _spearman(a: Array, b: Array) -> float:
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
+
+
+def _misses(rows: NDArray[np.intp], doubt: Array, right: Array) -> tuple[int, ...]:
+    wrong = rows[right < 0.5]
+    return tuple(int(row) for row in wrong[np.argsort(-doubt[wrong], kind="stable")][:_MISSES])

@@ -1,0 +1,54 @@
+"""``care judges report``: each judge against a few labels by people, in plain sentences.
+
+Belongs here: options and printing. Does not: figures and sentences (``assets.table.judge_reports``).
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestration.cli import tables
+from orchestration.cli.output import console, errors, speaking_errors
+from orchestration.cli.rate import Anchors, Json, Labels, Level, read_with_labels
+
+
+@speaking_errors
+def judge_report(
+    scores: tables.Scores,
+    labels: Labels,
+    of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
+    items: Annotated[Path | None, typer.Option(help="item_id and texts, for the effect of length; split_unit.")] = None,
+    cut: Annotated[
+        float | None, typer.Option(help="A score above it passes; needed unless scores have two values.")
+    ] = None,
+    judges: tables.Judges = None,
+    anchors: Anchors = None,
+    level: Level = 0.9,
+    json: Json = False,
+    item: tables.Item = None,
+    judge: tables.Judge = None,
+    score: tables.Score = None,
+) -> None:
+    """Say of each judge what it passes of what people pass, how sure that is, and what else it follows."""
+    from assets.table.judge_reports import judge_reports, sentences, with_cut
+
+    table, given, config = read_with_labels(scores, labels, items, None, judges, anchors, (item, judge, score))
+    found = judge_reports(table, given, with_cut(config, cut), only=of, level=level)
+    if json:
+        rows = [
+            {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]} for report in found.reports
+        ]
+        sys.stdout.write(json_module.dumps(rows, indent=1) + "\n")
+    pairs = any(record.response_2 for record in table.items.values())
+    for report in () if json else found.reports:
+        console.print(f"{report.judge}:", style="bold", markup=False, highlight=False)
+        for sentence in sentences(report, found.item_ids, pairs=pairs):
+            console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
+    for name, why in found.left_out.items():
+        errors.print(f"no report of {name}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
