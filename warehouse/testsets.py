@@ -88,15 +88,11 @@ class ScoreColumns(BaseModel):
     drop: tuple[str, ...] = ()
 
 
-class RecordedScores(BaseModel):
-    """``scores``: a file of scores that exist already."""
+class RecordedJudges(BaseModel):
+    """Which of the judges in a file are read, and what is declared of their families."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str
-    layout: Literal["auto", "long", "wide"] = "auto"
-    columns: ScoreColumns = ScoreColumns()
-    reading: ReadingOptions = ReadingOptions()
     judges: str | None = Field(default=None, description="regular expression; only judges that match")
     family_pattern: str | None = Field(
         default=None, description="regular expression on the judge's name; its first group is the family"
@@ -113,6 +109,33 @@ class RecordedScores(BaseModel):
             return self.families[judge]
         match = re.search(self.family_pattern, judge) if self.family_pattern else None
         return match.group(1) if match else None
+
+
+class RecordedScores(RecordedJudges):
+    """``scores``: a file of scores that exist already."""
+
+    path: str
+    layout: Literal["auto", "long", "wide"] = "auto"
+    columns: ScoreColumns = ScoreColumns()
+    reading: ReadingOptions = ReadingOptions()
+
+
+class ImportSource(RecordedJudges):
+    """Items and scores in another tool's files, which are read anew whenever they change.
+
+    Attributes
+    ----------
+    tool : str
+        Whose files they are; see docs/importers.md.
+    path : str
+        A file, or a folder such as the one to which the tool writes its logs.
+    """
+
+    kind: Literal["import"] = "import"
+    tool: Literal[
+        "inspect_ai", "lm_eval", "alpaca_eval", "promptfoo", "deepeval", "phoenix", "langfuse", "care_release"
+    ]
+    path: str
 
 
 class FilesSource(BaseModel):
@@ -254,7 +277,9 @@ class VersionsSource(BaseModel):
         return changes
 
 
-Source = Annotated[FilesSource | DemoSource | HuggingFaceSource | VersionsSource, Field(discriminator="kind")]
+Source = Annotated[
+    FilesSource | ImportSource | DemoSource | HuggingFaceSource | VersionsSource, Field(discriminator="kind")
+]
 
 
 class VersionColumns(BaseModel):
@@ -318,7 +343,7 @@ class TestsetSpec(BaseModel):
     ----------
     name : str
         Name of the test set; it is also its Dagster partition key.
-    source : FilesSource, DemoSource, HuggingFaceSource or VersionsSource
+    source : FilesSource, ImportSource, DemoSource, HuggingFaceSource or VersionsSource
     scale : (low, high), optional
         Scale of the scores; a recorded score outside it counts as missing.
     cut : float, optional
@@ -410,15 +435,18 @@ class TestsetSpec(BaseModel):
             digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):
             digest.update(_file_hash(resolve(self.source.items, base)).encode())
+        if isinstance(self.source, ImportSource):
+            path = resolve(self.source.path, base)
+            digest.update((_folder_hash(path) if path.is_dir() else _file_hash(path)).encode())
         if isinstance(self.source, HuggingFaceSource):  # for a repository, the source's settings hold its revision
-            folder = resolve(self.source.dataset, base)
-            for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else []:
-                digest.update(f"{path.relative_to(folder)} {_file_hash(path)}".encode())
+            digest.update(_folder_hash(resolve(self.source.dataset, base)).encode())
         return digest.hexdigest()[:32]
 
 
 def _without_effect(source: Source) -> set[str]:
     """Fields of a source on which its items do not depend: recorded scores, and reading options without any content."""
+    if isinstance(source, ImportSource):
+        return set(RecordedJudges.model_fields)
     if isinstance(source, FilesSource) and source.reading == ReadingOptions():
         return {"scores", "reading"}
     return {"scores"}
@@ -447,6 +475,12 @@ def resolve(path: str, base: Path) -> Path:
         return variable
 
     return (base / _VARIABLE.sub(value, path)).absolute()
+
+
+def _folder_hash(folder: Path) -> str:
+    """The names and hashes of all files in a folder and its subfolders; empty if there is no folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    return "".join(f"{path.relative_to(folder)} {_file_hash(path)}" for path in files)
 
 
 def _file_hash(path: Path) -> str:
