@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from assets.results.documents import FactorsDocument, SystemsDocument
 from care_ops.admission import JudgeCheck, check_panel
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError, InputError, listed
 from care_ops.fit import Fit, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.results.uncertainty import weight_intervals
@@ -181,13 +182,18 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
     """Judges that may sit on the panel; ``FitError`` where they make none."""
     admitted = [check.judge for check in checks if check.admitted]
-    if len(admitted) < 2:
-        refused = "; ".join(f"{check.judge}: {check.reason}" for check in checks if not check.admitted)
-        raise FitError(
-            f"{source}: {len(admitted)} judge(s) admitted, a panel needs two ({refused}); give scores of more judges, "
-            "or admit all of them (--admit all)"
+    if len(admitted) >= 2:
+        return admitted
+    refused = [check for check in checks if not check.admitted]
+    reasons = listed([f"{shorten(check.judge, 40, placeholder='...')}: {check.reason}" for check in refused], 3)
+    sparse = sum(check.missing_rate > 0.5 for check in checks)
+    advice = "give scores of more judges, or admit all of them (--admit all)"
+    if 2 * sparse > len(checks):
+        advice = (
+            f"{sparse:,} judges have scored less than half of the items, as the workers of a crowd do: try a model of "
+            "annotators over all of them (--admit all --aggregator dawid_skene)"
         )
-    return admitted
+    raise FitError(f"{source}: {len(admitted)} judge(s) admitted, a panel needs two ({reasons}); {advice}")
 
 
 def item_columns(table: ScoreTable) -> ItemColumnsRead:
