@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from assets.hashing import content_hash
 from warehouse.items import ItemRecord, named_in
-from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, VersionsSource, resolve
+from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, ImportSource, VersionsSource, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from assets.workspace import Workspace
+    from warehouse.importers.collected import ImportedScores
     from warehouse.sources.files import RecordedTable
     from warehouse.sources.reading import Reading
 
@@ -70,6 +71,9 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
     if testset in memory.recorded_scores:
         return memory.recorded_scores[testset]
     source = workspace.testset(testset).source
+    if isinstance(source, ImportSource):
+        memory.recorded_scores[testset] = _imported(workspace, source).recorded()
+        return memory.recorded_scores[testset]
     if not isinstance(source, FilesSource) or source.scores is None:
         return None
     declared = source.scores
@@ -91,6 +95,8 @@ def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
     source = workspace.testset(testset).source
     if isinstance(source, VersionsSource):
         return _read_versions(workspace, testset, source)
+    if isinstance(source, ImportSource):
+        return list(_imported(workspace, source).items.values())
     if isinstance(source, DemoSource):
         return demo.generate(demo.DemoConfig(source.countries, source.answers, source.seed))
     if isinstance(source, HuggingFaceSource):
@@ -106,6 +112,15 @@ def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
         source.reading,
         tell=lambda reading: testset_readings.update(items=reading),
     )
+
+
+def _imported(workspace: Workspace, source: ImportSource) -> ImportedScores:
+    from warehouse.importers.registry import read_unchanged
+
+    imported = read_unchanged(source.tool, resolve(source.path, workspace.root))
+    for sentence in imported.sentences():
+        _log.debug("%s", sentence)
+    return imported
 
 
 def _read_versions(workspace: Workspace, testset: str, source: VersionsSource) -> list[ItemRecord]:

@@ -1,8 +1,15 @@
 """The one hierarchy of errors.
 
-Each message says what is wrong, where, and what to do about it. Belongs here: exception classes.
-Does not: handling them.
+Each message says what is wrong, where, and what to do about it. Belongs here: exception classes, how a message lists
+names. Does not: handling errors.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_LISTED = 12
+"""Largest number of names that a sentence lists."""
 
 
 class CareError(Exception):
@@ -23,3 +30,9 @@ class JudgeError(CareError):
 
 class WarehouseError(CareError):
     """Parts or the database are in a state that must not be built upon."""
+
+
+def listed(names: Sequence[str], most: int = _LISTED) -> str:
+    """Join names for a sentence; those after the first ``most`` are only counted."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

@@ -77,12 +77,12 @@ class PanelEstimator(ABC):
     """
 
     families: Sequence[str | None] | None = None
-    cut: float | None = None
-    scale: tuple[float, float] | None = None
-    calibrate: str = "own"
-    prevalence: float | None = None
-    missing: Missing = "pairwise"
-    seed: int = 0
+    cut: float | None = FitConfig.cut
+    scale: tuple[float, float] | None = FitConfig.scale
+    calibrate: str = Calibration.scale
+    prevalence: float | None = Calibration.prevalence
+    missing: Missing = FitConfig.missing
+    seed: int = FitConfig.seed
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: N803  # scikit-learn's name
         """Aggregate the scores ``X``, of shape (n, p); ``y`` are labels that the fit may see, NaN for none.
@@ -224,11 +224,11 @@ class CareSvdEstimator(PanelEstimator):
         Which factor is quality; see ``care_ops.config.FitConfig``.
     """
 
-    program: Program = "frobenius"
-    gamma: float = 1.0
-    tau: float = 0.5
-    quality: Literal["leading", "balance"] = "leading"
-    subtract_confounders: bool = False
+    program: Program = StructureConfig.program
+    gamma: float = StructureConfig.gamma
+    tau: float = StructureConfig.tau
+    quality: Literal["leading", "balance"] = FitConfig.quality
+    subtract_confounders: bool = FitConfig.subtract_confounders
 
     def _config(self) -> FitConfig:
         return replace(
@@ -251,12 +251,12 @@ class CareTensorEstimator(PanelEstimator):
         The mixture; see ``care_ops.config.TensorConfig``.
     """
 
-    program: Program = "frobenius"
-    gamma: float = 1.0
-    tau: float = 0.5
-    states: int = 4
-    views: Literal["structure", "within"] = "structure"
-    observation_model: ObservationModel = "gaussian"
+    program: Program = StructureConfig.program
+    gamma: float = StructureConfig.gamma
+    tau: float = StructureConfig.tau
+    states: int = TensorConfig.states
+    views: Literal["structure", "within"] = TensorConfig.views
+    observation_model: ObservationModel = TensorConfig.observation_model
 
     def _config(self) -> FitConfig:
         return replace(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from care_ops.errors import FitError
+from care_ops.errors import FitError, listed
 from care_ops.scores import ScoreMatrix
 
 Array = NDArray[np.float64]
@@ -69,7 +69,7 @@ class Frozen:
             )
         lost = sorted(set(self.judges) - set(scores.judges))
         if lost:
-            raise FitError(f"the fit needs scores of {', '.join(lost)}; run those judges, or promote another fit")
+            raise FitError(f"the fit needs scores of {listed(lost)}; run those judges, or promote another fit")
         values = scores.select_judges(self.judges).values
         estimate = _features(values, self.mean, self.sd, self.knots, self.heights) @ self.coefficients + self.intercept
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, listed
 
 Array = NDArray[np.float64]
 
@@ -92,7 +92,7 @@ class ScoreMatrix:
         index = {judge: j for j, judge in enumerate(self.judges)}
         unknown = [judge for judge in judges if judge not in index]
         if unknown:
-            raise InputError(f"scores: no judge {unknown[0]!r}; there are {', '.join(self.judges)}")
+            raise InputError(f"scores: no judge {unknown[0]!r}; there are {listed(self.judges)}")
         columns = [index[judge] for judge in judges]
         return ScoreMatrix(self.values[:, columns], self.item_ids, tuple(judges), self.families)
 

@@ -31,7 +31,15 @@ from care_ops.config import RENAMED_SETTINGS, AdmissionRule, FitConfig, Structur
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
-from warehouse.testsets import FilesSource, TestsetSpec, VersionsSource, names_an_address, resolve
+from warehouse.testsets import (
+    FilesSource,
+    ImportSource,
+    RecordedScores,
+    TestsetSpec,
+    VersionsSource,
+    names_an_address,
+    resolve,
+)
 
 CARE_YAML = "care.yaml"
 FULL_SIZE = "CARE_FULL_SIZE"
@@ -279,8 +287,6 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
 
 
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
-    from warehouse.sources.files import recorded_judges
-
     judges: dict[str, JudgeSpec] = {}
     for path in _yaml_files(root / settings.judges):
         try:
@@ -293,14 +299,27 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
             raise InputError(f"{path}: judge {spec.name!r} is defined twice; rename one")
         judges[spec.name] = spec
     for testset in testsets.values():
-        source = testset.source
-        if not isinstance(source, FilesSource) or source.scores is None:
+        declared = testset.source if isinstance(testset.source, ImportSource) else None
+        if isinstance(testset.source, FilesSource):
+            declared = testset.source.scores
+        if declared is None:
             continue
-        path = resolve(source.scores.path, root)
-        for judge in recorded_judges(path, source.scores.columns, source.scores.layout, source.scores.reading):
-            if source.scores.accepts(judge):
-                _merge_recorded(judges, judge, source.scores.family(judge), testset.name, path)
+        path = resolve(declared.path, root)
+        for judge in _recorded(declared, path):
+            if declared.accepts(judge):
+                _merge_recorded(judges, judge, declared.family(judge), testset.name, path)
     return judges
+
+
+def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
+    """Names of the judges in a file of scores, or in another tool's files."""
+    if isinstance(declared, ImportSource):
+        from warehouse.importers.registry import read_unchanged
+
+        return read_unchanged(declared.tool, path).judges
+    from warehouse.sources.files import recorded_judges
+
+    return recorded_judges(path, declared.columns, declared.layout, declared.reading)
 
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:

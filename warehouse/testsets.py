@@ -88,15 +88,11 @@ class ScoreColumns(BaseModel):
     drop: tuple[str, ...] = ()
 
 
-class RecordedScores(BaseModel):
-    """``scores``: a file of scores that exist already."""
+class RecordedJudges(BaseModel):
+    """Which of the judges in a file are read, and what is declared of their families."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str
-    layout: Literal["auto", "long", "wide"] = "auto"
-    columns: ScoreColumns = ScoreColumns()
-    reading: ReadingOptions = ReadingOptions()
     judges: str | None = Field(default=None, description="regular expression; only judges that match")
     family_pattern: str | None = Field(
         default=None, description="regular expression on the judge's name; its first group is the family"
@@ -113,6 +109,33 @@ class RecordedScores(BaseModel):
             return self.families[judge]
         match = re.search(self.family_pattern, judge) if self.family_pattern else None
         return match.group(1) if match else None
+
+
+class RecordedScores(RecordedJudges):
+    """``scores``: a file of scores that exist already."""
+
+    path: str
+    layout: Literal["auto", "long", "wide"] = "auto"
+    columns: ScoreColumns = ScoreColumns()
+    reading: ReadingOptions = ReadingOptions()
+
+
+class ImportSource(RecordedJudges):
+    """Items and scores in another tool's files, which are read anew whenever they change.
+
+    Attributes
+    ----------
+    tool : str
+        Whose files they are; see docs/importers.md.
+    path : str
+        A file, or a folder such as the one to which the tool writes its logs.
+    """
+
+    kind: Literal["import"] = "import"
+    tool: Literal[
+        "inspect_ai", "lm_eval", "alpaca_eval", "promptfoo", "deepeval", "phoenix", "langfuse", "care_release"
+    ]
+    path: str
 
 
 class FilesSource(BaseModel):
@@ -272,7 +295,9 @@ class VersionsSource(BaseModel):
         return changes
 
 
-Source = Annotated[FilesSource | DemoSource | HuggingFaceSource | VersionsSource, Field(discriminator="kind")]
+Source = Annotated[
+    FilesSource | ImportSource | DemoSource | HuggingFaceSource | VersionsSource, Field(discriminator="kind")
+]
 
 
 class VersionColumns(BaseModel):
@@ -336,7 +361,7 @@ class TestsetSpec(BaseModel):
     ----------
     name : str
         Name of the test set; it is also its Dagster partition key.
-    source : FilesSource, DemoSource, HuggingFaceSource or VersionsSource
+    source : FilesSource, ImportSource, DemoSource, HuggingFaceSource or VersionsSource
     scale : (low, high), optional
         Scale of the scores; a recorded score outside it counts as missing.
     cut : float, optional
@@ -431,15 +456,18 @@ class TestsetSpec(BaseModel):
             digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):
             digest.update(hash_file(resolve(self.source.items, base)).encode())
+        if isinstance(self.source, ImportSource):
+            path = resolve(self.source.path, base)
+            digest.update((_folder_hash(path, hash_file) if path.is_dir() else hash_file(path)).encode())
         if isinstance(self.source, HuggingFaceSource):  # for a repository, the source's settings hold its revision
-            folder = resolve(self.source.dataset, base)
-            for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else []:
-                digest.update(f"{path.relative_to(folder)} {hash_file(path)}".encode())
+            digest.update(_folder_hash(resolve(self.source.dataset, base), hash_file).encode())
         return digest.hexdigest()[:32]
 
 
 def _without_effect(source: Source) -> set[str]:
     """Fields of a source on which its items do not depend: recorded scores, and reading options without any content."""
+    if isinstance(source, ImportSource):
+        return set(RecordedJudges.model_fields)
     if isinstance(source, FilesSource) and source.reading == ReadingOptions():
         return {"scores", "reading"}
     return {"scores"}
@@ -471,6 +499,12 @@ def resolve(path: str, base: Path) -> Path:
     if names_an_address(complete):
         raise InputError(f"{complete} is an address; give a path of this machine, or one that is mounted here")
     return (base / complete).absolute()
+
+
+def _folder_hash(folder: Path, hash_file: Callable[[Path], str]) -> str:
+    """The names and hashes of all files in a folder and its subfolders; empty if there is no folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    return "".join(f"{path.relative_to(folder)} {hash_file(path)}" for path in files)
 
 
 def names_an_address(path: str) -> bool:

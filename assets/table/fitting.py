@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from assets.results.documents import FactorsDocument, SystemsDocument
 from care_ops.admission import JudgeCheck, check_panel
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError, InputError, listed
 from care_ops.fit import Fit, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
@@ -232,11 +233,18 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
     """Judges that may sit on the panel; ``FitError`` where they make none."""
     admitted = [check.judge for check in checks if check.admitted]
-    if len(admitted) < LEAST_JUDGES:
-        refused = "; ".join(f"{check.judge}: {check.reason}" for check in checks if not check.admitted)
-        left_out = f" Left out are {refused}; --admit all lets in all that vary." if refused else ""
-        raise FitError(f"{source}: {refusal(admitted)}. Give scores of more judges.{left_out}")
-    return admitted
+    if len(admitted) >= LEAST_JUDGES:
+        return admitted
+    refused = [check for check in checks if not check.admitted]
+    reasons = listed([f"{shorten(check.judge, 40, placeholder='...')}: {check.reason}" for check in refused], 3)
+    left_out = f" Left out are {reasons}; --admit all lets in all that vary." if refused else ""
+    sparse = sum(check.missing_rate > 0.5 for check in checks)
+    if 2 * sparse > len(checks):
+        left_out = (
+            f" {sparse:,} judges have scored less than half of the items, as the workers of a crowd do: try a model of "
+            "annotators over all of them (--admit all --aggregator dawid_skene)."
+        )
+    raise FitError(f"{source}: {refusal(admitted)}. Give scores of more judges.{left_out}")
 
 
 def item_columns(table: ScoreTable) -> ItemColumnsRead:

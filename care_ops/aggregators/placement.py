@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from care_ops.aggregators.base import Aggregate, Problem
 from care_ops.anchors import Anchors
 from care_ops.calibration import as_distributed, fill_uniformly, prevalence_threshold, to_labels
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError, InputError, listed
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def placed(aggregate: Aggregate, problem: Problem, anchors: Anchors) -> Aggregat
         judge = declared.scale.removeprefix("judge:")
         if judge not in problem.scores.judges:
             raise InputError(
-                f"calibration: judge {judge!r} is not in the panel; there are {', '.join(problem.scores.judges)}"
+                f"calibration: judge {judge!r} is not in the panel; there are {listed(problem.scores.judges)}"
             )
         target = problem.scores.values[:, problem.scores.judges.index(judge)]
         aggregate = _moved(aggregate, as_distributed(estimate, target), f"distributed as the scores of {judge}")

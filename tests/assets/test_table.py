@@ -126,3 +126,20 @@ def test_what_a_table_lacks_is_told(table):
     constant = replace(table, scores=ScoreMatrix(np.ones((60, 5)), table.scores.item_ids, tuple("abcde"), {}))
     with pytest.raises(FitError, match=r"no judge can be heard, and a panel needs three.*--admit all"):
         fit_table(constant, replace(CONFIG, admission=AdmissionRule()))
+
+
+def test_a_crowd_is_refused_in_a_few_words_with_what_to_do(rng):
+    n, p = 200, 300
+    values = np.full((n, p), np.nan)
+    for row in values:
+        row[rng.choice(p, 4, replace=False)] = rng.integers(0, 2, 4)
+    judges = tuple(f"worker {j} of a crowd with long names, of some platform" for j in range(p))
+    crowd = ScoreTable("crowd.csv", ScoreMatrix(values, tuple(f"i{k}" for k in range(n)), judges, {}))
+    with pytest.raises(FitError, match="300 judges have scored less than half of the items") as caught:
+        fit_table(crowd, CONFIG)
+    assert len(str(caught.value)) < 600
+    advised = TableConfig(FitConfig(aggregators=("dawid_skene",)), AdmissionRule(admit="all"), 0)
+    assert list(fit_table(crowd, advised).fit.aggregates) == ["dawid_skene"]
+    with pytest.raises(InputError, match="and 288 more") as caught:
+        crowd.scores.select_judges(["nobody"])
+    assert len(str(caught.value)) < 1200

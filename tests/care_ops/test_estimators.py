@@ -109,6 +109,12 @@ def test_every_parameter_reaches_the_configuration():
 
 
 @pytest.mark.parametrize("kind", EVERY)
+def test_the_defaults_are_those_of_a_fit(kind):
+    config = kind()._config()
+    assert config == FitConfig(config.aggregators)
+
+
+@pytest.mark.parametrize("kind", EVERY)
 def test_parameters_are_read_set_and_copied(kind):
     estimator = kind(seed=3)
     assert estimator.get_params()["seed"] == 3

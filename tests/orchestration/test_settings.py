@@ -119,10 +119,14 @@ def test_bounds_hold_in_python_too():
 
 
 def declared(path):
-    """Classes of a file with the names of their fields that have a type and a default."""
+    """Classes of a file with the names of their fields that have a type and a default of their own.
+
+    A default that is read from a settings class, such as ``StructureConfig.gamma``, is not declared a second time.
+    """
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef):
             entries = [e for e in node.body if isinstance(e, ast.AnnAssign) and e.value is not None]
+            entries = [e for e in entries if not isinstance(e.value, ast.Attribute)]
             yield node.name, {e.target.id for e in entries if isinstance(e.target, ast.Name)}
 
 

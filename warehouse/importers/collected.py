@@ -17,11 +17,14 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from care_ops.errors import InputError
+from care_ops.scores import ScoreMatrix
 from warehouse.items import ItemRecord
 from warehouse.sources.columns import ITEM, LABEL, is_called, plain
+from warehouse.sources.files import RecordedTable
 from warehouse.sources.input_table import open_text
 from warehouse.sources.reading import listed
 
@@ -56,6 +59,16 @@ class ImportedScores:
     def judges(self) -> list[str]:
         """Names of the judges, in the order of their first score."""
         return list(dict.fromkeys(judge for _, judge in self.scores))
+
+    def recorded(self) -> RecordedTable:
+        """The scores as a matrix, items and judges in the order of the files."""
+        items, judges = list(self.items), self.judges
+        rows = {item: row for row, item in enumerate(items)}
+        columns = {judge: column for column, judge in enumerate(judges)}
+        values = np.full((len(items), len(judges)), np.nan)
+        for (item, judge), score in self.scores.items():
+            values[rows[item], columns[judge]] = np.nan if score is None else score
+        return RecordedTable(ScoreMatrix(values, tuple(items), tuple(judges)))
 
     def score_table(self) -> pa.Table:
         """A row for each score: ``item_id``, ``judge``, ``score``."""

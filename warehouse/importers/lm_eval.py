@@ -83,4 +83,4 @@ def _add(collector: Collector, record: Mapping[str, Any], system: str, path: Pat
     )
     used = record.get("filter") or "none"
     for metric in metrics:
-        collector.add_score(item_id, metric if used == "none" else f"{metric},{used}", record.get(metric))
+        collector.add_score(item_id, metric if used == "none" else f"{metric}:{used}", record.get(metric))

@@ -6,6 +6,7 @@ Belongs here: the list. A new tool is a module with a function ``read``, and one
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from care_ops.errors import InputError
@@ -22,6 +23,22 @@ IMPORTERS: dict[str, Callable[[Path], ImportedScores]] = {
     "langfuse": langfuse.read,
     "care_release": released.read,
 }
+
+
+@lru_cache(maxsize=8)
+def _read_once(kind: str, path: Path, files: tuple[tuple[str, int, int], ...]) -> ImportedScores:
+    return read_import(kind, path)
+
+
+def read_unchanged(kind: str, path: Path) -> ImportedScores:
+    """Read another tool's files, unless this process has read the same files before.
+
+    A daemon loads its workspace every few seconds, and a folder of logs may be large. Files are the same as before
+    where their names, sizes and times of change are. Raises as ``read_import`` does.
+    """
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    states = [(str(file), file.stat()) for file in files if file.is_file()]
+    return _read_once(kind, path, tuple((name, state.st_size, state.st_mtime_ns) for name, state in states))
 
 
 def read_import(kind: str, path: Path) -> ImportedScores:

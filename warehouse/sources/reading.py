@@ -6,12 +6,11 @@ choosing columns (``columns``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-_LISTED = 12
-"""Largest number of names that a sentence lists; the record holds all of them."""
+from care_ops.errors import listed as listed
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,3 @@ class Reading:
     def as_dict(self) -> dict[str, Any]:
         """The record as a dictionary of plain values."""
         return asdict(self)
-
-
-def listed(names: Sequence[str], most: int = _LISTED) -> str:
-    """Join names for a sentence; those after the first ``most`` are only counted."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
