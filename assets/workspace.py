@@ -150,6 +150,10 @@ class Workspace:
         Size at which the paper's experiments are run.
     experiment_sizes : mapping experiment -> parameter -> value
         What single parameters are instead.
+    experiments_when : {"asked", "changed"}
+        Whether a night makes them again where what they were made from has changed.
+    experiment_minutes : int
+        How long a night may go on starting them.
     anchors : mapping testset -> Anchors
     memory : Memory
         Empty in a copy that ``dataclasses.replace`` makes.
@@ -167,6 +171,8 @@ class Workspace:
     canary: CanaryConfig
     experiments: str
     experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]]
+    experiments_when: str = "asked"
+    experiment_minutes: int = 20
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 

@@ -10,12 +10,14 @@ instance (``instance``), Dagster's internals (``dagster_internals``).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import outdated
 from assets.fit.kept import panel_is_newer
@@ -163,6 +165,8 @@ class _Run:
         self._cursor = self._next_cursor = cursor
         self._tried: set[Partition] = set()
         self._asked_once: set[str] = set()
+        self._due: list[tuple[str, float]] = []
+        self._experiments_end = 0.0
         self._later: Requests = {}
         self.requested: Requests = {}
 
@@ -244,11 +248,39 @@ class _Run:
         return missing(self._workspace) if self._workspace.warehouse.usable() else {}
 
     def _experiments(self) -> Requests:
-        """Experiments that are out of date and were selected by name; they take minutes, and no night needs them."""
+        """Experiments that are out of date, where a person selected them or care.yaml asks for them after changes."""
+        if not self._scope.is_narrowed and self._workspace.experiments_when == "changed":
+            return self._next_experiment()
         names = self._scope.assets & set(EXPERIMENTS) if self._scope.by_name else set[str]()
         if not names or not self._once("experiments"):
             return {}
         return {key: {None} for key in outdated(self._workspace, names)}
+
+    def _next_experiment(self) -> Requests:
+        """The quickest experiment that is out of date and fits into what is left of the night's minutes.
+
+        One at a time, so that the minutes are held; what is done stays done where the night is killed, and what does
+        not fit is left to the next night. One that takes longer than all the minutes is only told.
+        """
+        allowed = 60.0 * self._workspace.experiment_minutes
+        if self._once("experiments"):
+            if is_settled(self._workspace):
+                return {}
+            self._due = cheapest_first(self._workspace, outdated(self._workspace))
+            self._experiments_end = time.monotonic() + allowed
+        self._due = [(key, seconds) for key, seconds in self._due if (key, None) not in self._tried]
+        for key, seconds in self._due:
+            if time.monotonic() + seconds <= self._experiments_end:
+                return {key: {None}}
+        if all(seconds > allowed for _, seconds in self._due):
+            settle(self._workspace)
+        if self._due:
+            _logger.warning(
+                "Experiments that stay out of date, because they do not fit into experiments.minutes (%d): %s.",
+                self._workspace.experiment_minutes,
+                ", ".join(key for key, _ in self._due),
+            )
+        return {}
 
     def _once(self, source: str) -> bool:
         is_first_time = source not in self._asked_once

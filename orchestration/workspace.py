@@ -139,6 +139,24 @@ class AlertSettings(BaseModel):
         return address
 
 
+class ExperimentSettings(BaseModel):
+    """``experiments``: at which size the paper's experiments are run, and when."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    size: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
+    when: Literal["asked", "changed"] = Field(
+        default="asked",
+        description="run where they are selected, or by every `care run` after a change to what they read",
+    )
+    minutes: int = Field(default=20, ge=1, description="with `when: changed`, how long a night may go on starting them")
+
+
+def _sized(experiments: Any) -> Any:
+    """A size alone stands for settings with that size."""
+    return {"size": experiments} if isinstance(experiments, str) else experiments
+
+
 class Settings(BaseModel):
     """Everything that care.yaml may hold, with its defaults."""
 
@@ -153,7 +171,7 @@ class Settings(BaseModel):
     moments: MomentsConfig = MomentsConfig()
     review: ReviewConfig = ReviewConfig()
     canary: CanaryConfig = CanaryConfig()
-    experiments: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
+    experiments: Annotated[ExperimentSettings, BeforeValidator(_sized)] = ExperimentSettings()
     experiment_sizes: dict[str, dict[str, StrictInt | list[StrictInt | StrictFloat]]] = Field(
         default={},
         description="single parameters of experiments, by experiment; they take the place of those of the size",
@@ -206,7 +224,9 @@ def load_workspace(root: Path) -> Workspace:
         moments=settings.moments,
         review=settings.review,
         canary=settings.canary,
-        experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments,
+        experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
+        experiments_when=settings.experiments.when,
+        experiment_minutes=settings.experiments.minutes,
         experiment_sizes=settings.experiment_sizes,
     )
     anchors = {

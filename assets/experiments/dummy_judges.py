@@ -38,6 +38,7 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
 
     tables, says, figures = list[Table](), list[str](), list[Heatmap]()
     apart_of: dict[str, list[bool]] = {"dummies": [], "people": []}
+    following: list[bool] = []
     for panel in panels(workspace):
         joined, dummy_names, people = _joined(workspace, panel)
         if not dummy_names and not people:
@@ -72,6 +73,8 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
             )
         )
         if people:
+            rows_of_people = [judges.index(person) for person in people]
+            following += [bool(np.argmax(np.abs(followed[k])) == 0) for k in rows_of_people]
             says.append(_why_people_load_late(panel.testset, people, judges, loadings, followed))
         for kind, listed in (("dummies", dummy_names), ("people", people)):
             if listed:
@@ -92,6 +95,8 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
         for kind, apart in apart_of.items()
         if apart
     }
+    if following:
+        measures["share of people that correlate most with the leading factor"] = float(np.mean(following))
     return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
 
 

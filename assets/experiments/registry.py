@@ -43,7 +43,7 @@ KEYS = (
 """In the order of the pages; the ledger is last because it reads the others. Names alone, so that listing the assets
 needs no numpy."""
 
-_LEDGER = "ledger"
+LEDGER = "ledger"
 
 
 def experiments() -> "dict[str, Experiment]":
@@ -59,20 +59,20 @@ def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     """
     reads, every = _reads(workspace, among), experiments()
     keys = [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key))]
-    return [*keys, _LEDGER] if keys and _LEDGER in among and _LEDGER not in keys else keys
+    return [*keys, LEDGER] if keys and LEDGER in among and LEDGER not in keys else keys
 
 
 def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
     """What each of these experiments would read now: panels, read once for all, or what the other experiments keep."""
-    from assets.experiments.ledger import NUMBERS
     from assets.experiments.panels import panel_versions
+    from assets.experiments.paper_numbers import NUMBERS
 
     of_panels = [key for key in keys if key in OF_PANELS]
     reads = dict.fromkeys(of_panels, panel_versions(workspace)) if of_panels else {}
-    if _LEDGER in keys:
-        files = {key: experiment.file(workspace) for key, experiment in experiments().items() if key != _LEDGER}
+    if LEDGER in keys:
+        files = {key: experiment.file(workspace) for key, experiment in experiments().items() if key != LEDGER}
         files["numbers of the paper"] = NUMBERS
-        reads[_LEDGER] = {
+        reads[LEDGER] = {
             key: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for key, file in files.items() if file.exists()
         }
     return reads

@@ -11,14 +11,13 @@ import pytest
 from assets.experiments.ledger import (
     AS_RELEASED,
     FOLLOWS,
-    FROM_TABLES,
     NEEDS_MODELS,
     NOT_REPRODUCED,
     NOT_RUN,
     REPRODUCED,
     ledger_rows,
-    paper_numbers,
 )
+from assets.experiments.paper_numbers import FROM_TABLES, paper_numbers
 from assets.experiments.registry import KEYS
 
 _NUMBER = re.compile(r"-?\d+\.\d+")

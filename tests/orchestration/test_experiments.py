@@ -1,5 +1,6 @@
 """The paper's experiments as assets: made where asked for, once, with the same digits."""
 
+import importlib
 import inspect
 import json
 import os
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,13 +19,14 @@ from scipy.stats import false_discovery_control, spearmanr, studentized_range
 
 from assets.experiments.adversarial_answers import planted, recovered
 from assets.experiments.aggregation_tables import critical_difference
-from assets.experiments.base import Heatmap
+from assets.experiments.base import ExperimentFindings, Heatmap
 from assets.experiments.confounder_features import asked_features, tensor_confounder
+from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.injected_bias import changes
 from assets.experiments.orthogonality import errors_of, overlap_draw
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.program_integration import Candidate, greedy
-from assets.experiments.registry import KEYS, experiments, outdated
+from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
 from assets.experiments.sufficient_family import picture, shape_of
 from assets.experiments.sweep import accuracies
 from assets.experiments.theory_rates import slope_of
@@ -427,3 +429,71 @@ def test_an_item_is_forgotten_with_its_versions(tmp_path):
         assert not [r.item_id for r in workspace.parts.read_items(testset) if r.item_id.split()[0] == "i3"]
     for part in (folder / "data" / "parts").rglob("*.parquet"):
         assert not [i for i in pq.read_table(part, columns=["item_id"])["item_id"].to_pylist() if i.split()[0] == "i3"]
+
+
+@pytest.fixture
+def quick_experiments(monkeypatch):
+    """Every experiment finds nothing, at once; what it reads, and when it is run, stays as it is."""
+    for key in KEYS:
+        module = importlib.import_module(f"assets.experiments.{key}")
+        quick = replace(module.EXPERIMENT, run=lambda _workspace, **_size: ExperimentFindings(["made"]))
+        monkeypatch.setattr(module, "EXPERIMENT", quick)
+
+
+def made_in(outcome):
+    return [asset for asset, _ in outcome.materialised if asset in KEYS]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_experiments")
+def test_with_when_changed_a_night_makes_what_reads_the_change_once(tmp_path, monkeypatch):
+    folder = make(tmp_path / "ws", n=40)
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write("experiments: {when: changed}\n")
+    first = run(folder)
+    assert not first.failures
+    assert sorted(made_in(first)) == sorted(KEYS)
+    assert made_in(first)[-1] == "ledger", "it reads the others"
+
+    def looked_at(*_):
+        raise AssertionError("an unchanged night must not look whether an experiment is out of date")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("orchestration.runner.outdated", looked_at)
+        assert run(folder).materialised == []
+
+    (folder / "judges" / "words.yaml").write_text("engine: {kind: program, program: length}\ntestsets: [one]\n")
+    experiment = experiments()["quality_factor"]
+    panel_of_last_night = json.loads(experiment.file(load_workspace(folder)).read_text())["version"]["reads"]
+    too_long = experiments()["paper_tables"]
+    too_long.keep(load_workspace(folder), ExperimentFindings(["made"]), panel_of_last_night, seconds=3_000.0)
+    again = run(folder)
+    expected = {*OF_PANELS, "ledger"} - {"paper_tables"}
+    assert sorted(made_in(again)) == sorted(expected), "each that reads the judge, once, but one that takes too long"
+    assert run(folder).materialised == []
+
+
+def test_the_quickest_comes_first_and_what_changes_or_is_gone_is_seen(tmp_path):
+    folder = make(tmp_path / "ws", n=20)
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write("experiments: {when: changed, minutes: 1}\n")
+    workspace = load_workspace(folder)
+    every = experiments()
+    for key, seconds in (("orthogonality", 5.0), ("theory_rates", 2.0), ("regime_sufficient", 3_000.0)):
+        every[key].keep(workspace, ExperimentFindings(["kept"]), None, seconds=seconds)
+    keys = ["regime_sufficient", "ledger", "orthogonality", "theory_rates"]
+    assert [key for key, _ in cheapest_first(workspace, keys)] == [
+        "theory_rates",
+        "orthogonality",
+        "regime_sufficient",
+        "ledger",
+    ]
+    assert not is_settled(workspace)
+    settle(workspace)
+    assert is_settled(workspace)
+    every["orthogonality"].file(workspace).unlink()
+    assert not is_settled(workspace), "what is gone is made again"
+    settle(workspace)
+    with (folder / "testsets" / "one.yaml").open("a") as sheet:
+        sheet.write("description: changed\n")
+    assert not is_settled(load_workspace(folder))

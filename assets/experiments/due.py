@@ -1,0 +1,76 @@
+"""Which experiments a night makes again, where care.yaml asks for them when what they were made from changes.
+
+A night on which nothing changed must not pay for finding that out: it compares one hash of settings, code, and the
+sizes and times of a few files with the one under which everything was last up to date.
+
+Belongs here: that hash, and the order in which a night goes. Does not: whether one experiment is out of date
+(``registry.outdated``), running them (``orchestration.runner``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from assets.code import code_version
+from assets.experiments.registry import KEYS, LEDGER, experiments
+from assets.hashing import content_hash
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from assets.workspace import Workspace
+
+
+def is_settled(workspace: Workspace) -> bool:
+    """Whether nothing has changed since the experiments were last seen to be up to date."""
+    file = _file(workspace)
+    return file.exists() and file.read_text(encoding="utf-8") == _inputs(workspace)
+
+
+def settle(workspace: Workspace) -> None:
+    """Note that nothing is left to be made from what is there now."""
+    from warehouse.storage import write_bytes
+
+    write_bytes(_file(workspace), _inputs(workspace).encode())
+
+
+def cheapest_first(workspace: Workspace, keys: Collection[str]) -> list[tuple[str, float]]:
+    """These experiments with the seconds that each took last, the quickest first.
+
+    One that was never made counts as no time at all, or it would never be; the ledger comes last, since it reads the
+    others.
+    """
+    every = experiments()
+    seconds: dict[str, float] = {}
+    for key in keys:
+        kept = every[key].kept(workspace)
+        seconds[key] = 0.0 if kept is None else kept.seconds
+    return sorted(seconds.items(), key=lambda entry: (entry[0] == LEDGER, entry[1], KEYS.index(entry[0])))
+
+
+def _file(workspace: Workspace) -> Path:
+    return workspace.data / "experiments" / "settled.txt"
+
+
+def _inputs(workspace: Workspace) -> str:
+    """Hash of everything that an experiment is made from: files by size and time, the rest by content."""
+    testsets = {
+        name: [
+            repr(workspace.testset(name)),
+            workspace.fit_config(name).fingerprint(),
+            _stamp(workspace.parts.items_file(name)),
+            _stamp(workspace.fit_folder(name).panel_file),
+        ]
+        for name in sorted(workspace.testsets)
+    }
+    code = {key: code_version(f"{__package__}.{key}", "care_ops") for key in KEYS}
+    kept = [key for key, experiment in experiments().items() if experiment.file(workspace).exists()]
+    return content_hash([code, kept, workspace.experiments, workspace.experiment_sizes, testsets])
+
+
+def _stamp(file: Path) -> list[int]:
+    if not file.exists():
+        return []
+    state = file.stat()
+    return [state.st_size, state.st_mtime_ns]

@@ -1,0 +1,205 @@
+"""The paper's numbers and claims, as they are printed, and what its claims say of its own tables.
+
+Belongs here: reading ``paper_numbers.yaml``, arithmetic on the printed numbers. Does not: comparing them with ours
+(``ledger``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+NUMBERS = Path(__file__).with_name("paper_numbers.yaml")
+
+_NONE = "--"
+"""How the paper prints a cell without a number."""
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A table of the paper.
+
+    Attributes
+    ----------
+    label, about, asset : str
+        Of the tex; what it shows; the experiment that computes ours.
+    printed_columns : tuple of str
+    printed : mapping row -> numbers
+        ``mean`` or ``mean ± standard deviation``.
+    needs : str
+        What cells that cannot be computed from the data that are here lack.
+    ours, counted_as_released : str
+        Name of the measure, with {column} for the test set and {row}; empty where there is none.
+    columns, rows : mapping
+        Part of the test set's name by column, and the measure's name of a row.
+    released : mapping column -> row -> number
+        What the authors' released code gives.
+    absent : str
+        Why ours may lack a row of a test set that it has.
+    because : mapping column -> row -> reason
+    """
+
+    label: str
+    about: str
+    asset: str
+    printed_columns: tuple[str, ...]
+    printed: Mapping[str, tuple[str | float, ...]]
+    needs: str = ""
+    ours: str = ""
+    counted_as_released: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    rows: Mapping[str, str] = field(default_factory=dict[str, str])
+    released: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    absent: str = ""
+    because: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+
+    def cells(self) -> Iterator[tuple[str, str, float, float]]:
+        """(row, column, number, printed standard deviation) of every cell that has a number."""
+        for row, numbers in self.printed.items():
+            for column, text in zip(self.printed_columns, numbers, strict=True):
+                if text != _NONE:
+                    number, _, spread = str(text).partition(" ± ")
+                    yield row, column, float(number), float(spread or 0.0)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the text or of a figure.
+
+    Attributes
+    ----------
+    place, says, asset : str
+    value : float, optional
+        The number that it names.
+    printed : str
+        Name in ``FROM_TABLES`` of what the paper's own tables give.
+    measure : str
+        Name of our measure.
+    at_least, at_most : float, optional
+        What the measure must be where the claim names no number.
+    needs, because : str
+    """
+
+    place: str
+    says: str
+    asset: str
+    value: float | None = None
+    printed: str = ""
+    measure: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+    needs: str = ""
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class PaperNumbers:
+    """Everything in ``paper_numbers.yaml``.
+
+    Attributes
+    ----------
+    within : float
+        Relative difference up to which a number counts as reproduced.
+    tables : tuple of PrintedTable
+    claims : tuple of Claim
+    """
+
+    within: float
+    tables: tuple[PrintedTable, ...]
+    claims: tuple[Claim, ...]
+
+    def table(self, label: str) -> dict[str, dict[str, float]]:
+        """Numbers of a table by row and column."""
+        table = next(table for table in self.tables if table.label == label)
+        numbers: dict[str, dict[str, float]] = {}
+        for row, column, number, _ in table.cells():
+            numbers.setdefault(row, {})[column] = number
+        return numbers
+
+
+@cache
+def paper_numbers() -> PaperNumbers:
+    """The paper's numbers as they are kept beside this file."""
+    import yaml
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(PaperNumbers).validate_python(yaml.safe_load(NUMBERS.read_text(encoding="utf-8")))
+
+
+_SCORING, _CLASSES = "tab:results_scoring", "tab:results_mix"
+
+
+def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
+    """Relative reduction of MAE by CARE-SVD on each scoring set, in percent."""
+    table = numbers.table(_SCORING)
+    return {s: 100 * (1 - table["CARE-SVD"][s] / value) for s, value in table[against].items()}
+
+
+def _summed(numbers: PaperNumbers, against: str) -> float:
+    table = numbers.table(_SCORING)
+    return 100 * (1 - sum(table["CARE-SVD"].values()) / sum(table[against].values()))
+
+
+def _best(table: Mapping[str, Mapping[str, float]], *, lowest: bool) -> list[str]:
+    """The best row of each column."""
+    choose = min if lowest else max
+    columns = next(iter(table.values()))
+    return [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
+
+
+def _times_best(label: str, wanted: str, *, lowest: bool) -> Callable[[PaperNumbers], float]:
+    def count(numbers: PaperNumbers) -> float:
+        return float(sum(row.startswith(wanted) for row in _best(numbers.table(label), lowest=lowest)))
+
+    return count
+
+
+def _summarize_gain(numbers: PaperNumbers) -> float:
+    table = numbers.table(_CLASSES)
+    baseline = max(row["Summarize"] for name, row in table.items() if not name.startswith("CARE"))
+    return 100 * (table["CARE-Tensor"]["Summarize"] / baseline - 1)
+
+
+def _second_loading(numbers: PaperNumbers, judge: str) -> float:
+    return list(numbers.table("tab:confounding_appendix")[judge].values())[1]
+
+
+def _dummy_leads(numbers: PaperNumbers) -> float:
+    table = numbers.table("tab:confounding_appendix")
+    return float(max(table, key=lambda judge: list(table[judge].values())[1]) == "dummy_eval_1")
+
+
+def _fewest_false_positives(numbers: PaperNumbers) -> float:
+    table = numbers.table("table:adversarial_response").values()
+    return float(sum(min(row, key=lambda name: row[name]) == "CARE-Tensor" for row in table))
+
+
+FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
+    "largest reduction of MAE in percent": lambda n: max(
+        value for against in ("MV", "AVG", "WS", "UWS") for value in _reductions(n, against).values()
+    ),
+    "reduction of MAE against MV on UltraFeedback in percent": lambda n: _reductions(n, "MV")["UltraFeedback"],
+    "mean reduction of MAE against AVG in percent": lambda n: float(np.mean(list(_reductions(n, "AVG").values()))),
+    "mean reduction of MAE against MV in percent": lambda n: float(np.mean(list(_reductions(n, "MV").values()))),
+    "reduction of the summed MAEs against AVG in percent": lambda n: _summed(n, "AVG"),
+    "reduction of the summed MAEs against MV in percent": lambda n: _summed(n, "MV"),
+    "scoring sets on which CARE-SVD is lowest": _times_best(_SCORING, "CARE-SVD", lowest=True),
+    "sets on which a CARE is most accurate": _times_best(_CLASSES, "CARE", lowest=False),
+    "sets on which CARE-Tensor is most accurate": _times_best(_CLASSES, "CARE-Tensor", lowest=False),
+    "gain of CARE-Tensor on Summarize in percent": _summarize_gain,
+    "biases under which CARE-SVD moves least": _times_best(
+        "tab:robustness_to_confounding_factors", "CARE-SVD", lowest=True
+    ),
+    "openings at which CARE-Tensor has the fewest false positives": _fewest_false_positives,
+    "loading of gemma-3-1b-it on the second factor": lambda n: _second_loading(n, "gemma-3-1b-it"),
+    "whether the length dummy loads most on the second factor": _dummy_leads,
+    "scoring sets on which the first factor is lowest": _times_best(
+        "tab:heuristic_validation", "1st Factor", lowest=True
+    ),
+    "MAE of the first factor on ASSET": lambda n: n.table("tab:heuristic_validation")["1st Factor"]["ASSET"],
+}
+"""What a claim says of the paper's own tables, computed from them."""
