@@ -80,12 +80,14 @@ class FileHashes:
         self._changed = False
 
     def _remembered(self) -> dict[str, dict[str, Any]]:
+        """What earlier processes have kept and this one has computed."""
         from warehouse.storage import find_sound, read_document
 
-        if self._entries is None:
+        entries = self._entries
+        if entries is None:
             document = find_sound(self._path, read_document)
-            self._entries = {} if document is None else document.get("files", {})
-        return self._entries
+            entries = self._entries = {} if document is None else document.get("files", {})
+        return entries
 
 
 def _state(file: Path) -> list[int] | None:

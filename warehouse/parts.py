@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
@@ -249,8 +249,8 @@ class PartStore:
         order = ("judge_key", "created_at", "item_key", "item_id", "status")
         rows = rows.sort_by([(name, "ascending") for name in order])
         large: list[Path] = []
-        for key in pc.unique(rows.column("judge_key")).to_pylist():
-            of_key = rows.filter(pc.equal(rows.column("judge_key"), key))
+        for key in rows.column("judge_key").unique().to_pylist():
+            of_key = rows.filter(pa.compute.field("judge_key") == key)
             for start in range(0, of_key.num_rows, _ROWS_A_PART):
                 large.append(self._write_large(judge, testset, of_key.slice(start, _ROWS_A_PART).cast(SCORE_SCHEMA)))
         for file in large:
