@@ -26,6 +26,8 @@ from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
 from warehouse.storage import DamagedError, find_sound, leftovers, noted, notes_in, read_sound, read_table, write_table
 
+pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
+
 SCORE_SCHEMA = pa.schema(
     [
         ("item_id", pa.string()),
@@ -250,7 +252,7 @@ class PartStore:
         rows = rows.sort_by([(name, "ascending") for name in order])
         large: list[Path] = []
         for key in rows.column("judge_key").unique().to_pylist():
-            of_key = rows.filter(pa.compute.field("judge_key") == key)
+            of_key = rows.filter(pc.equal(rows.column("judge_key"), key))
             for start in range(0, of_key.num_rows, _ROWS_A_PART):
                 large.append(self._write_large(judge, testset, of_key.slice(start, _ROWS_A_PART).cast(SCORE_SCHEMA)))
         for file in large:
