@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from warehouse.storage import find_sound, read_document, write_document
-
 _SETTLED_S = 2.0
 """Seconds after which a file counts as written: the clock of a file system may be as coarse as that."""
 
@@ -71,6 +69,8 @@ class FileHashes:
         """Keep for the next process what this one has computed; hashes of files that are gone are left out."""
         if not self._changed or not self._path.parent.is_dir():
             return
+        from warehouse.storage import write_document
+
         entries = {key: entry for key, entry in self._remembered().items() if Path(entry["file"]).exists()}
         try:
             write_document(self._path, {"files": entries})
@@ -80,10 +80,14 @@ class FileHashes:
         self._changed = False
 
     def _remembered(self) -> dict[str, dict[str, Any]]:
-        if self._entries is None:
+        """What earlier processes have kept and this one has computed."""
+        from warehouse.storage import find_sound, read_document
+
+        entries = self._entries
+        if entries is None:
             document = find_sound(self._path, read_document)
-            self._entries = {} if document is None else document.get("files", {})
-        return self._entries
+            entries = self._entries = {} if document is None else document.get("files", {})
+        return entries
 
 
 def _state(file: Path) -> list[int] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -19,10 +20,13 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
+import pyarrow.compute
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
 from warehouse.storage import DamagedError, find_sound, leftovers, noted, notes_in, read_sound, read_table, write_table
+
+pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 SCORE_SCHEMA = pa.schema(
     [
@@ -62,6 +66,12 @@ _REQUIRED = ("item_id", "item_key", "judge_key", "score", "status")
 
 _WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
 """Columns of a score part that have a value in every row."""
+
+_MANY_PARTS = 16
+"""Parts of one judge on one test set that are read without a noticeable loss of time."""
+
+_ROWS_A_PART = 1_048_576
+"""Rows of a part that others were merged into."""
 
 _SOURCE_VERSION = b"source_version"
 """Key, in the metadata of the items' file, of the version of the source that they were read from."""
@@ -215,6 +225,49 @@ class PartStore:
         table = self.read_scores(judge, testset).select(["item_key", "judge_key", "status"])
         rows = zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
         return {item_key for item_key, key, status in rows if key == judge_key and status not in again}
+
+    def has_many(self, judge: str, testset: str) -> int:
+        """How many parts a judge has on a test set, if they are so many that ``compact`` is worth its while; else 0."""
+        count = sum(1 for _ in self.scores_folder(judge, testset).glob("*.parquet"))
+        return count if count > _MANY_PARTS else 0
+
+    def compact(self, judge: str, testset: str) -> int:
+        """Replace the parts of a judge on a test set by a few large ones with the same rows; the caller is alone.
+
+        The large parts are written first. If the process is killed before the small ones are deleted, their rows are
+        there twice, which readers do not mind, and the next call writes the same large parts again.
+
+        Returns
+        -------
+        int
+            Number of files less.
+        """
+        small = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
+        tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
+        if not tables:
+            return 0
+        newest = max(file.stat().st_mtime_ns for file in small if file.exists())
+        rows = pa.concat_tables(tables).group_by(SCORE_SCHEMA.names).aggregate([]).select(SCORE_SCHEMA.names)
+        order = ("judge_key", "created_at", "item_key", "item_id", "status")
+        rows = rows.sort_by([(name, "ascending") for name in order])
+        large: list[Path] = []
+        for key in rows.column("judge_key").unique().to_pylist():
+            of_key = rows.filter(pc.equal(rows.column("judge_key"), key))
+            for start in range(0, of_key.num_rows, _ROWS_A_PART):
+                large.append(self._write_large(judge, testset, of_key.slice(start, _ROWS_A_PART).cast(SCORE_SCHEMA)))
+        for file in large:
+            os.utime(file, ns=(newest, newest))  # what may be deleted goes by the time at which scores were written
+        for file in set(small) - set(large):
+            file.unlink(missing_ok=True)
+        return len(small) - len(large)
+
+    def _write_large(self, judge: str, testset: str, rows: pa.Table) -> Path:
+        """Write rows of one judge key as a part whose name follows from them."""
+        named = rows.select(["judge_key", "item_key", "item_id", "status", "created_at"]).to_pylist()
+        name = hashlib.sha256(json.dumps(named, default=str).encode()).hexdigest()[:32]
+        path = self.scores_folder(judge, testset) / f"{name}.parquet"
+        write_table(path, rows)
+        return path
 
     def judges(self) -> list[str]:
         """Names of the judges that have parts, including those that have left the workspace."""

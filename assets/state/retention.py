@@ -131,6 +131,17 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
                 yield Removable(what, "scored under another specification", tuple(outdated))
 
 
+def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
+    """Judges and test sets whose scores lie in so many parts that these should be merged, with their number."""
+    slices = [(judge, testset) for judge in workspace.parts.judges() for testset in workspace.parts.testsets()]
+    return {slice_: count for slice_ in slices if (count := workspace.parts.has_many(*slice_))}
+
+
+def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
+    """Merge the parts of each judge and test set into few; no score is lost. Returns how many files that saves."""
+    return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
+
+
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
     """Delete; returns bytes freed."""
     from warehouse.fit_rows import drop_edition, drop_loose_fits

@@ -1,4 +1,4 @@
-"""``care gc`` and ``care forget``: the only commands that delete anything.
+"""``care gc`` and ``care forget``: the only commands that delete anything. ``care gc`` also merges score files.
 
 Belongs here: these commands. Does not: what may be deleted, and how (``assets.state.retention``).
 """
@@ -25,19 +25,25 @@ def gc(
         float, typer.Option(help="Days for which to keep score files that nothing reads any more.", min=0)
     ] = 90,
 ) -> None:
-    """Delete old fits, and scores of judges that have left or have been changed."""
-    from assets.state.retention import removable, remove
+    """Delete old fits, and scores of judges that have left or have been changed; merge what lies in many files."""
+    from assets.state.retention import merge, removable, remove, scattered
     from orchestration.locks import workspace_alone
 
     with workspace_alone(workspace, "care gc") as loaded:
         to_delete = removable(loaded, editions=editions, months=months, days=days)
         rows = [{"what": entry.what, "why": entry.why, "bytes": entry.size or None} for entry in to_delete]
-        if not to_delete:
+        to_merge = scattered(loaded)
+        if not to_delete and not to_merge:
             console.print("nothing to delete")
             return
-        show(rows, "deleted" if yes else "would be deleted", as_json=False)
+        if to_delete:
+            show(rows, "deleted" if yes else "would be deleted", as_json=False)
+        if to_merge:
+            parts = [{"judge": j, "test set": t, "parts": count} for (j, t), count in to_merge.items()]
+            show(parts, "merged, without loss" if yes else "would be merged, without loss", as_json=False)
         if yes:
-            console.print(f"{remove(loaded, to_delete) / 2**20:.1f} MiB freed", highlight=False)
+            freed = remove(loaded, to_delete)
+            console.print(f"{freed / 2**20:.1f} MiB freed, {merge(loaded, to_merge)} files merged", highlight=False)
         else:
             console.print("nothing was deleted; run this again with --yes to delete it")
 

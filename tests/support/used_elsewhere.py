@@ -25,6 +25,9 @@ within_families  # public: such a constraint
 exc  # the signature of a context manager
 cls  # the signature of a pydantic validator
 yield_for_execution  # called by Dagster at the start of a run (orchestration/resources.py)
+WatchedRunLauncher  # named by deploy/dagster.yaml
+supports_check_run_worker_health  # called by Dagster's run monitoring (orchestration/launcher.py)
+check_run_worker_health  # likewise
 trigger_gain  # asdict of what a trial found, printed by `care judges test`
 length_gain  # likewise
 retest  # likewise

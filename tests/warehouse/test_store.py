@@ -1,6 +1,7 @@
 """Parts, the database over them, and the matrix read back."""
 
 import struct
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ from warehouse.fits import (
 from warehouse.items import ItemRecord
 from warehouse.matrix import AdmissionRecord, read_scores
 from warehouse.parts import PartStore
-from warehouse.storage import DamagedError, replacing
+from warehouse.storage import DamagedError, replacing, write_table
 
 RECORDS = [ItemRecord(f"i{k}", response=f"text {k}", gold=k / 4, split_unit=f"u{k % 2}") for k in range(5)]
 KEYS = [f"key{k}" for k in range(5)]
@@ -82,6 +83,68 @@ def test_a_batch_written_twice_is_one_part(store):
     assert parts.done("a/b", "set one", "K") == set(KEYS)
     assert parts.done("a/b", "set one", "other key") == set()
     assert parts.judges() == ["a/b"]
+
+
+@pytest.fixture
+def scattered(store):
+    """A store whose judge has forty parts of one row under two keys, with an item that was asked again."""
+    parts, _ = store
+    for k in range(5):
+        for key in ("old", "K"):
+            parts.write_scores("a/b", "set one", key, "e", rows([k], score=lambda k: None, status="error", raw=f"{k}"))
+            parts.write_scores("a/b", "set one", key, "e", [*rows([k]), *rows([k], raw="again")])
+    return parts
+
+
+def contents(parts: PartStore) -> list[str]:
+    return sorted(map(repr, parts.read_scores("a/b", "set one").to_pylist()))
+
+
+def test_parts_are_merged_without_loss(scattered, monkeypatch):
+    monkeypatch.setattr("warehouse.parts._MANY_PARTS", 3)
+    before, done = contents(scattered), scattered.done("a/b", "set one", "K", ["error"])
+    assert scattered.has_many("a/b", "set one") == 20
+    assert scattered.compact("a/b", "set one") == 18
+    assert scattered.has_many("a/b", "set one") == 0
+    assert contents(scattered) == before
+    assert scattered.done("a/b", "set one", "K", ["error"]) == done == set(KEYS)
+    assert scattered.compact("a/b", "set one") == 0, "a second time changes nothing"
+    assert contents(scattered) == before
+
+
+def test_merging_that_is_killed_loses_nothing_and_is_finished_by_the_next(scattered, monkeypatch):
+    """At its first writes and deletions, in the middle, at the last one, and never."""
+    before, folder = contents(scattered), scattered.scores_folder("a/b", "set one")
+    whole = {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+    killed = []
+    for killed_at in (0, 1, 2, 3, 12, 21, 22):
+        for path in folder.glob("*.parquet"):
+            path.unlink()
+        for name, content in whole.items():
+            (folder / name).write_bytes(content)
+        with monkeypatch.context() as patch:
+            left = killed_at
+
+            def step(act):
+                def counted(*arguments, **options):
+                    nonlocal left
+                    if left == 0:
+                        raise KeyboardInterrupt
+                    left -= 1
+                    return act(*arguments, **options)
+
+                return counted
+
+            patch.setattr("warehouse.parts.write_table", step(write_table))
+            patch.setattr(Path, "unlink", step(Path.unlink))
+            try:
+                scattered.compact("a/b", "set one")
+            except KeyboardInterrupt:
+                killed.append(killed_at)
+        assert set(contents(scattered)) == set(before)
+        scattered.compact("a/b", "set one")
+        assert contents(scattered) == before
+    assert killed == [0, 1, 2, 3, 12, 21], "there are two writes and twenty deletions"
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
