@@ -13,6 +13,7 @@ import dagster as dg
 from assets.workspace import Workspace
 from orchestration.alerts import failure_message, send
 from orchestration.dagster_internals import RANGE_START_TAG
+from orchestration.instance import CARE_RUN, LAUNCHED_BY
 from orchestration.observe import observe
 from orchestration.workspace import Settings
 
@@ -79,6 +80,8 @@ def _alert_on_failure(read_settings: ReadSettings) -> dg.SensorDefinition:
         description="Sends an alert of a failed run or a fit that is held back, to where `alerts` in care.yaml says.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
+        if context.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN:
+            return  # `care run` sends one alert at its end, with all that failed
         root, settings = read_settings()
         text = failure_text(context.dagster_run, context.get_step_failure_events())
         if not send(settings.alerts, root, text):
