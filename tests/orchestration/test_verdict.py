@@ -216,9 +216,9 @@ def test_dagster_has_the_verdict_and_an_older_database_gets_it_back(tmp_path):
     loaded = load_workspace(folder)
     with workspace_instance(loaded) as instance:
         event = instance.get_latest_materialization_event(dg.AssetKey("report"))
+        tags = [run.tags.get(".dagster/repository") for run in instance.get_runs()]
     assert event is not None
     assert event.asset_materialization is not None
-        tags = [run.tags.get(".dagster/repository") for run in instance.get_runs()]
     assert event.asset_materialization.metadata["verdict"].value == sentence
     assert set(tags) == {"__repository__@orchestration.definitions"}, "else Overview does not show a run"
     with loaded.warehouse.writer() as connection:
