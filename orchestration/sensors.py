@@ -126,7 +126,7 @@ def verdict_told(workspace: Workspace, testset: str | None) -> str:
     """The sentence of the verdict on a test set as it stands now; empty where there is none."""
     from assets.judging.failures import unheard
 
-    if testset not in workspace.testsets or not workspace.warehouse.usable():
+    if testset is None or testset not in workspace.testsets or not workspace.warehouse.usable():
         return ""
     with workspace.warehouse.reader() as connection:
         owing = unheard(workspace, connection, testset)
