@@ -10,11 +10,9 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.report.verdicts import verdict_on
 from assets.workspace import Workspace
 from orchestration.alerts import failure_message, send
 from orchestration.dagster_internals import RANGE_START_TAG
-from orchestration.instance import CARE_RUN, LAUNCHED_BY
 from orchestration.observe import observe
 from orchestration.workspace import Settings
 
@@ -81,6 +79,8 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
         description="Sends an alert of a failed run or a fit that is held back, to where `alerts` in care.yaml says.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
+        from orchestration.instance import CARE_RUN, LAUNCHED_BY
+
         if context.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN:
             return  # `care run` sends one alert at its end, with all that failed
         root, settings = read_settings()
@@ -125,6 +125,7 @@ def last_night(instance: dg.DagsterInstance) -> float | None:
 def verdict_told(workspace: Workspace, testset: str | None) -> str:
     """The sentence of the verdict on a test set as it stands now; empty where there is none."""
     from assets.judging.failures import unheard
+    from assets.report.verdicts import verdict_on
 
     if testset is None or testset not in workspace.testsets or not workspace.warehouse.usable():
         return ""
