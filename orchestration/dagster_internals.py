@@ -12,10 +12,11 @@ anything, and whatever Dagster documents.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -212,6 +213,32 @@ def unfinished_backfills(instance: dg.DagsterInstance) -> list[PartitionBackfill
 def cancel_backfill(instance: dg.DagsterInstance, backfill: PartitionBackfill) -> None:
     """Mark a backfill as canceled that no daemon is there to carry out. Why: as for ``unfinished_backfills``."""
     instance.update_backfill(backfill.with_status(type(backfill.status).CANCELED))
+
+
+@contextmanager
+def runs_of_code_location(instance: dg.DagsterInstance, module: str) -> Generator[None]:
+    """Let the runs that this process creates belong to the code location of a module, as those of the UI do.
+
+    Why: a run that is executed in process names no repository, and the timeline of the UI's page Overview leaves out
+    runs without one. Unnecessary once ``execute_in_process`` takes the code location.
+    """
+    from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+    from dagster._core.remote_origin import (
+        ManagedGrpcPythonEnvCodeLocationOrigin,
+        RemoteJobOrigin,
+        RemoteRepositoryOrigin,
+    )
+    from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+
+    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=module)
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, location_name=module)
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME), IMPLICIT_ASSET_JOB)
+    create = partial(instance.create_run_for_job, remote_job_origin=origin)
+    instance.create_run_for_job = create  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del instance.create_run_for_job
 
 
 @contextmanager

@@ -32,7 +32,9 @@ from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
 
 LAUNCHED_BY = "care/launched_by"
-"""Tag of the runs that ``care run`` starts."""
+"""Tag of the runs that ``care run`` starts; its value is ``CARE_RUN``."""
+
+CARE_RUN = "care run"
 
 _BEGINNING_S = 30.0
 """Seconds for which a run that says nothing counts as beginning: it imports what it needs, then waits for the lock."""
@@ -141,9 +143,9 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> No
     """
     daemon_lives = daemon_is_alive(instance)
     waiting, beginning_since = runs_that_wait(workspace), time.time() - _BEGINNING_S
-    for record in _unfinished_runs(instance, {LAUNCHED_BY: "care run"} if daemon_lives else {}):
+    for record in _unfinished_runs(instance, {LAUNCHED_BY: CARE_RUN} if daemon_lives else {}):
         run = record.dagster_run
-        is_ours = run.tags.get(LAUNCHED_BY) == "care run"
+        is_ours = run.tags.get(LAUNCHED_BY) == CARE_RUN
         if not is_ours and (run.run_id in waiting or record.update_timestamp.timestamp() > beginning_since):
             continue
         _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)

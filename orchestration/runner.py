@@ -36,10 +36,12 @@ from orchestration.dagster_internals import (
     load_cursor,
     materialisations,
     partitions_read_once,
+    runs_of_code_location,
     selected_assets,
     storage_id,
 )
 from orchestration.instance import (
+    CARE_RUN,
     LAUNCHED_BY,
     dagster_home,
     end_abandoned_runs,
@@ -57,6 +59,9 @@ _MOST_STEPS = 40
 """A night has about ten steps. One that comes to this many asks for the same work again and again, and is ended."""
 
 _INDEX = ("report_index",)
+
+_CODE_LOCATION = __name__.removesuffix("runner") + "definitions"
+"""As the UI and the daemon call it, so that their pages show the runs of ``care run`` beside their own."""
 
 Requests = dict[str, set[str | None]]
 """Partitions that are asked for, by asset."""
@@ -112,7 +117,7 @@ def run_stale(
         Materialised first, stale or not.
     """
     scope = Scope(selected_assets(defs, selection), testset, judge, by_name=selection is not None)
-    with engines_kept():
+    with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
         _prepare(workspace, instance)
         run = _Run(defs, workspace, instance, scope)
         report(observe(workspace, instance), instance)
@@ -381,7 +386,7 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
         instance=instance,
         asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
         partition_key=None if launch.tags else launch.partitions[0],
-        tags={**launch.tags, LAUNCHED_BY: "care run"},
+        tags={**launch.tags, LAUNCHED_BY: CARE_RUN},
         run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         raise_on_error=False,
     )

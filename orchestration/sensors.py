@@ -39,7 +39,7 @@ def build_sensors(
     return [
         _workspace_sensor(load, watch_seconds),
         _stale_assets_sensor(watch_seconds),
-        _alert_on_failure(read_settings),
+        _alert_on_failure(load, read_settings),
         _alert_when_stale(read_settings),
     ]
 
@@ -72,15 +72,20 @@ def _stale_assets_sensor(watch_seconds: int) -> dg.SensorDefinition:
     )
 
 
-def _alert_on_failure(read_settings: ReadSettings) -> dg.SensorDefinition:
+def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
         name="alert_on_failure",
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Sends an alert of a failed run or a fit that is held back, to where `alerts` in care.yaml says.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
+        from orchestration.instance import CARE_RUN, LAUNCHED_BY
+
+        if context.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN:
+            return  # `care run` sends one alert at its end, with all that failed
         root, settings = read_settings()
-        text = failure_text(context.dagster_run, context.get_step_failure_events())
+        told = verdict_told(load(), context.dagster_run.tags.get("dagster/partition"))
+        text = failure_text(context.dagster_run, context.get_step_failure_events(), told)
         if not send(settings.alerts, root, text):
             context.log.info(f"care.yaml names nobody under `alerts` who would be sent: {text}")
 
@@ -117,8 +122,20 @@ def last_night(instance: dg.DagsterInstance) -> float | None:
     return None if event is None else event.timestamp
 
 
-def failure_text(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:
-    """One line: what failed on which partition, and why."""
+def verdict_told(workspace: Workspace, testset: str | None) -> str:
+    """The sentence of the verdict on a test set as it stands now; empty where there is none."""
+    from assets.judging.failures import unheard
+    from assets.report.verdicts import verdict_on
+
+    if testset is None or testset not in workspace.testsets or not workspace.warehouse.usable():
+        return ""
+    with workspace.warehouse.reader() as connection:
+        owing = unheard(workspace, connection, testset)
+    return f" | {testset}: {verdict_on(workspace, testset, owing).sentence}"
+
+
+def failure_text(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent], told: str = "") -> str:
+    """One line: what failed on which partition, and why, and then the verdict on the test set, where there is one."""
     partition = run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
     reasons = "; ".join(f"{event.step_key}: {failure_message(event)}" for event in failures) or "the run was lost"
-    return f"CARE: run {run.run_id[:8]} {partition} failed. {reasons}"
+    return f"CARE: run {run.run_id[:8]} {partition} failed. {reasons}{told}"

@@ -15,7 +15,6 @@ from assets.judge_keys import keys_of_judges
 from assets.publication.documents import ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError
-from care_ops.results.verdict import minute_of
 
 if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
@@ -79,6 +78,8 @@ class HeldBack:
 
     def reading(self) -> str:
         """What people read meanwhile, as a sentence."""
+        from care_ops.results.verdict import minute_of
+
         if self.published is None:
             return "Nothing is published yet."
         return f"People read fit {self.published}, made {minute_of(self.published_made_at)}."

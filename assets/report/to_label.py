@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,8 +51,24 @@ def write_items_to_label(
     rows = [{"item_id": item, **_texts(records.get(item))} for item in item_ids if item not in filled]
     rows = [*filled.values(), *rows]
     texts = [name for name in _TEXTS if any(row.get(name) for row in rows)]
+    _write(path, ["item_id", *texts, "label"], rows)
+
+
+def leave_out(path: Path, item_ids: Collection[str]) -> None:
+    """Remove the rows of items that are to be forgotten; the labels of the others stay."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        columns, rows = list(reader.fieldnames or ()), list(reader)
+    kept = [row for row in rows if row.get("item_id") not in item_ids]
+    if len(kept) < len(rows):
+        _write(path, columns, kept)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, ["item_id", *texts, "label"], restval="", extrasaction="ignore")
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore")
     writer.writeheader()
     writer.writerows(rows)
     write_bytes(path, text.getvalue().encode())

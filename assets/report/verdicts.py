@@ -21,7 +21,6 @@ from assets.publication.editions import held_back
 from assets.report.documents import FactsDocument, FailureDocument, VerdictDocument
 from assets.report.names import labels_name, page_name
 from care_ops.results.verdict import Reason, Remedies, Standing, Step, Verdict, decide
-from warehouse.storage import write_bytes
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -144,6 +143,7 @@ def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
 def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
     """Write every verdict as JSON beside the index, and into the page of its test set."""
     from assets.report.page import replace_verdict
+    from warehouse.storage import write_bytes
 
     for testset, verdict in verdicts.items():
         if _has_page(workspace, testset):

@@ -19,7 +19,6 @@ from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
 from assets.publication.documents import ReviewDocument
 from assets.report.names import items_name, page_name
-from assets.report.verdicts import verdicts_differ
 from assets.results.documents import SystemsDocument
 from assets.versions import panel_version, readable_source_version, settings_version
 from assets.workspace import Workspace
@@ -46,6 +45,8 @@ def missing(workspace: Workspace) -> Missing:
     workspace : Workspace
         Its database must be there and of the current schema.
     """
+    from assets.report.verdicts import verdicts_differ
+
     lost: Missing = {}
     with workspace.warehouse.reader() as connection:
         owing = {testset: unheard(workspace, connection, testset) for testset in workspace.testsets}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.judge_keys import judge_key
+from assets.report.names import labels_name
 from assets.sources import FORGOTTEN, forgotten_items, forgotten_key
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
@@ -240,6 +241,8 @@ def _alive(process: int) -> bool:
 
 
 def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
+    from assets.report.to_label import leave_out
+
     key, forgotten = forgotten_key(testset, item_id), forgotten_items(workspace)
     if key not in forgotten:
         write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
@@ -247,8 +250,9 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     for name, items in _versions_too(workspace, testset, item_id):
         for kind, rows in _rows_of(workspace, name, items, remove=True).items():
             removed[kind] += rows
-    for name, _ in _versions_too(workspace, testset, item_id):
+    for name, items in _versions_too(workspace, testset, item_id):
         _delete_set_aside(workspace, name)
+        leave_out(workspace.report_folder / labels_name(name), items)
     for page in workspace.report_folder.glob("*.html"):
         page.unlink()  # pages quote texts; the next run writes them anew
     rebuild_warehouse(workspace)

@@ -386,8 +386,8 @@ def _state_of_fit(facts: FitFacts) -> tuple[State, str]:
         )
     if facts.labels is not None and facts.labels.settles:
         return "settled by labels", (
-            f"Settled by {_count(facts.labels.labels, 'label')}: with {_probability(facts.labels.probability)} what the "
-            "labels allow agrees with this answer. Without labels the panel is ambiguous."
+            f"Settled by {_count(facts.labels.labels, 'label')}: with {_probability(facts.labels.probability)} what "
+            "the labels allow agrees with this answer. Without labels the panel is ambiguous."
         )
     if facts.probes is not None:
         return "settled by probes", (

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from assets.report.page import replace_verdict
+from care_ops.results.verdict import Verdict
 from tests.support.dagster_ui import WAIT_MS, choose_missing, see, serving, switch
 from tests.support.workspaces import make, query, write_judge
 
@@ -39,20 +41,26 @@ def test_the_report_draws_in_both_schemes_without_the_network(chromium, demo, sc
     assert (luminance(body) > 0.5) == (scheme == "light")
     for ink in (text, tick):
         assert abs(luminance(body) - luminance(ink)) > 0.5, "readable in both schemes"
-    assert "Quality is ambiguous on this panel" in page.locator("main").inner_text()
+    verdict = page.locator("section.verdict")
+    assert verdict.get_attribute("data-state") == "ambiguous"
+    assert verdict.locator("h2").inner_text().startswith("Ambiguous: ")
     page.get_by_text("Inputs, settings and code of this page").click()
     assert '"panel"' in page.locator("details[open] pre").inner_text()
     context.close()
 
 
-def test_a_page_says_what_happened_since_it_was_drawn(chromium, demo, tmp_path):
+def test_a_verdict_is_replaced_in_a_page_that_is_not_drawn_again(chromium, demo, tmp_path):
+    """Also without JavaScript; what a file says in it is words and never markup."""
     folder = shutil.copytree(demo / "data" / "report", tmp_path / "report")
-    (folder / "state.js").write_text('window.careNotes = {"testset-demo.html": ["It is held back <b>tonight</b>."]};')
-    page = chromium.new_page()
-    page.goto((folder / "testset-demo.html").as_uri())
-    first = page.locator("section.warning").first
-    assert first.inner_text().split("\n")[-1] == "It is held back <b>tonight</b>.", "words, never markup"
-    page.close()
+    path = folder / "testset-demo.html"
+    replace_verdict(path, Verdict("held back", "Held back: it drifts <b>tonight</b>."))
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    verdicts = page.locator("section.verdict")
+    assert verdicts.count() == 1
+    assert verdicts.locator("h2").inner_text() == "Held back: it drifts <b>tonight</b>."
+    context.close()
 
 
 @pytest.fixture

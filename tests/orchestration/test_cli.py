@@ -55,7 +55,7 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     given = ("--items", items, "--judges", families, "--anchors", anchors, "--systems", "model")
     result = care("fit", scores, *given, "--out", out, "--json")
     assert result.exit_code == 0, result.output
-    names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "items.html"}
+    names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "items.html", "to_label.csv"}
     assert {p.name for p in out.iterdir()} == names
     aggregates = pq.read_table(out / "aggregates.parquet")
     assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality"]
@@ -247,10 +247,10 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
     assert "long: item is 'thing', judge is 'model', score is 'stars'" in result.stderr
     wide = tmp_path / "wide.csv"
     wide.write_text(wide_csv(rng))
-    given = ("--item", "thing", "--judge", "a", "--judge", "length", "--admit", "all", "--intervals", 0)
+    given = ("--item", "thing", "--judge", "a", "--judge", "b", "--judge", "length", "--admit", "all", "--intervals", 0)
     result = care("fit", wide, *given, "--out", out)
     assert result.exit_code == 0, result.output
-    assert "the judges are 'a', 'length'" in result.stderr
+    assert "the judges are 'a', 'b', 'length'" in result.stderr
     for bad, sentence in (
         (("--judge", "a", "--judge", "b", "--score", "c"), "--score is for a table with a row for each score"),
         (("--judge", "a", "--judge", "b", "--drop", "c"), "leave --drop out"),

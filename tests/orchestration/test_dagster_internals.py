@@ -14,6 +14,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import EmptyWorkspaceTarget
+from dagster_graphql.schema import create_schema
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
@@ -34,6 +37,7 @@ from orchestration.dagster_internals import (
     materialisations,
     partitions_read_once,
     run_health,
+    runs_of_code_location,
     selected_assets,
     storage_id,
     unfinished_backfills,
@@ -249,6 +253,26 @@ def test_an_evaluation_of_conditions_reads_dynamic_partitions_less_often(instanc
     assert sum("dynamic_partitions" in statement for statement in statements) < without, "it saves no query any more"
     instance.add_dynamic_partitions("names", ["c"])
     assert instance.get_dynamic_partitions("names") == ["a", "b", "c"], "afterwards they are read anew"
+
+
+@builds_upon_dagster("runs_of_code_location")
+def test_a_run_in_process_belongs_to_a_code_location_as_the_timeline_of_the_ui_asks(instance):
+    """By the field of Dagster's GraphQL without which the page Overview leaves a run out."""
+    run_of("plain", instance)
+    with runs_of_code_location(instance, "some.definitions"):
+        run_of("plain", instance)
+    query = """{ runsOrError { ... on Runs { results { status
+      repositoryOrigin { repositoryName repositoryLocationName } } } } }"""
+    with WorkspaceProcessContext(instance, EmptyWorkspaceTarget()) as context:
+        answer = create_schema().execute(query, context_value=context.create_request_context())
+    assert answer.errors is None
+    latest, first = answer.data["runsOrError"]["results"]
+    assert first["repositoryOrigin"] is None, "unnecessary by now: in process it names its code location by itself"
+    assert latest["repositoryOrigin"] == {
+        "repositoryName": "__repository__",
+        "repositoryLocationName": "some.definitions",
+    }
+    assert latest["status"] == "SUCCESS"
 
 
 @builds_upon_dagster("engines_kept")

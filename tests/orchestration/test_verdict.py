@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import dagster as dg
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -214,12 +215,12 @@ def test_dagster_has_the_verdict_and_an_older_database_gets_it_back(tmp_path):
     sentence = told(folder).json["sentence"]
     loaded = load_workspace(folder)
     with workspace_instance(loaded) as instance:
-        import dagster as dg
-
         event = instance.get_latest_materialization_event(dg.AssetKey("report"))
+        tags = [run.tags.get(".dagster/repository") for run in instance.get_runs()]
     assert event is not None
     assert event.asset_materialization is not None
     assert event.asset_materialization.metadata["verdict"].value == sentence
+    assert set(tags) == {"__repository__@orchestration.definitions"}, "else Overview does not show a run"
     with loaded.warehouse.writer() as connection:
         connection.execute("UPDATE schema_version SET version = 6")
     care(folder, "run", code=1)
