@@ -26,6 +26,9 @@ _LEVELS = 10
 _MOST_LABELLED_CELLS = 20
 """Columns up to which a heat map writes numbers into its cells."""
 
+_MOST_ROOMY_ROWS = 40
+"""Rows up to which a heat map leaves them room; more stand closer, so that the map fits on paper."""
+
 _PAGE = 980.0
 """Width that a map with written cells fills at most, where its cells stay wide enough to be read."""
 
@@ -326,8 +329,9 @@ def heat_map(
     left, top = 10 + LETTER * max((len(name) for name in names), default=1), 22.0
     room = (_PAGE - left) / max(len(columns), 1)
     width = max(44.0, min(LETTER * longest + 12, 170.0, room)) if labelled else 12.0
-    height = 24.0 if labelled else 12.0
-    size = "t" if labelled else "t small"
+    roomy = labelled and len(rows) <= _MOST_ROOMY_ROWS
+    height = 24.0 if roomy else 13.0
+    size = "t" if roomy else "t small"
     shapes = _cells(values, (left, top), (width, height), triangle=triangle)
     shapes += [text(left - 6, top + (i + 0.72) * height, name, size, "end") for i, name in enumerate(names)]
     for j, column in enumerate(columns):
@@ -335,7 +339,7 @@ def heat_map(
             label = shortened(column, max(int(width / LETTER), 4))
             shapes.append(text(left + (j + 0.5) * width, top - 7, label, f"{size} soft", "middle"))
     if labelled:
-        shapes += _marks(values, marks, (left, top), (width, height), triangle=triangle)
+        shapes += _marks(values, marks, (left, top), (width, height), size, triangle=triangle)
     full = (left + len(columns) * width + 8, top + len(rows) * height + 8)
     description = f"{len(rows)} rows by {len(columns)} columns. {caption}"
     return Figure(key, title, caption, drawing(key, full, title, description, shapes), wide=True)
@@ -370,6 +374,7 @@ def _marks(
     marks: Sequence[Sequence[str]],
     origin: tuple[float, float],
     cell: tuple[float, float],
+    size: str,
     *,
     triangle: bool,
 ) -> list[str]:
@@ -380,7 +385,7 @@ def _marks(
             if triangle and j > i:
                 continue
             mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+.2f}"
-            shapes.append(text(left + (j + 0.5) * width, top + (i + 0.68) * height, mark, "t", "middle"))
+            shapes.append(text(left + (j + 0.5) * width, top + (i + 0.7) * height, mark, size, "middle"))
     return shapes
 
 

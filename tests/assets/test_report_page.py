@@ -1,0 +1,132 @@
+"""What a report page says of judges, items and assumptions, from a record; how it looks is for ``tests/browser``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assets.report.assumptions import assumptions
+from assets.report.cards import followed, judge_cards
+from assets.report.charts import Axes, Series, line_chart, series_styles
+from assets.report.items import item_rows, label_rows, most_informative
+from assets.report.page import write_page
+from assets.report.svg import decades, ticks
+from care_ops.scores import ScoreMatrix
+from tests.support.report_pages import report_data
+
+
+@pytest.fixture(scope="module")
+def data():
+    return report_data(80, 5)
+
+
+def with_care(data, **changes):
+    return replace(data, aggregates={**data.aggregates, "care": replace(data.aggregates["care"], **changes)})
+
+
+def test_cards_stand_by_falling_weight_and_those_left_out_come_last(data):
+    cards = judge_cards(data)
+    weights = [card.weight.weight for card in cards[:-1]]
+    assert weights == sorted(weights, reverse=True)
+    assert [card.number for card in cards] == [1, 2, 3, 4, 5, None]
+    assert cards[-1].row.check.judge == "constant"
+
+
+def test_a_judge_without_weight_changes_nothing_and_a_judge_with_all_of_it_everything(data):
+    one = with_care(data, weights=np.array([0.0, 1.0, 0.0, 0.0, 0.0]))
+    cards = {card.row.check.judge: card for card in judge_cards(one)}
+    first, second = (cards[data.scores.judges[j]] for j in (0, 1))
+    assert first.without == pytest.approx(1.0)
+    assert second.without is None, "nothing is left to correlate with"
+    assert first.labels.answer == first.labels.without
+    assert second.labels.answer == pytest.approx(second.labels.alone, abs=0.02), "it is the answer, but for its holes"
+
+
+def test_a_judge_parts_most_from_the_answer_where_the_ranks_differ_most(data):
+    values = data.scores.values.copy()
+    estimate = data.aggregates["care"].estimate
+    values[:, 2] = estimate
+    best = int(np.argmax(estimate))
+    values[best, 2] = estimate.min() - 1
+    scores = ScoreMatrix(values, data.scores.item_ids, data.scores.judges, data.scores.families)
+    card = next(c for c in judge_cards(replace(data, scores=scores)) if c.row.check.judge == scores.judges[2])
+    assert card.parted[0].item_id == scores.item_ids[best]
+    assert (card.parted[0].rank, card.parted[0].answer_rank) == (1 / 80, 1.0)
+
+
+def test_a_factor_is_named_by_what_it_follows_and_loadings_stand_under_their_own_factor(data):
+    assert [data.factor_name(k) for k in (0, 1)] == ["words +0.95", "no text feature"]
+    stored = data.aggregates["care_svd"].loadings
+    assert np.array_equal(data.loadings_by_factor, stored[:, ::-1]), "care_svd stores the second factor first"
+    strongest = int(np.argmax(np.abs(data.loadings_by_factor[:, 0])))
+    follows = followed(data, strongest)
+    assert (follows.factor, follows.feature) == (1, "words")
+    assert np.sign(follows.correlation) == np.sign(data.loadings_by_factor[strongest, 0])
+
+
+def test_the_most_informative_items_are_the_ends_those_to_label_and_those_that_divide_the_judges(data):
+    rows = item_rows(data)
+    first = [rows[40].item_id]
+    shown = most_informative(rows, first, most=20)
+    assert len(shown) == 20
+    assert [row.rank for row in shown] == sorted(row.rank for row in shown)
+    ranks = {row.rank for row in shown}
+    assert {1, 5, 76, 80, 41} <= ranks
+    most_divided = max(rows, key=lambda row: row.spread)
+    assert most_divided.rank in ranks
+    assert most_informative(rows, first, most=80) == rows
+
+
+def test_items_have_the_interval_that_their_standard_deviation_gives(data):
+    best = item_rows(data)[0]
+    sd = data.aggregates["care"].sd[data.scores.item_ids.index(best.item_id)]
+    assert (best.lo, best.hi) == pytest.approx((best.estimate - 1.645 * sd, best.estimate + 1.645 * sd))
+    assert all(row.lo is None for row in item_rows(with_care(data, sd=None)))
+
+
+def test_items_to_label_show_where_the_rival_answers_put_them_and_every_score(data):
+    rows = label_rows(data)
+    assert [row.item_id for row in rows] == list(data.care.label_first)
+    assert all(len(row.scores) == 5 and len(row.ranks) == 2 for row in rows)
+    assert abs(rows[0].ranks[0] - rows[0].ranks[1]) > 0.5
+
+
+def test_violated_assumptions_stand_first(data):
+    states = [each.state for each in assumptions(data)]
+    assert states == sorted(states, key=("violated", "not checked", "holds").index)
+    assert states[0] == "violated"
+    details = {**data.aggregates["care"].details, "ambiguous": False}
+    calm = with_care(replace(data, partial_correlations=np.zeros((5, 5)), checks=data.checks[:-1]), details=details)
+    assert "violated" not in [each.state for each in assumptions(calm)]
+
+
+def test_a_page_that_would_be_too_large_shows_fewer_items(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("assets.report.page._MOST_BYTES", 90_000)
+    many = report_data(900, 4)
+    write_page(many, tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size <= 90_000
+    assert (tmp_path / "items.html").read_text().count("<tr><td>") == 900
+
+
+def test_names_keep_their_colour_and_no_two_lines_look_alike():
+    names = ["care_svd", "care", *(f"other {k}" for k in range(20))]
+    styles = series_styles(names)
+    assert styles[:2] == series_styles(["care_svd", "care"])
+    assert len(set(styles)) == len(names)
+
+
+def test_axes_have_round_ticks():
+    assert ticks(0.13, 0.92) == [0.2, 0.4, 0.6, 0.8]
+    assert ticks(-3, 17) == [0, 5, 10, 15]
+    assert decades(0.5, 2000) == [1, 10, 100, 1000]
+    assert decades(20, 60) == [20, 30, 40, 50, 60]
+
+
+def test_a_chart_leaves_out_what_has_no_place_and_escapes_what_people_named():
+    series = [Series("<b>", [1, 2, 3], [1.0, float("nan"), 0.0])]
+    body = str(line_chart("key", "a title", "", series, Axes("x", "y", logarithmic=True)).body)
+    assert body.count("<circle") == 1
+    assert "<b>" not in body
+    assert "nan" not in body
