@@ -183,6 +183,13 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         [(*row.split(","), "x" * (k % 30 + 1)) for k, row in enumerate(items)],
     )
     assert "its scores follow length by " in care(*given, "--items", with_texts)[1]
+    ids = [row.split(",")[0] for row in items]
+    orders = [(i, "a", how, (k + how.startswith("r")) % 3) for how in ("given", "reversed") for k, i in enumerate(ids)]
+    write(folder / "orders.csv", ("item_id", "judge", "order", "score"), orders)
+    assert "pairs its verdict depends on the order" in care(*given, "--orders", folder / "orders.csv")[1]
+    write(folder / "one.csv", ("item_id", "judge", "order", "score"), orders[:9])
+    code, _, output = care(*given, "--orders", folder / "one.csv")
+    assert (code, "order names 1 orders; a pair is shown in two" in output) == (2, True), output
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
         ("--anchors", folder / "few.csv"): "are both anchors and labels",
