@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 from typer.testing import CliRunner
 
+from assets.judge_keys import keys_of_judges
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, run
@@ -139,6 +140,8 @@ def test_a_gate_against_a_kept_edition_says_that_labels_or_a_judge_have_changed(
     (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: readability}\n")
     code, printed, _ = care(*command)
     assert (code, "1 judge(s) changed since (length)" in printed) == (6, True), printed
+    (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: nonsense}\n")
+    assert "length" not in keys_of_judges(load_workspace(folder), "one")
     code, _, output = care(*command[:-1], "nothing")
     assert (code, "no kept fit has 'nothing'" in output) == (2, True), output
 
