@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-ambiguity bench-probes bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-ambiguity bench-sampling bench-probes bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -105,6 +105,9 @@ bench-rates: ## coverage and width of rates by few labels beside truescore and p
 
 bench-ambiguity: $(VENV)/.dev ## is a panel on which care loses called ambiguous, and how often one without need; needs CARE_DATA_DIR
 	$(BIN)/python -W ignore -m benchmarks.study_ambiguity
+
+bench-sampling: $(VENV)/.dev ## labels of chosen items beside labels of random ones; needs CARE_DATA_DIR
+	$(BIN)/python -W ignore -m benchmarks.study_sampling
 
 bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds what differs; needs CARE_DATA_DIR
 	$(BIN)/python -W ignore -m benchmarks.study_gate

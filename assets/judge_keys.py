@@ -6,12 +6,14 @@ Belongs here: the one place where a key is made, by which scores are found again
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 from assets.code import code_version
 from assets.sources import recorded_scores
+from care_ops.errors import CareError
 from judges.engines.base import Context, Ledger, Recording
 from judges.engines.factory import revision_of
 from judges.engines.recorded import fingerprint
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from judges.spec import JudgeSpec
     from warehouse.items import ItemRecord
     from warehouse.sources.files import RecordedTable
+
+
+_log = logging.getLogger(__name__)
 
 
 def judge_item(record: ItemRecord) -> Item:
@@ -65,9 +70,19 @@ def _recordings_in(table: RecordedTable, name: str) -> dict[str, Recording]:
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
-    """The keys of the judges of a test set that make scores; recorded ones have no key beside the scores themselves."""
-    makers = (judge for judge in workspace.judges_of(testset) if workspace.judge(judge).engine.recorded_as is None)
-    return {judge: judge_key(workspace, judge, testset) for judge in makers}
+    """The keys of the judges of a test set that make scores; recorded ones have no key beside the scores themselves.
+
+    A judge whose file is broken is left out: it makes no scores now, and must not hold up those that do.
+    """
+    keys: dict[str, str] = {}
+    for judge in workspace.judges_of(testset):
+        if workspace.judge(judge).engine.recorded_as is not None:
+            continue
+        try:
+            keys[judge] = judge_key(workspace, judge, testset)
+        except CareError as error:
+            _log.info("%s: %s has no key (%s)", testset, judge, error)
+    return keys
 
 
 def judge_key(workspace: Workspace, judge: str, testset: str) -> str:

@@ -6,7 +6,7 @@ Belongs here: from a table of scores and labels to a report for each judge, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +17,8 @@ from assets.table.rating import check_labels
 from care_ops.anchors import Anchors
 from care_ops.errors import FitError, InputError
 from care_ops.labels import Labels
-from care_ops.results.judge_report import JudgeReport, Share, report_of
-from care_ops.scores import Array
+from care_ops.results.judge_report import JudgeReport, Share, position_effect, report_of
+from care_ops.scores import Array, ScoreMatrix
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,22 @@ def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> l
 
 def _said(share: Share | None) -> str:
     return "none, there are none" if share is None else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
+
+
+def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float) -> str | None:
+    """What the order of two texts does to a judge; None where it scored fewer than ten pairs in both."""
+    (first, one), (second, other) = orders.items()
+    if judge not in one.judges or judge not in other.judges:
+        return None
+    by_item = dict(zip(other.item_ids, other.values[:, other.judges.index(judge)].tolist(), strict=True))
+    again = np.array([by_item.get(item, np.nan) for item in one.item_ids], dtype=np.float64)
+    effect = position_effect(one.values[:, one.judges.index(judge)], again, cut)
+    if effect is None:
+        return None
+    return (
+        f"on {_said(effect.turned)} of {effect.turned.count:.0f} pairs its verdict depends on the order; it scores "
+        f"{effect.difference:+.3f} ({effect.lo:+.3f} to {effect.hi:+.3f}) in the order {first} beside {second}"
+    )
 
 
 def with_cut(config: TableConfig, cut: float | None) -> TableConfig:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, norm, rankdata
+from scipy.stats import t as student
 
 from care_ops.errors import FitError
 from care_ops.results.rates import LEAST_LABELS, Repeats, rates_of
@@ -45,6 +46,39 @@ class LengthEffect:
     hi: float
     people: float
     items: int
+
+
+@dataclass(frozen=True)
+class PositionEffect:
+    """What the order in which two texts are shown does to a judge.
+
+    Attributes
+    ----------
+    difference, lo, hi : float
+        Mean score in the one order less that in the other, over pairs shown in both.
+    turned : Share
+        Pairs whose verdict depends on the order.
+    """
+
+    difference: float
+    lo: float
+    hi: float
+    turned: Share
+
+
+def position_effect(one: Array, other: Array, cut: float, level: float = 0.9) -> PositionEffect | None:
+    """Of a judge's scores of the same pairs in both orders, NaN where there is none; None below ten pairs.
+
+    The interval is Student's t of the paired differences.
+    """
+    both = ~np.isnan(one) & ~np.isnan(other)
+    count = int(both.sum())
+    if count < 10:
+        return None
+    apart = one[both] - other[both]
+    half = float(student.ppf((1 + level) / 2, count - 1)) * float(apart.std(ddof=1)) / np.sqrt(count)
+    turned = _certain(_share(np.ones(count), ((one[both] > cut) != (other[both] > cut)).astype(np.float64), level))
+    return PositionEffect(float(apart.mean()), float(apart.mean() - half), float(apart.mean() + half), turned)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ def judge_report(
     cut: Annotated[
         float | None, typer.Option(help="A score above it passes; needed unless scores have two values.")
     ] = None,
+    orders: Annotated[
+        Path | None,
+        typer.Option(help="item_id, judge, order, score of pairs in both orders, for the effect of position."),
+    ] = None,
     judges: tables.Judges = None,
     anchors: Anchors = None,
     level: Level = 0.9,
@@ -36,7 +40,8 @@ def judge_report(
     score: tables.Score = None,
 ) -> None:
     """Say of each judge what it passes of what people pass, how sure that is, and what else it follows."""
-    from assets.table.judge_reports import judge_reports, sentences, with_cut
+    from assets.table.judge_reports import judge_reports, position_sentence, sentences, with_cut
+    from warehouse.sources.files import read_orders
 
     table, given, config = read_with_labels(scores, labels, items, None, judges, anchors, (item, judge, score))
     found = judge_reports(table, given, with_cut(config, cut), only=of, level=level)
@@ -45,10 +50,14 @@ def judge_report(
             {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]} for report in found.reports
         ]
         sys.stdout.write(json_module.dumps(rows, indent=1) + "\n")
+    shown = None if orders is None else read_orders(orders, tell=tables.tell)
     pairs = any(record.response_2 for record in table.items.values())
     for report in () if json else found.reports:
         console.print(f"{report.judge}:", style="bold", markup=False, highlight=False)
         for sentence in sentences(report, found.item_ids, pairs=pairs):
             console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
+        position = None if shown is None else position_sentence(shown, report.judge, report.cut)
+        if position is not None:
+            console.print(f"  {position}", markup=False, highlight=False, soft_wrap=True)
     for name, why in found.left_out.items():
         errors.print(f"no report of {name}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)

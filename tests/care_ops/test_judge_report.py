@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from care_ops.errors import FitError
-from care_ops.results.judge_report import report_of
+from care_ops.results.judge_report import position_effect, report_of
 
 TPR, TNR, BASE = 0.6, 0.8, 0.7
 
@@ -73,6 +73,20 @@ def test_what_is_sent_to_people_is_what_the_judge_is_least_sure_of():
     assert all(abs(scores[row] - 0.5) <= 0.15 for row in report.misses)
     doubts = [abs(scores[row] - 0.5) for row in report.misses]
     assert doubts == sorted(doubts, reverse=True)
+
+
+def test_a_judge_that_prefers_what_is_shown_first():
+    rng = np.random.default_rng(2)
+    quality = rng.normal(size=300)
+    one, other = (quality + shift + 0.2 * rng.normal(size=300) for shift in (0.3, -0.3))
+    other[:5] = np.nan
+    effect = position_effect(one, other, 0.0)
+    assert effect.lo <= 0.6 <= effect.hi
+    assert effect.turned.count == 295
+    assert 0.15 < effect.turned.value < 0.35
+    assert position_effect(one[:9], other[:9], 0.0) is None
+    fair = position_effect(quality, quality + 0.2 * rng.normal(size=300), 0.0)
+    assert fair.lo <= 0.0 <= fair.hi
 
 
 def test_length_that_a_judge_follows_and_people_do_not():

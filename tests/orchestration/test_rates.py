@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 from typer.testing import CliRunner
 
+from assets.judge_keys import keys_of_judges
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, run
@@ -139,6 +140,8 @@ def test_a_gate_against_a_kept_edition_says_that_labels_or_a_judge_have_changed(
     (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: readability}\n")
     code, printed, _ = care(*command)
     assert (code, "1 judge(s) changed since (length)" in printed) == (6, True), printed
+    (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: nonsense}\n")
+    assert "length" not in keys_of_judges(load_workspace(folder), "one")
     code, _, output = care(*command[:-1], "nothing")
     assert (code, "no kept fit has 'nothing'" in output) == (2, True), output
 
@@ -183,6 +186,13 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         [(*row.split(","), "x" * (k % 30 + 1)) for k, row in enumerate(items)],
     )
     assert "its scores follow length by " in care(*given, "--items", with_texts)[1]
+    ids = [row.split(",")[0] for row in items]
+    orders = [(i, "a", how, (k + how.startswith("r")) % 3) for how in ("given", "reversed") for k, i in enumerate(ids)]
+    write(folder / "orders.csv", ("item_id", "judge", "order", "score"), orders)
+    assert "pairs its verdict depends on the order" in care(*given, "--orders", folder / "orders.csv")[1]
+    write(folder / "one.csv", ("item_id", "judge", "order", "score"), orders[:9])
+    code, _, output = care(*given, "--orders", folder / "one.csv")
+    assert (code, "order names 1 orders; a pair is shown in two" in output) == (2, True), output
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
         ("--anchors", folder / "few.csv"): "are both anchors and labels",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -300,6 +300,39 @@ def _refuse_copies(where: str, labels: Labels) -> None:
             f"{where}: {twice[1]} labelled item {twice[0]!r} at {twice[2]} in several rows; keep one, or correct the "
             "time of the other"
         )
+
+
+def read_orders(
+    source: TableSource, columns: ScoreColumns | None = None, tell: Tell = tell_nobody
+) -> dict[str, ScoreMatrix]:
+    """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
+
+    Returns
+    -------
+    dict order -> ScoreMatrix
+        A score says the same in either order, such as how much better the first text of the item is.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
+    """
+    columns = columns or ScoreColumns()
+    input_table, chosen = _open_scores(source, columns, "long", None)
+    item, judge, score = item_or_index(input_table, chosen.item), chosen.judge, chosen.score
+    order = named(input_table.name, input_table.names, "order")
+    if judge is None or score is None:
+        raise InputError(f"{input_table.name}: orders are a table of item_id, judge, order, score")
+    orders = identifiers(input_table, order)
+    if len(orders.names) != 2:
+        raise InputError(f"{input_table.name}: {order} names {len(orders.names)} orders; a pair is shown in two")
+    matrices: dict[str, ScoreMatrix] = {}
+    for k, name in enumerate(orders.names):
+        shown = replace(input_table, table=input_table.table.take(np.flatnonzero(orders.codes == k)))
+        recorded, reading = _long(shown, item, judge, score, columns, ReadingOptions())
+        tell(replace(reading, notes=(*reading.notes, f"shown in the order {name}")))
+        matrices[name] = recorded.scores
+    return matrices
 
 
 def read_families(
