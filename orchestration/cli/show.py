@@ -35,6 +35,7 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Show how many scores each judge has given on each test set, and what is missing, stale or failed."""
+    from assets.experiments.registry import outdated_kept
     from orchestration.instance import workspace_instance
     from orchestration.workspace import load_workspace
 
@@ -50,6 +51,8 @@ def status(
     ]
     show(rows, f"{loaded.root}", as_json=False)
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
+    if outdated := outdated_kept(loaded):
+        console.print(f"experiments out of date: {', '.join(outdated)}")
 
 
 def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tuple[str, str], str]:
