@@ -19,7 +19,7 @@ import dagster as dg
 
 from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.registry import KEYS as EXPERIMENTS
-from assets.experiments.registry import outdated
+from assets.experiments.registry import experiments, outdated
 from assets.fit.kept import panel_is_newer
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
 from assets.publication.editions import held_back
@@ -280,10 +280,15 @@ class _Run:
         if all(seconds > allowed for _, seconds in self._due):
             settle(self._workspace)
         if self._due:
+            from assets.experiments.pages import write_experiments
+
+            every = experiments()
+            due = [key for key, _ in self._due]
+            write_experiments(self._workspace.report_folder, self._workspace, list(every.values()), due)
             _logger.warning(
                 "Experiments that stay out of date, because they do not fit into experiments.minutes (%d): %s.",
                 self._workspace.experiment_minutes,
-                ", ".join(key for key, _ in self._due),
+                ", ".join(due),
             )
         return {}
 

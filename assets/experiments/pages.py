@@ -5,7 +5,7 @@ Belongs here: laying out findings. Does not: experiments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from assets.workspace import Workspace
 
 
-def write_experiments(folder: Path, workspace: Workspace, experiments: Sequence[Experiment]) -> dict[str, Path]:
-    """Write a page for each experiment that has been run, and their index; returns the pages by key."""
+def write_experiments(
+    folder: Path, workspace: Workspace, experiments: Sequence[Experiment], outdated: Collection[str] = ()
+) -> dict[str, Path]:
+    """Write a page for each experiment that has been run, and their index; returns the pages by key.
+
+    Those named as outdated say so, on their page and in the index.
+    """
     pages: dict[str, Path] = {}
     rows: list[dict[str, Any]] = []
     for experiment in experiments:
@@ -33,11 +38,13 @@ def write_experiments(folder: Path, workspace: Workspace, experiments: Sequence[
             "experiment.html",
             experiment=experiment,
             kept=kept,
+            outdated=experiment.key in outdated,
             size=said(kept.size),
             version=asdict(kept.version),
             figures=[_drawn(f"{experiment.key}-{k}", figure) for k, figure in enumerate(kept.findings.figures)],
         )
-        rows.append({"experiment": experiment, "kept": kept, "page": pages[experiment.key].name})
+        page, is_outdated = pages[experiment.key].name, experiment.key in outdated
+        rows.append({"experiment": experiment, "kept": kept, "page": page, "outdated": is_outdated})
     render(folder, "experiments.html", "experiments.html", rows=rows)
     return pages
 

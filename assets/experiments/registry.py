@@ -62,6 +62,12 @@ def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     return [*keys, LEDGER] if keys and LEDGER in among and LEDGER not in keys else keys
 
 
+def outdated_kept(workspace: Workspace) -> list[str]:
+    """Of the experiments that are kept those that are out of date, for those who look at them."""
+    kept = [key for key, experiment in experiments().items() if experiment.file(workspace).exists()]
+    return outdated(workspace, kept) if kept else []
+
+
 def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
     """What each of these experiments would read now: panels, read once for all, or what the other experiments keep."""
     from assets.experiments.panels import panel_versions
@@ -99,7 +105,8 @@ def _asset(key: str) -> dg.AssetsDefinition:
         started = time.perf_counter()
         findings = registered.run(workspace, **size)
         registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
-        page = write_experiments(workspace.report_folder, workspace, list(experiments().values()))[key]
+        every = list(experiments().values())
+        page = write_experiments(workspace.report_folder, workspace, every, outdated_kept(workspace))[key]
         return dg.MaterializeResult(
             metadata={
                 "page": dg.MetadataValue.path(str(page)),

@@ -37,6 +37,7 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
+    from assets.experiments.registry import outdated_kept
     from orchestration.instance import workspace_instance
     from orchestration.observe import observe
     from orchestration.workspace import load_workspace
@@ -59,6 +60,8 @@ def status(
     ]
     show(rows, f"{loaded.root}", as_json=False)
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
+    if outdated := outdated_kept(loaded):
+        console.print(f"experiments out of date: {', '.join(outdated)}")
 
 
 def current_verdicts(workspace: Workspace, changed: Collection[tuple[str, str]]) -> dict[str, Verdict]:

@@ -46,7 +46,12 @@ def test_findings_come_back_and_every_kind_of_figure_is_drawn(workspace, experim
     page = write_experiments(workspace.report_folder, workspace, [experiment])["orthogonality"].read_text()
     for text in ("one thing came out", "a chart", "some bars", "a heatmap", kept.version.code):
         assert text in page
-    assert "one thing came out" in (workspace.report_folder / "experiments.html").read_text()
+    index = workspace.report_folder / "experiments.html"
+    assert "one thing came out" in index.read_text()
+    assert "Out of date" not in page + index.read_text()
+    outdated = write_experiments(workspace.report_folder, workspace, [experiment], ["orthogonality"])["orthogonality"]
+    assert "Out of date" in outdated.read_text()
+    assert "Out of date" in index.read_text()
 
 
 def test_what_an_earlier_release_kept_in_another_form_counts_as_not_there(workspace, experiment):
