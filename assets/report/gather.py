@@ -98,7 +98,9 @@ def gather_facts(workspace: Workspace, testset: str, data: ReportData) -> FitFac
 def _edition(workspace: Workspace, testset: str, edition: str) -> tuple[EditionShown, str]:
     """The edition that the page is of, what is published, what was published before, and when the edition was made."""
     log = workspace.fits.publications(testset)
-    before = [publication.edition for publication in log if publication.edition != edition]
+    places = [place for place, publication in enumerate(log) if publication.edition == edition]
+    earlier = log[: places[-1]] if places else log
+    before = [publication.edition for publication in earlier if publication.edition != edition]
     made_at = next((kept.made_at for kept in workspace.fits.editions(testset) if kept.edition == edition), "")
     shown = EditionShown(edition, log[-1].edition if log else None, before[-1] if before else None)
     return shown, minute_of(made_at)

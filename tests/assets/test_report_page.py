@@ -10,11 +10,14 @@ import pytest
 from assets.report.assumptions import assumptions
 from assets.report.cards import followed, judge_cards
 from assets.report.charts import Axes, Series, line_chart, series_styles
+from assets.report.gather import gather
 from assets.report.items import item_rows, label_rows, most_informative
 from assets.report.page import write_page
 from assets.report.svg import decades, ticks
 from care_ops.scores import ScoreMatrix
+from orchestration.workspace import load_workspace
 from tests.support.report_pages import report_data
+from warehouse.fits import Publication
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +103,22 @@ def test_violated_assumptions_stand_first(data):
     details = {**data.aggregates["care"].details, "ambiguous": False}
     calm = with_care(replace(data, partial_correlations=np.zeros((5, 5)), checks=data.checks[:-1]), details=details)
     assert "violated" not in [each.state for each in assumptions(calm)]
+
+
+def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_before(after_a_night):
+    fits = load_workspace(after_a_night).fits
+    _, published = fits.published("one")
+    assert gather(load_workspace(after_a_night), "one").previous_weights == {}
+    fits.write_edition(replace(published, edition="before"))
+    for edition in ("before", published.edition):
+        fits.publish(Publication("one", edition, "promote"))
+    data = gather(load_workspace(after_a_night), "one")
+    assert data.edition.previous == "before"
+    assert data.made_at == published.made_at[:16].replace("T", " ")
+    cards = [card for card in judge_cards(data) if card.number]
+    assert [card.before for card in cards] == pytest.approx([card.weight.weight for card in cards])
+    fits.fit_file("one", published.fits["care"]).unlink()
+    assert gather(load_workspace(after_a_night), "one").previous_weights == {}, "an old fit that is gone stops no page"
 
 
 def test_a_page_that_would_be_too_large_shows_fewer_items(data, tmp_path, monkeypatch):
