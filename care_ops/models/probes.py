@@ -74,6 +74,14 @@ class KindResponse:
     high: Array
     moved: Array
 
+    def rows(self) -> list[dict[str, float | int | None]]:
+        """Plain numbers of each judge, None where there is none."""
+        columns = {"items": self.items, "mean": self.mean, "low": self.low, "high": self.high, "moved": self.moved}
+        return [
+            {name: None if column[j] != column[j] else column[j].item() for name, column in columns.items()}
+            for j in range(len(self.mean))
+        ]
+
 
 def responses_by_kind(probes: ProbeResponses, sd: Array) -> list[KindResponse]:
     """How each judge responds to each kind, kinds that keep quality first.
