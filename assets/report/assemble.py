@@ -15,6 +15,7 @@ import numpy as np
 from assets.report.data import EditionShown, ReportData
 from assets.results.gold import held_out_gold
 from care_ops.errors import FitError
+from care_ops.probes import NO_PROBES, ProbeResponses
 
 if TYPE_CHECKING:
     from assets.results.documents import FactorsDocument, SystemsDocument
@@ -65,6 +66,7 @@ class PanelResults:
     systems: SystemsDocument
     evaluations: Mapping[str, Evaluation]
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, "tuple[Array, Array]"])
+    probes: ProbeResponses = NO_PROBES
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
@@ -122,6 +124,7 @@ def assemble(
         },
         intervals=results.intervals,
         edition=edition,
+        probes=results.probes,
     )
 
 

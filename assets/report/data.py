@@ -19,6 +19,7 @@ from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocu
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import Evaluation
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.scores import ScoreMatrix
 
@@ -133,6 +134,7 @@ class ReportData:
         Of the weights, each (p,); NaN where there is none.
     edition : EditionShown or None
         None where the page is of no workspace.
+    probes : ProbeResponses
     """
 
     title: str
@@ -152,6 +154,7 @@ class ReportData:
     provenance: Mapping[str, Any]
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, tuple[Array, Array]])
     edition: EditionShown | None = None
+    probes: ProbeResponses = NO_PROBES
 
     @cached_property
     def alpha(self) -> float | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from assets.code import code_version
 from assets.fit.documents import StructureDocument
-from assets.fit.kept import read_fitted, read_moments
+from assets.fit.kept import read_fitted, read_moments, read_responses
 from assets.fit.stages import fit_code
 from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
 from assets.report.data import EditionShown, ReportData
@@ -54,6 +54,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             SystemsDocument.read(folder),
             {name: evaluation for name, evaluation in evaluations.items() if evaluation is not None},
             {name: bounds for name, bounds in intervals.items() if bounds is not None},
+            read_responses(folder),
         ),
         anchors=anchors,
         provenance={

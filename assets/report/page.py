@@ -15,6 +15,7 @@ from typing import Any
 from assets.report.data import ReportData
 from assets.report.figures import figures, trend
 from assets.report.names import page_name
+from assets.report.probe_cards import probe_cards
 from warehouse.storage import write_bytes
 
 _SCRIPT = "plotly.min.js"
@@ -22,12 +23,14 @@ _SCRIPT = "plotly.min.js"
 
 def write_page(data: ReportData, path: Path) -> None:
     """Write one test set's page."""
+    care = data.aggregates.get("care")
     render(
         path.parent,
         path.name,
         "page.html",
         data=data,
         figures=figures(data),
+        probe_cards=probe_cards(data.probes, data.scores, care.details if care is not None else {}),
         columns=_metric_columns(data),
         provenance=json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
         details={n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},

@@ -138,6 +138,7 @@ def fit_table(table: ScoreTable, config: TableConfig) -> TableFit:
         _systems(fit, items, named, table.anchors, config),
         _evaluations(fit, shown_items, _scale_of(fit, config)),
         _intervals(fit, items, table, config),
+        table.probes,
     )
     page = assemble(
         title=Path(table.source).name,
