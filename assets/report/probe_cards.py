@@ -19,6 +19,9 @@ from warehouse.probes import KINDS
 _FULL_SHADE = 2.0
 """Standard deviations of change at which a cell has its full colour."""
 
+_NOTHING = 0.05
+"""Standard deviations of change that one decimal shows as nothing."""
+
 
 @dataclass(frozen=True)
 class ResponseCell:
@@ -40,6 +43,13 @@ class ResponseCell:
     items: int
     is_right: bool
     shade: float
+
+    @property
+    def shown(self) -> str:
+        """The mean with one decimal and its sign; a dash where it is unknown."""
+        if self.mean is None:
+            return "–"
+        return "0" if abs(self.mean) < _NOTHING else _signed(self.mean)
 
 
 @dataclass(frozen=True)

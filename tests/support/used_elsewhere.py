@@ -10,6 +10,9 @@ factor_rows  # templates/page.html
 disagreements  # templates/page.html
 labels_seen  # templates/page.html
 kappa  # templates/page.html
+is_right  # templates/probes.html
+shown  # templates/probes.html
+probed_panel  # draws for tests/care_ops/test_probes.py and benchmarks/study_probes.py
 avg  # templates/page.html
 Named  # an annotation written as a string, so that importing the asset imports no types
 missing_rate  # asdict of a judge's check, templates/page.html
