@@ -183,6 +183,13 @@ class Workspace:
 
         return PartStore(self.data / "parts")
 
+    @cached_property
+    def probe_parts(self) -> PartStore:
+        """The versions of items that are probes, and their scores: apart, since they are items of no panel."""
+        from warehouse.parts import PartStore
+
+        return PartStore(self.data / "parts" / "probes")
+
     def attempts(self, judge: str, testset: str, key: str) -> Attempts:
         """How often a judge was asked in vain about the items of a test set."""
         from warehouse.attempts import Attempts

@@ -6,6 +6,7 @@ Belongs here: the record of responses and what is declared of each kind of versi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -62,6 +63,12 @@ class ProbeResponses:
 
     def __len__(self) -> int:
         return len(self.item_ids)
+
+    def fingerprint(self) -> str:
+        """Content hash."""
+        digest = hashlib.sha256(repr((self.item_ids, self.kinds, sorted(self.spoils.items()), self.judges)).encode())
+        digest.update((self.changes + 0.0).tobytes())
+        return digest.hexdigest()[:32]
 
     def names(self, *, spoil: bool) -> list[str]:
         """The kinds that occur and spoil quality, or that keep it; sorted."""

@@ -76,7 +76,7 @@ CONDITIONS: dict[str, dg.AutomationCondition] = {
     **dict.fromkeys(("items", "gold", "scores", "moments"), from_all_inputs()),
     **dict.fromkeys(("judge_inference", "panel"), from_any_input()),
     **dict.fromkeys(
-        ("structure", "aggregates", "review", "evaluation", "intervals", "systems", "factors"), following()
+        ("probes", "structure", "aggregates", "review", "evaluation", "intervals", "systems", "factors"), following()
     ),
     "report": for_reports(),
     "report_index": from_inputs_so_far(),

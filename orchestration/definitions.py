@@ -18,6 +18,7 @@ from assets.experiments.registry import EXPERIMENTS
 from assets.fit.aggregates import aggregates
 from assets.fit.moments import moments
 from assets.fit.panel import panel
+from assets.fit.probes import probes
 from assets.fit.structure import structure
 from assets.inputs.external import EXTERNAL
 from assets.inputs.items import items
@@ -45,6 +46,7 @@ ASSETS = (
     judge_inference,
     scores,
     panel,
+    probes,
     moments,
     structure,
     aggregates,

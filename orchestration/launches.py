@@ -23,6 +23,7 @@ ORDER = (
     "judge_inference",
     "scores",
     "panel",
+    "probes",
     "moments",
     "structure",
     "aggregates",

@@ -70,7 +70,7 @@ KINDS: dict[str, Kind] = {
         Kind("hedging", "keeps", "is hedged"),
         Kind("announcement", "keeps", "announces what it is going to do"),
         Kind(SWAP, "keeps", "is shown in the other place"),
-        Kind("other_prompt", "spoils", "is that to another question"),
+        Kind("other_prompt", "spoils", "answers another question"),
         Kind("sentences", "spoils", "has half of its sentences exchanged"),
         Kind("one_fact", "spoils", "has one name or number exchanged", 1),
         Kind("two_facts", "spoils", "has two names or numbers exchanged", 2),

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from care_ops.errors import InputError
+from warehouse.probes import KINDS, Effect, ProbePlan
 from warehouse.versions import ORIGINAL, PAIR, TRANSFORMATIONS, TRIGGERS, VERSION
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -354,6 +355,61 @@ class CalibrationSettings(BaseModel):
     prevalence: float | None = Field(default=None, gt=0, lt=1)
 
 
+class OwnKind(BaseModel):
+    """A kind of probe of one's own: the text of the version, and what it does to quality.
+
+    Attributes
+    ----------
+    effect : {"keeps", "spoils"}
+    template : str
+        Text in which ``{response}`` and ``{prompt}`` stand for those of the item.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    effect: Effect
+    template: str = Field(min_length=1)
+
+
+class ProbeSettings(BaseModel):
+    """``probes``: what is true of the test set, and how much of it is tried on its judges.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        Built-in kinds (``warehouse.probes``) of which it is true here that they keep, or spoil, quality.
+    own : dict name -> OwnKind
+    items : int
+        Items of which versions are made; each judge is asked once about each version.
+    seed : int
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kinds: tuple[str, ...] = ()
+    own: dict[str, OwnKind] = {}
+    items: int = Field(default=60, ge=1)
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _known(self) -> ProbeSettings:
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise ValueError(f"no kind {kind!r}; there are {', '.join(KINDS)}, and your own under `own`")
+        for kind in self.own:
+            if kind in KINDS:
+                raise ValueError(f"{kind!r} is built in; give your own kind another name")
+        if not self.kinds and not self.own:
+            raise ValueError(f"no kind is declared; name those that are true here, of {', '.join(KINDS)}")
+        return self
+
+    @property
+    def plan(self) -> ProbePlan:
+        """The kinds with their effects and templates, the sample and the seed."""
+        kinds = {kind: KINDS[kind].effect for kind in self.kinds} | {k: own.effect for k, own in self.own.items()}
+        return ProbePlan(kinds, {k: own.template for k, own in self.own.items()}, self.items, self.seed)
+
+
 class TestsetSpec(BaseModel):
     """One test set.
 
@@ -378,6 +434,8 @@ class TestsetSpec(BaseModel):
         Columns of the item file that hold the ratings of single people; only experiments read them.
     features : tuple of str
         Columns of the item file with numbers that describe the response, in addition to those computed from its text.
+    probes : ProbeSettings, optional
+        Versions of items whose quality is known to be kept or spoilt, about which judges are asked too.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -395,6 +453,7 @@ class TestsetSpec(BaseModel):
     versions: VersionColumns | None = None
     raters: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    probes: ProbeSettings | None = None
 
     @property
     def further_columns(self) -> tuple[str, ...]:
@@ -452,6 +511,8 @@ class TestsetSpec(BaseModel):
         """
         hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
+        if self.probes is not None:
+            digest.update(self.probes.model_dump_json().encode())
         if self.further_columns:
             digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):

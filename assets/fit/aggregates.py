@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.kept import read_moments, read_structure
+from assets.fit.kept import read_moments, read_responses, read_structure
 from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, stage_code
 from assets.judge_keys import judge_item, keys_of_judges
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=["structure", "fit_settings"],
+    deps=["structure", "probes", "fit_settings"],
     group_name="fit",
     kinds={"duckdb"},
     pool="warehouse_writer",
@@ -46,9 +46,10 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     scores, state = folder.read_panel(), read_moments(folder)
     solved, document = read_structure(folder)
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
-    answers, failures = run_aggregators(scores, state, solved, config, anchors, pairs=_pairs(workspace, testset))
+    pairs, probes = _pairs(workspace, testset), read_responses(folder)
+    answers, failures = run_aggregators(scores, state, solved, config, anchors, pairs=pairs, probes=probes)
     settings = settings_version(workspace, testset)
-    inputs = f"{scores.fingerprint()}-{settings}"
+    inputs = "-".join([scores.fingerprint(), settings, *([probes.fingerprint()] if len(probes) else [])])
     code = fit_code()
     fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in answers}
     version = _digest("".join(sorted(fit_ids.values())))[:32]

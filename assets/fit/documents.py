@@ -7,10 +7,13 @@ fit afterwards (``assets.results``), and anything that imports numpy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from care_ops.config import Program
 from warehouse.documents import FolderDocument
+
+if TYPE_CHECKING:
+    from care_ops.probes import ProbeResponses
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,44 @@ class PanelDocument(FolderDocument):
     settings: str
     code: str
     panel: str
+
+
+@dataclass(frozen=True)
+class ProbesDocument(FolderDocument):
+    """How judges respond to probes; the attributes are those of ``care_ops.probes.ProbeResponses``.
+
+    Attributes
+    ----------
+    item_ids, kinds : tuple of str
+        Of each version the item that it was made from, and how.
+    spoils : dict kind -> bool
+    judges : tuple of str
+    changes : tuple of tuples
+        By version and judge; null where either score is missing.
+    """
+
+    NAME: ClassVar[str] = "probes"
+
+    item_ids: tuple[str, ...]
+    kinds: tuple[str, ...]
+    spoils: dict[str, bool]
+    judges: tuple[str, ...]
+    changes: tuple[tuple[float | None, ...], ...]
+
+    @classmethod
+    def of(cls, responses: ProbeResponses) -> ProbesDocument:
+        """The document of these responses."""
+        changes = tuple(tuple(None if v != v else float(v) for v in row) for row in responses.changes)
+        return cls(responses.item_ids, responses.kinds, dict(responses.spoils), responses.judges, changes)
+
+    def responses(self) -> ProbeResponses:
+        """The responses that the document holds."""
+        import numpy as np
+
+        from care_ops.probes import ProbeResponses
+
+        changes = np.array(self.changes, dtype=np.float64).reshape(len(self.item_ids), len(self.judges))
+        return ProbeResponses(self.item_ids, self.kinds, self.spoils, self.judges, changes)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assets.fit.documents import FitDocument, StructureDocument
     from care_ops.moments.state import Moments
+    from care_ops.probes import ProbeResponses
     from care_ops.scores import ScoreMatrix
     from care_ops.structure.program import Structure
     from warehouse.artifacts import FitFolder
@@ -40,6 +41,15 @@ def read_fitted(folder: "FitFolder") -> "tuple[ScoreMatrix, FitDocument]":
             "it, or the next `care run`, makes the fit and then this"
         )
     return folder.read_panel(), FitDocument.read(folder)
+
+
+def read_responses(folder: "FitFolder") -> "ProbeResponses":
+    """The stored responses to probes; of no version where the stage left none, as before there were any."""
+    from assets.fit.documents import ProbesDocument
+    from care_ops.probes import NO_PROBES
+
+    document = ProbesDocument.find(folder)
+    return NO_PROBES if document is None else document.responses()
 
 
 def write_moments(folder: "FitFolder", state: "Moments", name: str = "moments") -> None:

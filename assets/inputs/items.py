@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.code import code_version
+from assets.hashing import content_hash
 from assets.judge_keys import judge_item
 from assets.metadata import as_read, histogram
 from assets.partitions import TESTSETS
+from assets.probe_items import write_probe_items
 from assets.sources import read_source, readings
 from assets.versions import readable_source_version
 from assets.workspace import Workspace
@@ -45,12 +47,13 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     version = readable_source_version(workspace, testset)  # before it is read: what changes meanwhile is read again
     records = read_source(workspace, testset)
     texts, labels = workspace.parts.write_items(testset, records, version)
+    probes = write_probe_items(workspace, testset, records)
     load_items(workspace, testset, records, version)
     known = [r.gold for r in records if r.gold is not None]
     results = {
         "items": dg.MaterializeResult(
             asset_key="items",
-            data_version=dg.DataVersion(texts),
+            data_version=dg.DataVersion(content_hash([texts, probes]) if probes else texts),
             metadata={
                 "items": len(records),
                 "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),

@@ -9,11 +9,12 @@ Belongs here: the forecast. Does not belong here: which items are pending (``pen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from assets.judge_keys import engine_context, judge_item
 from assets.judging.pending import Pending, pending
+from assets.probe_items import probe_items
 from assets.sources import read_source
 from assets.workspace import Workspace
 from care_ops.errors import CareError
@@ -34,7 +35,7 @@ class Forecast:
     ----------
     judge, testset : str
     items, questions : int
-        Items to be scored, and different texts among them.
+        Items and probes to be scored, and different texts among them. Probes are known once the items have been read.
     tokens : float
         Tokens to be read and written; 0 where the judge is no language model.
     dollars : float
@@ -92,8 +93,12 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
 
 
 def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -> Forecast:
-    wanted = pending(workspace, judge, testset, items)
+    wanted = pending(workspace, workspace.parts, judge, testset, items)
     recorded = wanted.spec.engine.needs.recordings
+    if not recorded:
+        probes = [judge_item(record) for record in probe_items(workspace, testset)]
+        of_probes = pending(workspace, workspace.probe_parts, judge, testset, probes)
+        wanted = replace(wanted, items=[*wanted.items, *of_probes.items])
     questions = len(wanted.items) if recorded else len({item.text_key for item in wanted.items})
     rate = _measured(workspace, judge)
     tokens_in, tokens_out = (rate.tokens_in, rate.tokens_out) if rate else _guessed(workspace, testset, wanted)

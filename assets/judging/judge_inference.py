@@ -8,23 +8,25 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import dagster as dg
 
 from assets.code import code_version
-from assets.judge_keys import engine_context, judge_item
+from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.pending import pending
 from assets.judging.score_parts import NOT_SCORED
 from assets.metadata import as_read, bars, table
 from assets.partitions import JUDGES, slice_key
+from assets.probe_items import probe_items
 from assets.sources import readings
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.engines.base import Ledger
 from judges.items import Item, Score
 from judges.pool import Pool, Progress, Session
+from warehouse.parts import PartStore
 from warehouse.sources.reading import Reading
 
 _TESTSETS_IN_MEMORY = 8
@@ -33,7 +35,7 @@ _TELL_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class TestsetCount:
-    """How many items a test set has, and how many of them a judge has scored in this run."""
+    """How many items and probes a test set has, and how many of them a judge has scored in this run."""
 
     __test__ = False
 
@@ -42,6 +44,9 @@ class TestsetCount:
     items: int
     scored: int
     item_keys: str
+    probes: int = 0
+    probes_scored: int = 0
+    probe_keys: str = ""
 
 
 @dg.multi_asset(
@@ -120,33 +125,49 @@ def score_pending(
         The judge cannot be built or does not answer.
     """
     workspace.parts.sweep(judge)
+    workspace.probe_parts.sweep(judge)
     ledger = Ledger()
+    counts: list[TestsetCount] = []
     with pool.session() as session:
-        return [
-            _score_testset(workspace, judge, testset, items_of(testset), session, ledger, say)
-            for testset in workspace.testsets_of(judge)
-            if workspace.parts.items_file(testset).exists()
-        ]
+        for testset in workspace.testsets_of(judge):
+            if not workspace.parts.items_file(testset).exists():
+                continue
+            items, key = items_of(testset), judge_key(workspace, judge, testset)
+            scored = _score_items(workspace, workspace.parts, judge, testset, items, session, ledger, say)
+            count = TestsetCount(testset, key, len(items), scored, _digest(items))
+            probes = [judge_item(record) for record in probe_items(workspace, testset)]
+            if probes and not workspace.judge(judge).engine.needs.recordings:  # who was recorded cannot be asked
+                say(f"{judge} on {testset}: {len(probes)} probes beside {len(items)} items, each paid for once")
+                asked = _score_items(workspace, workspace.probe_parts, judge, testset, probes, session, ledger, say)
+                count = replace(count, probes=len(probes), probes_scored=asked, probe_keys=_digest(probes))
+            counts.append(count)
+    return counts
 
 
-def _score_testset(
+def _digest(items: Sequence[Item]) -> str:
+    return hashlib.sha256("".join(sorted(item.key for item in items)).encode()).hexdigest()
+
+
+def _score_items(
     workspace: Workspace,
+    parts: PartStore,
     judge: str,
     testset: str,
     todo: list[Item],
     session: Session,
     ledger: Ledger,
     say: Callable[[str], object],
-) -> TestsetCount:
-    wanted = pending(workspace, judge, testset, todo)
+) -> int:
+    """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
+    wanted = pending(workspace, parts, judge, testset, todo)
     context = engine_context(workspace, judge, testset, ledger)
     if wanted.items and wanted.spec.engine.needs.endpoint:
-        workspace.parts.must_not_pay_twice(judge, testset)
+        parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()
 
     def sink(scores: Sequence[Score], version: str) -> None:
         rows = [score.as_row() for score in scores]
-        workspace.parts.write_scores(judge, testset, wanted.key, version, rows)
+        parts.write_scores(judge, testset, wanted.key, version, rows)
         if wanted.again:
             failed = {score.item_key for score in scores if score.status in wanted.again}
             wanted.attempts.record(failed, {score.item_key for score in scores} - failed)
@@ -157,9 +178,7 @@ def _score_testset(
             last_report = time.perf_counter()
             say(f"{judge} on {testset}: {now}")
 
-    scored = session.run(wanted.spec, wanted.items, sink, context, progress)
-    digest = hashlib.sha256("".join(sorted(item.key for item in todo)).encode()).hexdigest()
-    return TestsetCount(testset, wanted.key, len(todo), scored, digest)
+    return session.run(wanted.spec, wanted.items, sink, context, progress)
 
 
 def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> dict[str, Reading]:
@@ -178,6 +197,8 @@ def _parts_of(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> I
         if count is None and testset in workspace.testsets_of(judge):
             continue  # its items are not there yet
         version = NOT_SCORED if count is None else f"{count.judge_key[:16]}-{count.item_keys[:16]}"
+        if count is not None and count.probes:
+            version += f"-{count.probe_keys[:16]}"
         yield dg.AssetMaterialization(
             "score_parts", partition=slice_key(judge, testset), tags={"dagster/data_version": version}
         )
@@ -186,8 +207,10 @@ def _parts_of(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> I
 def _materialisation(
     workspace: Workspace, judge: str, counts: list[TestsetCount], seconds: float
 ) -> dg.AssetMaterialization:
-    version = hashlib.sha256(repr([(c.testset, c.judge_key, c.item_keys) for c in counts]).encode()).hexdigest()[:32]
-    scored = sum(c.scored for c in counts)
+    made_of = [(c.testset, c.judge_key, c.item_keys, *([c.probe_keys] if c.probes else [])) for c in counts]
+    version = hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]
+    probes = [{"testset": c.testset, "probes": c.probes, "asked_now": c.probes_scored} for c in counts if c.probes]
+    scored = sum(c.scored + c.probes_scored for c in counts)
     return dg.AssetMaterialization(
         "judge_inference",
         partition=judge,
@@ -198,6 +221,7 @@ def _materialisation(
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
             "items_by_testset": bars("items", {c.testset: float(c.items) for c in counts}),
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
+            **({"probes": table(probes)} if probes else {}),
             **as_read(_recordings(workspace, judge, counts)),
         },
     )

@@ -14,6 +14,7 @@ from assets.workspace import Workspace
 from judges.items import MAY_PASS, Item
 from judges.spec import JudgeSpec
 from warehouse.attempts import Attempts
+from warehouse.parts import PartStore
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,13 @@ class Pending:
     attempts: Attempts
 
 
-def pending(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -> Pending:
-    """Those of a test set's items that have no score under the judge's key, or a failure that may pass."""
+def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str, items: Sequence[Item]) -> Pending:
+    """Those of a test set's items that have no score in the parts under the judge's key, or a failure that may pass."""
     spec = effective_spec(workspace, judge, testset)
     key = judge_key(workspace, judge, testset)
     again = MAY_PASS if spec.engine.needs.template else ()
-    done = workspace.parts.done(judge, testset, key, again)
-    attempts = workspace.attempts(judge, testset, key)
+    done = parts.done(judge, testset, key, again)
+    attempts = Attempts(parts.scores_folder(judge, testset), key)
     if again and (spent := attempts.spent(spec.attempts)):
-        done |= spent & workspace.parts.done(judge, testset, key)
+        done |= spent & parts.done(judge, testset, key)
     return Pending(spec, key, [item for item in items if item.key not in done], again, attempts)

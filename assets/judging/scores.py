@@ -4,16 +4,18 @@ Its data version is the content hash of the slice: what comes back equal stops h
 that fails where a slice is incomplete.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from assets.code import code_version
+from assets.hashing import content_hash
 from assets.judge_keys import judge_key
 from assets.judging.score_parts import NOT_SCORED
 from assets.metadata import histogram, table
 from assets.partitions import SLICES
+from assets.probe_items import probe_scores
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 
@@ -55,7 +57,8 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             if loaded is not None and loaded.n_missing:
                 failures[str(key)] = f"{loaded.n_missing} of {loaded.n_items} items have no score yet"
                 continue
-            done.append(_materialisation(key, loaded))
+            said_of_probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
+            done.append(_materialisation(key, loaded, said_of_probes))
     for event in done:  # once they are committed
         context.log_event(event)
     if failures:
@@ -87,7 +90,10 @@ def load_slice(
     return replace_slice(connection, judge, testset, key, parts, family=spec.family, spec_json=spec.model_dump_json())
 
 
-def _materialisation(key: dg.MultiPartitionKey, loaded: "Slice | None") -> dg.AssetMaterialization:
+def _materialisation(
+    key: dg.MultiPartitionKey, loaded: "Slice | None", probes: Mapping[str, float]
+) -> dg.AssetMaterialization:
+    """The event of a slice; scores of probes are part of its version, since `probes` is made anew by them."""
     if loaded is None:
         return dg.AssetMaterialization(
             "scores",
@@ -98,7 +104,7 @@ def _materialisation(key: dg.MultiPartitionKey, loaded: "Slice | None") -> dg.As
     return dg.AssetMaterialization(
         "scores",
         partition=key,
-        tags={"dagster/data_version": loaded.content_hash},
+        tags={"dagster/data_version": content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash},
         metadata={
             "items": loaded.n_items,
             "ok": loaded.n_ok,

@@ -19,6 +19,7 @@ from assets.results.gold import held_out_gold
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, rival_answers
 from care_ops.errors import FitError
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import canonical_order, restore
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class PanelResults:
     evaluations: Mapping[str, Evaluation]
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, "tuple[Array, Array]"])
     previous_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    probes: ProbeResponses = NO_PROBES
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
@@ -143,6 +145,7 @@ def assemble(
         partial_correlations=_partial_correlations(scores, fitted.structure),
         previous_weights=results.previous_weights,
         rivals=_rivals(fitted),
+        probes=results.probes,
     )
 
 

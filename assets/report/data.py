@@ -20,6 +20,7 @@ from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocu
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import Evaluation
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.scores import ScoreMatrix
 
@@ -156,6 +157,7 @@ class ReportData:
         In the recommended answer of the edition that was published before this one.
     rivals : dict name -> (n,) array
         Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
+    probes : ProbeResponses
     """
 
     title: str
@@ -179,6 +181,7 @@ class ReportData:
     partial_correlations: Array | None = None
     previous_weights: Mapping[str, float] = field(default_factory=dict[str, float])
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    probes: ProbeResponses = NO_PROBES
 
     @property
     def lead(self) -> str:

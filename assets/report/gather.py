@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assets.code import code_version
-from assets.fit.kept import read_fitted, read_moments, read_structure
+from assets.fit.kept import read_fitted, read_moments, read_responses, read_structure
 from assets.fit.stages import fit_code, recommended
 from assets.publication.editions import minute_of
 from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
@@ -62,6 +62,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             {name: evaluation for name, evaluation in evaluations.items() if evaluation is not None},
             {name: bounds for name, bounds in intervals.items() if bounds is not None},
             _previous_weights(workspace, testset, edition.previous),
+            read_responses(folder),
         ),
         anchors=anchors,
         provenance={

@@ -22,6 +22,7 @@ from assets.report.data import ReportData
 from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
 from assets.report.items import MOST_ITEMS, ItemRow, ends, item_rows, label_rows, most_informative
 from assets.report.names import items_name, page_name
+from assets.report.probe_cards import probe_cards
 from care_ops.results.verdict import Verdict, minute_of
 from warehouse.storage import write_bytes
 
@@ -64,9 +65,10 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
 
 def _values(data: ReportData) -> dict[str, Any]:
     """What the template of a page shows, but for the items."""
-    cards = judge_cards(data)
+    cards, care = judge_cards(data), data.aggregates.get("care")
     return {
         "data": data,
+        "probe_cards": probe_cards(data.probes, data.scores, care.details if care is not None else {}),
         "label_rows": label_rows(data),
         "cards": cards,
         "bars": _bars(cards),

@@ -29,7 +29,7 @@ def plain(values: "NDArray[np.float64] | None") -> Any:
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Fit resampled split units, store the intervals beside the weights."""
-    from assets.fit.kept import read_fitted
+    from assets.fit.kept import read_fitted, read_responses
     from care_ops.errors import InputError
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import store_intervals
@@ -52,6 +52,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
             workspace.anchors_of(testset),
             [units.get(item) for item in scores.item_ids],
             resamples=config.resamples,
+            probes=read_responses(workspace.fit_folder(testset)),
         )
     except InputError as error:  # too few split units: weights stand without an interval
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-FIT = ("panel", "moments", "structure", "aggregates", "review")
+FIT = ("panel", "probes", "moments", "structure", "aggregates", "review")
 RESULTS = ("evaluation", "intervals", "systems", "factors", "report")
 
 Missing = dict[str, set[str | None]]

@@ -21,6 +21,7 @@ from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
 from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
+from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
     DAMAGED,
     DamagedError,
@@ -303,11 +304,26 @@ def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remo
     for judge in workspace.parts.judges():
         for path in sorted(workspace.parts.scores_folder(judge, testset).glob("*.parquet")):
             counts["scores"] += _without(path, items, remove=remove)
+    counts["scores"] += _forget_probes(workspace, testset, items, remove=remove)
     for path in sorted(workspace.fits.folder(testset).glob("fit=*.parquet")):
         counts["fits"] += _without(path, items, remove=remove)
     for panel in workspace.fit_folder(testset).panels():
         _without(panel, items, remove=remove)
     return counts if any(counts.values()) else {}
+
+
+def _forget_probes(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> int:
+    """Scores of versions of these items, counted, and removed where asked; ``items`` makes the versions anew."""
+    declared = workspace.testset(testset).probes
+    kinds = (*KINDS, *(declared.own if declared is not None else ()))
+    versions = {probe_id(item, kind) for item in items for kind in kinds}
+    count = 0
+    for judge in workspace.probe_parts.judges():
+        for path in sorted(workspace.probe_parts.scores_folder(judge, testset).glob("*.parquet")):
+            count += _without(path, versions, remove=remove)
+    if remove:
+        workspace.probe_parts.items_file(testset).unlink(missing_ok=True)
+    return count
 
 
 def _without(path: Path, items: Collection[str], *, remove: bool) -> int:

@@ -177,6 +177,7 @@ def fit_table(
         _systems(fit, items, named, table.anchors, config),
         _evaluations(fit, shown_items, _scale_of(fit, config)),
         _intervals(fit, items, table, config, watch),
+        probes=table.probes,
     )
     page = assemble(
         title=Path(table.source).name,

@@ -21,7 +21,7 @@ from care_ops.aggregators.latent import family_mean, family_of, normal_correlati
 from care_ops.calibration import logistic_map, to_panel_scale
 from care_ops.models import factor_analysis
 from care_ops.models.hypotheses import Hypothesis, average_hypotheses
-from care_ops.models.probes import evidence_of, weigh
+from care_ops.models.probes import doubted, evidence_of, weigh
 
 Array = NDArray[np.float64]
 
@@ -145,9 +145,11 @@ class Care:
         z = np.nan_to_num(problem.standardised)
         hypotheses, evidence = candidates.hypotheses, evidence_of(problem.panel_probes, problem.scale)
         if evidence is not None:
-            hypotheses = weigh(hypotheses, evidence, z)
-            latent = np.sum([h.prior * h.score for h in hypotheses], axis=0)
-            details["by_probes"] = {h.name: h.prior for h in hypotheses}
+            told = weigh(hypotheses, evidence, z)
+            alone = doubted(told, evidence.signal, {"care": 1.0})
+            hypotheses = doubted(told, evidence.signal, {h.name: h.prior for h in hypotheses})
+            latent = np.sum([h.prior * h.score for h in alone], axis=0)
+            details["by_probes"] = {h.name: h.prior for h in alone}
             details["declared"] = {kind: _effect(spoils) for kind, spoils in sorted(problem.probes.spoils.items())}
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):

@@ -16,7 +16,8 @@ how versions are made (``warehouse.probes``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,14 @@ class KindResponse:
     high: Array
     moved: Array
 
+    def rows(self) -> list[dict[str, float | int | None]]:
+        """Plain numbers of each judge, None where there is none."""
+        columns = {"items": self.items, "mean": self.mean, "low": self.low, "high": self.high, "moved": self.moved}
+        return [
+            {name: None if column[j] != column[j] else column[j].item() for name, column in columns.items()}
+            for j in range(len(self.mean))
+        ]
+
 
 def responses_by_kind(probes: ProbeResponses, sd: Array) -> list[KindResponse]:
     """How each judge responds to each kind, kinds that keep quality first.
@@ -120,6 +129,13 @@ class ProbeEvidence:
     def worth(self) -> float:
         """Labelled items that the probes count as."""
         return min(WORTH, float((~np.isnan(self.falls).all(axis=(1, 2))).sum()))
+
+    @property
+    def signal(self) -> float:
+        """Share of the judges' mean falls that is not noise, by the positive part of James and Stein; 0 to 1."""
+        fall, error, _ = _mean_and_error(_mean_over_kinds(self.falls))
+        size, noise = float(np.nansum(fall**2)), float(np.nansum(error**2))
+        return max(0.0, 1.0 - noise / size) if size > 0 else 0.0
 
     def own_weights(self, items: NDArray[np.bool_] | None = None) -> Array:
         """Weight of each asked judge: its fall over its moves.
@@ -240,6 +256,23 @@ def weigh(hypotheses: list[Hypothesis], evidence: ProbeEvidence, judges: Array) 
     probability = probability / probability.sum()
     scores = [(h.name, h.score) for h in hypotheses] + [(OWN, own)]
     return [Hypothesis(*of, float(share)) for of, share in zip(scores, probability, strict=True)]
+
+
+def doubted(told: list[Hypothesis], signal: float, otherwise: Mapping[str, float]) -> list[Hypothesis]:
+    """The hypotheses as probes tell them apart, so far as responses are not noise; for the rest as they are otherwise.
+
+    So an answer moves little where responses are hardly more than noise, and it does not jump where they cease to be.
+
+    Parameters
+    ----------
+    told : list of Hypothesis
+        As ``weigh`` returns them.
+    signal : float
+        ``ProbeEvidence.signal``.
+    otherwise : mapping name -> probability
+        Without the probes; a hypothesis that is not named has none.
+    """
+    return [replace(h, prior=signal * h.prior + (1 - signal) * otherwise.get(h.name, 0.0)) for h in told]
 
 
 def discriminability(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:

@@ -20,6 +20,10 @@ description: >-
 source:
   kind: demo
 scale: [0, 10]
+# What is true of these answers, so that judges can be tried: what a dress leaves as it is, and what costs right facts.
+probes:
+  kinds: [padding, formatting, citation, compliment, hedging, announcement,
+          other_prompt, sentences, one_fact, two_facts, all_facts, negation]
 """
 
 

@@ -133,3 +133,17 @@ def test_scores_outside_the_scale_and_missing_ones_do_no_harm(judged, tmp_path):
     options = ("--scale", 0, 10, "--aggregator", "care", "--intervals", 0, "--out", tmp_path / "out")
     result = care("fit", judged / "scores.csv", *options, "--probes", path)
     assert result.exit_code == 0, result.output
+
+
+def test_the_page_says_in_words_what_moves_each_judge(judged, tmp_path):
+    options = ("--aggregator", "care", "--intervals", 0, "--out", tmp_path / "out")
+    for given, shown in (((), False), (("--probes", judged / "judged.csv"), True)):
+        result = care("fit", judged / "scores.csv", *options, *given)
+        assert result.exit_code == 0, result.output
+        page = (tmp_path / "out" / "report.html").read_text()
+        assert ("What moves the judges" in page) == shown
+    assert (
+        "Settled by probes, if citation, formatting, padding keep quality and all_facts, other_prompt spoil it" in page
+    )
+    assert "sd when an answer is padded" in page
+    assert page.index("<td>reference_precision</td>") < page.index("<td>length</td>"), "who falls most comes first"
