@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -25,9 +26,10 @@ from care_ops.errors import CareError
 from judges.engines.base import Ledger
 from judges.items import MAY_PASS, Item, Score
 from judges.pool import Pool, Progress
-from warehouse.attempts import Attempts
-from warehouse.parts import PartStore
 from warehouse.sources.reading import Reading
+
+if TYPE_CHECKING:
+    from warehouse.parts import PartStore
 
 _TESTSETS_IN_MEMORY = 8
 _TELL_EVERY_S = 10.0
@@ -149,7 +151,7 @@ def _digest(items: Sequence[Item]) -> str:
 
 def _score_items(
     workspace: Workspace,
-    parts: PartStore,
+    parts: "PartStore",
     judge: str,
     testset: str,
     todo: list[Item],
@@ -158,6 +160,8 @@ def _score_items(
     say: Callable[[str], object],
 ) -> int:
     """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
+    from warehouse.attempts import Attempts
+
     spec = effective_spec(workspace, judge, testset)
     context = engine_context(workspace, judge, testset, ledger)
     key = judge_key(workspace, judge, testset)
