@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -26,8 +27,10 @@ from care_ops.errors import CareError
 from judges.engines.base import Ledger
 from judges.items import Item, Score
 from judges.pool import Pool, Progress, Session
-from warehouse.parts import PartStore
 from warehouse.sources.reading import Reading
+
+if TYPE_CHECKING:
+    from warehouse.parts import PartStore
 
 _TESTSETS_IN_MEMORY = 8
 _TELL_EVERY_S = 10.0
@@ -150,7 +153,7 @@ def _digest(items: Sequence[Item]) -> str:
 
 def _score_items(
     workspace: Workspace,
-    parts: PartStore,
+    parts: "PartStore",
     judge: str,
     testset: str,
     todo: list[Item],

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from assets.judge_keys import effective_spec, judge_key
 from assets.workspace import Workspace
 from judges.items import MAY_PASS, Item
 from judges.spec import JudgeSpec
-from warehouse.attempts import Attempts
-from warehouse.parts import PartStore
+
+if TYPE_CHECKING:
+    from warehouse.attempts import Attempts
+    from warehouse.parts import PartStore
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Pending:
 
 def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str, items: Sequence[Item]) -> Pending:
     """Those of a test set's items that have no score in the parts under the judge's key, or a failure that may pass."""
+    from warehouse.attempts import Attempts
+
     spec = effective_spec(workspace, judge, testset)
     key = judge_key(workspace, judge, testset)
     again = MAY_PASS if spec.engine.needs.template else ()

@@ -143,11 +143,8 @@ class Care:
             "scale": "location and spread of the panel mean",
         }
         z = np.nan_to_num(problem.standardised)
-        hypotheses, evidence = candidates.hypotheses, evidence_of(problem.panel_probes, problem.scale)
-        if evidence is not None:
-            told = weigh(hypotheses, evidence, z)
-            alone = doubted(told, evidence.signal, {"care": 1.0})
-            hypotheses = doubted(told, evidence.signal, {h.name: h.prior for h in hypotheses})
+        hypotheses, alone = told_by_probes(problem, candidates.hypotheses)
+        if alone:
             latent = np.sum([h.prior * h.score for h in alone], axis=0)
             details["by_probes"] = {h.name: h.prior for h in alone}
             details["declared"] = {kind: _effect(spoils) for kind, spoils in sorted(problem.probes.spoils.items())}
@@ -273,6 +270,19 @@ def candidates_of(answers: Defensible) -> Candidates:
     correlations = np.abs(answers.latent @ answers.factors[:, answers.followed]) / int(answers.scored.sum())
     least = int(np.argmin(correlations))
     return Candidates(hypotheses, answers.factors[:, answers.followed[least]], float(correlations[least]))
+
+
+def told_by_probes(problem: Problem, hypotheses: list[Hypothesis]) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    """What labels are to weigh once probes have spoken, and the hypotheses by probes alone; none if they say nothing.
+
+    Alone, whatever of the responses is noise speaks for ``care`` without probes; beside labels, for the usual priors.
+    """
+    evidence = evidence_of(problem.panel_probes, problem.scale)
+    if evidence is None:
+        return hypotheses, []
+    told = weigh(hypotheses, evidence, np.nan_to_num(problem.standardised))
+    alone = doubted(told, evidence.signal, {"care": 1.0})
+    return doubted(told, evidence.signal, {h.name: h.prior for h in hypotheses}), alone
 
 
 def label_first(item_ids: Sequence[str], answers: Defensible, candidates: Candidates, most: int = 10) -> list[str]:

@@ -93,10 +93,7 @@ def weight_intervals(
     FitError
         No aggregator could answer on all items.
     """
-    if resamples < LEAST_RESAMPLES or not 0 < level < 1:
-        raise InputError(
-            f"intervals: at least {LEAST_RESAMPLES} resamples and a level in (0, 1), got {resamples} and {level}"
-        )
+    _must_be_enough(resamples, level)
     names = scores.item_ids if units is None else [u if u else i for u, i in zip(units, scores.item_ids, strict=True)]
     members = rows_by_unit(scores.item_ids, names)
     if len(members) < 2:
@@ -118,6 +115,13 @@ def weight_intervals(
     tails, shrink = ((1 - level) / 2, (1 + level) / 2), float(np.sqrt(drawn_units / len(members)))
     answered = {name: aggregate for name, aggregate in weighted.items() if len(refits[name]) >= LEAST_RESAMPLES}
     return {name: _interval(aggregate, refits[name], tails, shrink) for name, aggregate in answered.items()}
+
+
+def _must_be_enough(resamples: int, level: float) -> None:
+    if resamples < LEAST_RESAMPLES or not 0 < level < 1:
+        raise InputError(
+            f"intervals: at least {LEAST_RESAMPLES} resamples and a level in (0, 1), got {resamples} and {level}"
+        )
 
 
 def _refitted(
