@@ -22,8 +22,8 @@ Belongs here: the names that a caller needs. Does not: anything that they do (``
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from care_eval.result import FitResult
-    from care_eval.table import fit
+    from care_eval.result import CriteriaResult, FitResult
+    from care_eval.table import fit, fit_criteria
     from care_ops.errors import CareError, FitError, InputError
     from care_ops.estimators import AggregatorEstimator, CareEstimator, CareSvdEstimator, CareTensorEstimator
 
@@ -33,10 +33,12 @@ __all__ = [
     "CareEstimator",
     "CareSvdEstimator",
     "CareTensorEstimator",
+    "CriteriaResult",
     "FitError",
     "FitResult",
     "InputError",
     "fit",
+    "fit_criteria",
 ]
 
 
@@ -48,7 +50,7 @@ def __getattr__(name: str) -> Any:
         from care_ops import estimators as module
     elif name.endswith("Error"):
         from care_ops import errors as module
-    elif name == "FitResult":
+    elif name.endswith("Result"):
         from care_eval import result as module
     else:
         from care_eval import table as module

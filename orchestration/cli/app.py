@@ -9,6 +9,7 @@ import warnings
 
 import typer
 
+from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
-for command in (run, fit, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, gc, forget):
+for command in (run, fit, criteria, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, gc, forget):
     app.command()(command)
 app.command("import")(import_)
 app.add_typer(judges, name="judges")

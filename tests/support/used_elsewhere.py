@@ -32,6 +32,7 @@ _.to_frame  # public: care_eval (docs/library.md)
 _.judges_frame  # likewise
 _.metrics_frame  # likewise
 _.summary  # likewise
+_.halo_frame  # likewise
 _repr_html_  # called by a notebook
 _.predict  # public: care_ops/estimators.py, and the methods and attributes that follow
 _.fit_predict
