@@ -22,6 +22,7 @@ Belongs here: the names that a caller needs. Does not: anything that they do (``
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from care_eval.reducer import score_reducer
     from care_eval.result import CriteriaResult, FitResult
     from care_eval.table import fit, fit_criteria
     from care_ops.errors import CareError, FitError, InputError
@@ -39,6 +40,7 @@ __all__ = [
     "InputError",
     "fit",
     "fit_criteria",
+    "score_reducer",
 ]
 
 
@@ -52,6 +54,8 @@ def __getattr__(name: str) -> Any:
         from care_ops import errors as module
     elif name.endswith("Result"):
         from care_eval import result as module
+    elif name == "score_reducer":
+        from care_eval import reducer as module
     else:
         from care_eval import table as module
     return getattr(module, name)
