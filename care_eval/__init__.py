@@ -22,8 +22,9 @@ Belongs here: the names that a caller needs. Does not: anything that they do (``
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from care_eval.result import FitResult
-    from care_eval.table import fit
+    from care_eval.reducer import score_reducer
+    from care_eval.result import CriteriaResult, FitResult
+    from care_eval.table import fit, fit_criteria
     from care_ops.errors import CareError, FitError, InputError
     from care_ops.estimators import AggregatorEstimator, CareEstimator, CareSvdEstimator, CareTensorEstimator
 
@@ -33,10 +34,13 @@ __all__ = [
     "CareEstimator",
     "CareSvdEstimator",
     "CareTensorEstimator",
+    "CriteriaResult",
     "FitError",
     "FitResult",
     "InputError",
     "fit",
+    "fit_criteria",
+    "score_reducer",
 ]
 
 
@@ -48,8 +52,10 @@ def __getattr__(name: str) -> Any:
         from care_ops import estimators as module
     elif name.endswith("Error"):
         from care_ops import errors as module
-    elif name == "FitResult":
+    elif name.endswith("Result"):
         from care_eval import result as module
+    elif name == "score_reducer":
+        from care_eval import reducer as module
     else:
         from care_eval import table as module
     return getattr(module, name)

@@ -22,6 +22,7 @@ from assets.fit.stages import recommended
 from assets.report.charts import Figure
 from assets.report.figures import agreement_figures, gold_figures, shared_figures
 from assets.report.page import figure_page, write_page
+from assets.table.criteria import CriteriaFit, write_criteria
 from assets.table.files import aggregates_table, judges_table, write_files
 from assets.table.fitting import TableFit
 from assets.table.rows import aggregate_rows, judge_rows
@@ -141,20 +142,20 @@ class FitResult:
         if aggregator is None:
             names = sorted(self.aggregates, key=lambda name: name != self.recommended)
             columns = {name: nullable(self.aggregates[name].estimate) for name in names}
-            return self._frame(pa.table({"item_id": pa.array(self.items, pa.string()), **columns}))
+            return in_kind(pa.table({"item_id": pa.array(self.items, pa.string()), **columns}), self.kind)
         if aggregator not in self.aggregates:
             raise InputError(f"there is no aggregate {aggregator!r}; there are {', '.join(self.aggregates)}")
         table = aggregates_table(self.table.fit)
         rows = np.array(table.column("aggregator").to_pylist()) == aggregator
-        return self._frame(table.filter(pa.array(rows)).drop_columns(["aggregator"]))
+        return in_kind(table.filter(pa.array(rows)).drop_columns(["aggregator"]), self.kind)
 
     def judges_frame(self) -> Any:
         """A row a judge and aggregator: ``weight`` with its interval ``lo`` to ``hi``, ``loadings`` and ``flags``."""
-        return self._frame(judges_table(self.table.page))
+        return in_kind(judges_table(self.table.page), self.kind)
 
     def metrics_frame(self) -> Any:
         """A row an aggregator: location, spread, and where there is gold how well it agrees with that."""
-        return self._frame(pa.Table.from_pylist(aggregate_rows(self.table.page)))
+        return in_kind(pa.Table.from_pylist(aggregate_rows(self.table.page)), self.kind)
 
     def figures(self) -> dict[str, ResultFigure]:
         """The figures of the page by their titles."""
@@ -232,10 +233,67 @@ class FitResult:
         page = self.table.page
         return [("aggregates", aggregate_rows(page)), (f"judges, weights in {self.recommended}", judge_rows(page))]
 
-    def _frame(self, table: pa.Table) -> Any:
-        if self.kind == "pandas":
-            return table.to_pandas()
-        return import_module("polars").from_arrow(table) if self.kind == "polars" else table
+
+@dataclass(frozen=True, repr=False)
+class CriteriaResult:
+    """The fits of several criteria, and what they share.
+
+    Attributes
+    ----------
+    criteria : CriteriaFit
+        Everything that was computed: ``agreement``, ``people``, ``halo``, ``sentences()``.
+    kind : {"arrow", "pandas", "polars"}
+        Kind of the frames that are given back.
+    """
+
+    criteria: CriteriaFit
+    kind: FrameKind = "arrow"
+
+    def __getitem__(self, criterion: str) -> FitResult:
+        """The result of one criterion.
+
+        Raises
+        ------
+        InputError
+            There is no such criterion.
+        """
+        if criterion not in self.criteria.fits:
+            raise InputError(f"there is no criterion {criterion!r}; there are {', '.join(self.criteria.criteria)}")
+        return FitResult(self.criteria.fits[criterion], self.kind)
+
+    def to_frame(self) -> Any:
+        """The recommended scores: ``item_id`` and a column for each criterion."""
+        results = {criterion: self[criterion] for criterion in self.criteria.criteria}
+        items = list(dict.fromkeys(item for result in results.values() for item in result.items))
+        columns: dict[str, pa.Array] = {"item_id": pa.array(items, pa.string())}
+        for criterion, result in results.items():
+            known = dict(zip(result.items, result.estimate.tolist(), strict=True))
+            columns[criterion] = nullable(np.array([known.get(item, np.nan) for item in items]))
+        return in_kind(pa.table(columns), self.kind)
+
+    def halo_frame(self) -> Any:
+        """``judge`` and ``halo``, how far its mistakes in one criterion come again in the others."""
+        values = np.array(list(self.criteria.halo.values()))
+        return in_kind(pa.table({"judge": list(self.criteria.halo), "halo": nullable(values)}), self.kind)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a folder for each criterion, and ``criteria.html`` and ``criteria.json`` beside them."""
+        write_criteria(self.criteria, Path(folder))
+        return Path(folder)
+
+    def __repr__(self) -> str:
+        """A line a criterion, at most seven, and what they share."""
+        rows = [f"{row['criterion']}: {row['items']:,} items, {row['judges']} judges" for row in self.criteria.rows()]
+        more = [f"and {len(rows) - 6} more criteria"] if len(rows) > 7 else []
+        lines = [f"CARE fits of {len(rows)} criteria", *(rows[:6] if more else rows), *more]
+        return "\n".join(shorten(line, _LINE, placeholder=" ...") for line in [*lines, *self.criteria.sentences()[:2]])
+
+
+def in_kind(table: pa.Table, kind: FrameKind) -> Any:
+    """A table as a frame of pandas or polars, or as it is."""
+    if kind == "pandas":
+        return table.to_pandas()
+    return import_module("polars").from_arrow(table) if kind == "polars" else table
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, str]:

@@ -12,13 +12,15 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
+from assets.table.criteria import fit_criteria as fit_all_criteria
 from assets.table.fitting import fit_table
 from assets.table.options import FitOptions, table_config
-from assets.table.reading import TableInputs, read_table, reading_options, score_columns
-from care_eval.result import FitResult, frame_kind
+from assets.table.reading import TableInputs, read_criteria, read_table, reading_options, score_columns
+from care_eval.result import CriteriaResult, FitResult, frame_kind
 from care_ops.errors import InputError
 from warehouse.sources.files import tell_nobody
 from warehouse.sources.tables import TableSource
+from warehouse.testsets import ReadingOptions
 
 Columns = Mapping[str, Sequence[Any]]
 """A table as a dictionary of columns of one length: lists, or arrays of numpy."""
@@ -76,6 +78,38 @@ def fit(
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")
     return FitResult(fit_table(table, config), frame_kind(scores))
+
+
+def fit_criteria(
+    scores: TableSource | Columns,
+    by: str,
+    *,
+    items: TableSource | Columns | None = None,
+    judges: TableSource | Mapping[str, str] | None = None,
+    **options: Unpack[FitOptions],
+) -> CriteriaResult:
+    """Fit each of several criteria by itself, and compare them, as ``care criteria`` does.
+
+    Parameters
+    ----------
+    scores : path, frame or mapping column -> values
+        As ``fit`` takes them, with a column that names the criterion of each row.
+    by : str
+        That column. Where ``items`` has it too, each criterion has its own texts and gold.
+    items, judges, **options :
+        See ``fit``.
+
+    Raises
+    ------
+    InputError
+        As ``fit``, or there is no such column, or only one criterion.
+    FitError
+        The scores of a criterion allow no fit.
+    """
+    config = table_config(options)
+    inputs = TableInputs(_table(scores, "scores"), _optional(items, "items"), judges)
+    tables = read_criteria(inputs, by, score_columns(None, None, None, None), ReadingOptions(), tell_nobody)
+    return CriteriaResult(fit_all_criteria(tables, config), frame_kind(scores))
 
 
 def _optional(source: TableSource | Columns | None, what: str) -> TableSource | None:

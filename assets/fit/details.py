@@ -56,6 +56,10 @@ class CareDetails:
         Items where a label tells the most.
     hypotheses : dict hypothesis -> probability, optional
         Where labels settled what quality follows.
+    by_probes : dict hypothesis -> probability, optional
+        Where probes say what quality follows.
+    declared : dict kind -> effect, optional
+        What was declared of the kinds of probes.
     """
 
     agreement: float
@@ -64,6 +68,8 @@ class CareDetails:
     ambiguous: bool
     label_first: tuple[str, ...]
     hypotheses: dict[str, float] | None = None
+    by_probes: dict[str, float] | None = None
+    declared: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)

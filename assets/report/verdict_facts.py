@@ -50,7 +50,6 @@ def fit_facts(
     edition: str,
     made_at: str,
     declared: Collection[str] = (),
-    probes: ProbeEvidence | None = None,
 ) -> FitFacts:
     """What a fit says of itself.
 
@@ -62,8 +61,6 @@ def fit_facts(
         Its id, and when it was made.
     declared : collection of str
         Judges that are people, or the gold label, on purpose.
-    probes : ProbeEvidence, optional
-        What probes say of a panel that is ambiguous.
     """
     facts = FitFacts(
         edition,
@@ -84,7 +81,7 @@ def fit_facts(
         agreement=details.agreement,
         rival=details.rival,
         labels=_labels(data, care.labels_used, details, config, anchors),
-        probes=probes,
+        probes=_probes(details),
         followed=tuple(_followed(data)),
         together=moving_together(data.scores, care.estimate, config, anchors),
     )
@@ -111,6 +108,14 @@ def _labels(
         return None
     hypothesis, of_one = max(details.hypotheses.items(), key=lambda pair: pair[1])
     return LabelEvidence(count, probability, _HYPOTHESES.get(hypothesis, f"the judges' {hypothesis}"), of_one)
+
+
+def _probes(details: CareDetails) -> ProbeEvidence | None:
+    """What probes say of the hypotheses; None where nobody was asked about any, or no judge responds to them."""
+    if not details.by_probes:
+        return None
+    kinds = [f"{kind.replace('_', ' ')} {effect} quality" for kind, effect in (details.declared or {}).items()]
+    return ProbeEvidence(max(details.by_probes.values()), tuple(kinds))
 
 
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:

@@ -218,6 +218,11 @@ class ProbeEvidence:
     probability: float
     kinds: tuple[str, ...]
 
+    @property
+    def settles(self) -> bool:
+        """Whether one answer is left, if what was declared of the probes is true."""
+        return self.probability >= _SETTLED_FROM
+
 
 @dataclass(frozen=True)
 class FitFacts:
@@ -389,7 +394,7 @@ def _state_of_fit(facts: FitFacts) -> tuple[State, str]:
             f"Settled by {_count(facts.labels.labels, 'label')}: with {_probability(facts.labels.probability)} what "
             "the labels allow agrees with this answer. Without labels the panel is ambiguous."
         )
-    if facts.probes is not None:
+    if facts.probes is not None and facts.probes.settles:
         return "settled by probes", (
             f"Settled by probes with {_probability(facts.probes.probability)}, if what was declared of them "
             f"({', '.join(facts.probes.kinds)}) is true. Without them the panel is ambiguous."

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
 from orchestration.cli.fit import fit
@@ -46,7 +47,8 @@ app = typer.Typer(
 )
 LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
-for command in (run, fit, label, rate, gate, select, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, gc, forget):
+TABLES = (fit, criteria, label, rate, gate, select)
+for command in (run, *TABLES, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, gc, forget):
     app.command()(command)
 app.command("import")(import_)
 judges.command("report")(judge_report)

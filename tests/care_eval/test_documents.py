@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -55,3 +56,54 @@ def texts(cell) -> list[str]:
     return [
         re.sub(r"-?\d+\.\d+", lambda number: f"{np.round(float(number[0]), 2) + 0.0:.2f}", text) for text in outputs
     ]
+
+
+def handed_over(heading: str) -> str:
+    """The lines of docs/handover.md under a heading."""
+    section = (ROOT / "docs" / "handover.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    return block
+
+
+def test_frames_of_other_tools_are_handed_over_as_the_page_says(rng):
+    quality = rng.normal(size=40)
+    judges = {f"judge_{name}": quality + 0.5 * rng.normal(size=40) for name in "abc"}
+    expected = np.corrcoef(np.mean(list(judges.values()), axis=0), quality)[0, 1]
+    annotations = pd.DataFrame(
+        [
+            {"span_id": f"s{k}", "annotation_name": judge, "annotator_kind": "LLM", "result.score": values[k]}
+            for judge, values in judges.items()
+            for k in range(40)
+        ]
+        + [
+            {"span_id": f"s{k}", "annotation_name": "quality", "annotator_kind": "HUMAN", "result.score": quality[k]}
+            for k in range(40)
+        ]
+    ).set_index("span_id")
+    traces = [
+        {
+            "id": f"s{k}",
+            "feedback_scores": [
+                {"name": "judge_a", "value": judges["judge_a"][k], "source": "sdk"},
+                {
+                    "name": "jury",
+                    "value": 0.0,
+                    "source": "sdk",
+                    "metadata": {"judge_scores": {name: judges[name][k] for name in ("judge_b", "judge_c")}},
+                },
+                {"name": "quality", "value": quality[k], "source": "ui"},
+            ],
+        }
+        for k in range(40)
+    ]
+    records = pd.DataFrame({"record_id": [f"s{k}" for k in range(40)], "latency": range(40), **judges})
+    for heading, given in (
+        ("Phoenix", {"annotations": annotations}),
+        ("Opik", {"traces": traces}),
+        ("TruLens", {"records": records, "feedbacks": list(judges)}),
+    ):
+        exec(compile(handed_over(heading), heading, "exec"), given)
+        result = given["result"]
+        assert sorted(result.judges) == sorted(judges), heading
+        assert result.items[:2] == ("s0", "s1"), heading
+        assert np.corrcoef(result.estimate, quality)[0, 1] > expected - 0.05, heading

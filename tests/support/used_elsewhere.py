@@ -40,6 +40,7 @@ _.to_frame  # public: care_eval (docs/library.md)
 _.judges_frame  # likewise
 _.metrics_frame  # likewise
 _.summary  # likewise
+_.halo_frame  # likewise
 _repr_html_  # called by a notebook
 _.predict  # public: care_ops/estimators.py, and the methods and attributes that follow
 _.fit_predict
@@ -53,3 +54,4 @@ __sklearn_is_fitted__  # called by scikit-learn
 __sklearn_tags__  # likewise
 __getattr__  # called by Python where a module lacks a name (care_eval/__init__.py)
 __dir__  # likewise
+CareWorkspaceComponent  # named in the defs.yaml of other projects (docs/nights.md)

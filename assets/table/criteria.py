@@ -1,0 +1,161 @@
+"""Several criteria of the same items: a fit of each, and what they share.
+
+Belongs here: splitting tables by a column of criteria, the fits side by side, their page. Does not: one fit
+(``fitting``), the correlations (``care_ops.results.halo``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from assets.fit.stages import recommended
+from assets.report.names import page_name
+from assets.report.page import render
+from assets.table.files import write_files
+from assets.table.fitting import ScoreTable, TableConfig, TableFit, fit_table
+from assets.table.rows import aggregate_rows
+from care_ops.errors import InputError, listed
+from care_ops.results.halo import correlations, deviations, halo
+from care_ops.scores import Array
+from warehouse.sources.columns import named
+from warehouse.sources.input_table import WantedColumns
+from warehouse.sources.tables import TableSource, read_input_table
+from warehouse.storage import write_bytes
+from warehouse.testsets import ReadingOptions
+
+
+@dataclass(frozen=True)
+class CriteriaFit:
+    """The fits of several criteria, and what they share.
+
+    Attributes
+    ----------
+    fits : mapping criterion -> TableFit
+    agreement : (c, c) array
+        Correlation of the recommended scores of every two criteria, over the items that they share.
+    people : (c, c) array or None
+        The same of the people's labels; None where no two criteria have some.
+    halo : mapping judge -> correlation
+        How far a judge's mistakes in one criterion come again in the others (``care_ops.results.halo``); NaN where too
+        little is known.
+    """
+
+    fits: Mapping[str, TableFit]
+    agreement: Array
+    people: Array | None
+    halo: Mapping[str, float]
+
+    @property
+    def criteria(self) -> list[str]:
+        """Names of the criteria, in the order of the matrices."""
+        return list(self.fits)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a criterion: its items and judges, and what is said of its recommended score."""
+        rows: list[dict[str, Any]] = []
+        for criterion, fitted in self.fits.items():
+            name = recommended(fitted.fit.aggregates)
+            (row,) = [row for row in aggregate_rows(fitted.page) if row["aggregator"] == name]
+            rows.append({"criterion": criterion, "judges": len(fitted.fit.scores.judges), **row})
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        return [{column: row.get(column) for column in columns} for row in rows]
+
+    def sentences(self) -> list[str]:
+        """What the criteria share, in words; nothing where they do not agree closely."""
+        said: list[str] = []
+        for a in range(len(self.criteria)):
+            for b in range(a):
+                ours = self.agreement[a, b]
+                theirs = float("nan") if self.people is None else self.people[a, b]
+                if ours - theirs > _APART:
+                    said.append(
+                        f"{self.criteria[b]} and {self.criteria[a]} correlate at {ours:+.2f} by the judges and at "
+                        f"{theirs:+.2f} by people: the judges tell them less apart than people do, unless noise in "
+                        "the labels explains it, which lowers the second number."
+                    )
+        carriers = [judge for judge, value in self.halo.items() if value > _HALO]
+        if carriers:
+            said.append(
+                f"{len(carriers)} of {len(self.halo)} judges carry a halo (their mistakes in one criterion come again "
+                f"in the others, at a correlation above {_HALO:g}): {listed(sorted(carriers), 5)}."
+            )
+        return said
+
+
+_APART = 0.2
+"""Difference of correlations from which a sentence is said of two criteria; the numbers are shown in any case."""
+
+_HALO = 0.3
+"""Correlation of mistakes from which a judge is named; the numbers are shown in any case."""
+
+
+def split_by(source: TableSource, column: str, options: ReadingOptions) -> dict[str, pa.Table]:
+    """The rows of a table by the value of a column, which is left out.
+
+    Raises
+    ------
+    InputError
+        There is no such column, a row has no value there, or all rows have one and the same.
+    """
+    input_table = read_input_table(source, lambda names: WantedColumns(frozenset(names)), options)
+    named(input_table.name, input_table.names, column)
+    values = input_table.table.column(column).cast(pa.string())
+    if values.null_count:
+        raise InputError(f"{input_table.name}: {column!r} is empty in {values.null_count:,} rows; every row needs one")
+    kinds = values.unique().to_pylist()
+    if len(kinds) < 2:
+        raise InputError(f"{input_table.name}: {column!r} is {kinds[0]!r} in every row; one criterion needs `care fit`")
+    rest = input_table.table.drop_columns([column])
+    of_row = np.array(values.to_pylist())
+    return {kind: rest.filter(pa.array(of_row == kind)) for kind in kinds}
+
+
+def fit_criteria(tables: Mapping[str, ScoreTable], config: TableConfig) -> CriteriaFit:
+    """Fit each criterion by itself, and compare them; raises as ``fit_table`` does, with the criterion's name."""
+    fits = {criterion: fit_table(table, config) for criterion, table in tables.items()}
+    items = sorted({item for fitted in fits.values() for item in fitted.fit.scores.item_ids})
+    judges = sorted({judge for fitted in fits.values() for judge in fitted.fit.scores.judges})
+    row, column = ({name: k for k, name in enumerate(names)} for names in (items, judges))
+    estimates, labels = (np.full((len(items), len(fits)), np.nan) for _ in range(2))
+    left = np.full((len(fits), len(items), len(judges)), np.nan)
+    for k, fitted in enumerate(fits.values()):
+        scores = fitted.fit.scores
+        rows = [row[item] for item in scores.item_ids]
+        estimate = fitted.fit.aggregates[recommended(fitted.fit.aggregates)].estimate
+        estimates[rows, k] = estimate
+        labels[rows, k] = fitted.page.gold
+        left[k][np.ix_(rows, [column[judge] for judge in scores.judges])] = deviations(scores.values, estimate)
+    people = correlations(labels)
+    known = ~np.isnan(people[np.triu_indices(len(fits), k=1)])
+    carried = dict(zip(judges, halo(left).tolist(), strict=True))
+    return CriteriaFit(fits, correlations(estimates), people if known.any() else None, carried)
+
+
+def write_criteria(result: CriteriaFit, out: Path) -> None:
+    """Write the files of every fit to a folder of its own, and ``criteria.json`` and ``criteria.html`` beside them."""
+    folders = {
+        criterion: page_name(criterion).removeprefix("testset-").removesuffix(".html") for criterion in result.criteria
+    }
+    for criterion, fitted in result.fits.items():
+        write_files(fitted, out / folders[criterion])
+    document = {
+        "criteria": result.rows(),
+        "agreement": _nested(result.agreement),
+        "people": None if result.people is None else _nested(result.people),
+        "halo": {judge: None if np.isnan(value) else value for judge, value in result.halo.items()},
+        "says": result.sentences(),
+    }
+    write_bytes(out / "criteria.json", json.dumps(document, indent=1, default=str).encode())
+    carriers = sorted(result.halo.items(), key=lambda pair: -np.nan_to_num(pair[1], nan=-2.0))
+    render(out, "criteria.html", "criteria.html", result=result, folders=folders, carriers=carriers)
+
+
+def _nested(matrix: Array) -> Sequence[Sequence[float | None]]:
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]

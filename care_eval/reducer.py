@@ -1,0 +1,92 @@
+"""A fit as a reducer of inspect_ai's several scorers: one score out of a panel's, by the weights of an earlier fit.
+
+Belongs here: how inspect_ai hands scores over. Does not: what the fit says (``result``), inspect_ai itself, which is
+not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from care_eval.result import FitResult
+from care_ops.errors import FitError, InputError, listed
+from care_ops.frozen import FAITHFUL, freeze
+from care_ops.scores import ScoreMatrix
+from warehouse.importers.collected import number_of
+
+
+class ToolScore(Protocol):
+    """What is used of inspect_ai's ``Score``."""
+
+    value: Any
+    metadata: dict[str, Any] | None
+
+    def model_copy(self, *, update: dict[str, Any] | None = None) -> Self:
+        """A copy with other values."""
+        ...
+
+
+S = TypeVar("S", bound=ToolScore)
+
+
+def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
+    """A reducer for inspect_ai's ``multi_scorer``, which weighs the panel's scores as a fit does.
+
+    A score belongs to the judge that is called as its model is (``metadata["grading"][-1]["model"]``), or else to the
+    judge in its place. A score that is missing counts as the judge's mean; where all are, the value is NaN.
+
+    Parameters
+    ----------
+    result : FitResult
+        A fit of earlier scores of the same judges, such as one of ``care import inspect_ai``.
+
+    Raises
+    ------
+    FitError
+        The fit is no function of one item's scores: it weighs what no single item shows.
+    """
+    frozen = freeze(result.table.fit.scores, result.estimate)
+    if frozen.fidelity < FAITHFUL:
+        raise FitError(
+            f"{result.recommended} does not follow from one item's scores alone (it explains {frozen.fidelity:.2f} of "
+            "the variance), so it cannot reduce scores one by one; aggregate the logs afterwards with `care import`"
+        )
+    judge_of_model = {judge.rpartition(":")[2]: judge for judge in result.judges}
+
+    def reduce(scores: list[S]) -> S:
+        row = _row(scores, result.judges, judge_of_model)
+        estimate = float(frozen.apply(ScoreMatrix(row, ("item",), result.judges))[0])
+        votes = [score.value for score in scores]
+        return scores[0].model_copy(
+            update={"value": estimate, "metadata": {**(scores[0].metadata or {}), "votes": votes}}
+        )
+
+    return reduce
+
+
+def _row(scores: Sequence[ToolScore], judges: Sequence[str], judge_of_model: Mapping[str, str]) -> np.ndarray:
+    """The panel's scores of one item in the order of the fit's judges, NaN where one is missing."""
+    models = [_model(score) for score in scores]
+    if all(model in judge_of_model for model in models):
+        named = [judge_of_model[str(model)] for model in models]
+    elif len(scores) == len(judges):
+        named = list(judges)
+    else:
+        raise InputError(f"{len(scores)} scores of unknown judges; the fit is of {len(judges)}: {listed(judges)}")
+    row = np.full((1, len(judges)), np.nan)
+    for judge, score in zip(named, scores, strict=True):
+        number = number_of(score.value)
+        if isinstance(number, str):
+            raise InputError(f"judge {judge!r} says {number!r}, which stands for no number")
+        row[0, judges.index(judge)] = np.nan if number is None else number
+    return row
+
+
+def _model(score: ToolScore) -> str | None:
+    """The model that wrote the grade, which the last message names: an object in a run, a mapping in a log."""
+    grading = (score.metadata or {}).get("grading") or [{}]
+    message = grading[-1]
+    return message.get("model") if isinstance(message, Mapping) else getattr(message, "model", None)

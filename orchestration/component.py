@@ -1,0 +1,41 @@
+"""A Dagster component that mounts a workspace into an existing project.
+
+Belongs here: its attributes. Does not: the definitions (``definitions``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+
+from care_ops.errors import InputError
+from orchestration.definitions import build_defs
+from orchestration.workspace import CARE_YAML
+
+
+class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
+    """One CARE workspace, with its assets, sensors, schedules and asset checks.
+
+    Attributes
+    ----------
+    workspace : str
+        Folder of care.yaml; a relative path begins at the folder of the component's ``defs.yaml``.
+    """
+
+    workspace: str
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The workspace's definitions.
+
+        Raises
+        ------
+        InputError
+            There is no workspace in the folder.
+        """
+        folder = (Path(context.path) / self.workspace).resolve()
+        if not (folder / CARE_YAML).is_file():
+            raise InputError(
+                f"{folder}: no {CARE_YAML} here; correct `workspace`, or make one with `care init {folder}`"
+            )
+        return build_defs(folder)

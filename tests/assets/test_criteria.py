@@ -1,0 +1,122 @@
+"""Several criteria of the same items: a fit of each, and what they share."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import care_eval
+from care_ops.results.halo import correlations, deviations, halo
+from orchestration.cli.app import app
+
+CRITERIA = ("clear", "kind", "true")
+ITEMS = 240
+
+
+@pytest.fixture
+def truth(rng):
+    return {criterion: rng.normal(size=ITEMS) for criterion in CRITERIA}
+
+
+@pytest.fixture
+def scores(rng, truth):
+    """Six judges of three criteria that have nothing in common; the last two carry a halo."""
+    whole = rng.normal(size=(ITEMS, 6)) * [0, 0, 0, 0, 1.0, 1.0]
+    rows = []
+    for criterion, quality in truth.items():
+        values = 5 + quality[:, None] + whole + 0.5 * rng.normal(size=(ITEMS, 6))
+        rows += [
+            {"item_id": f"i{k:03}", "judge": f"judge {j}", "criterion": criterion, "score": values[k, j]}
+            for k in range(ITEMS)
+            for j in range(6)
+        ]
+    return pd.DataFrame(rows)
+
+
+def test_each_criterion_is_fitted_as_it_would_be_alone(scores, truth):
+    result = care_eval.fit_criteria(scores, "criterion", intervals=0, aggregators=["care", "avg"])
+    frame = result.to_frame()
+    assert list(frame.columns) == ["item_id", *CRITERIA]
+    for criterion, quality in truth.items():
+        alone = care_eval.fit(scores[scores["criterion"] == criterion].drop(columns="criterion"), intervals=0)
+        np.testing.assert_array_equal(result[criterion].estimate, alone.estimate)
+        assert np.corrcoef(frame[criterion], quality)[0, 1] > 0.85
+    with pytest.raises(care_eval.InputError, match="no criterion 'short'; there are clear, kind, true"):
+        result["short"]
+
+
+def test_judges_who_score_answers_as_a_whole_are_named(scores):
+    result = care_eval.fit_criteria(scores, "criterion", intervals=0, aggregators="care")
+    carried = result.halo_frame().set_index("judge")["halo"]
+    assert carried[["judge 4", "judge 5"]].min() > 0.5
+    assert carried[[f"judge {j}" for j in range(4)]].max() < 0.3
+    (sentence,) = [said for said in result.criteria.sentences() if "halo" in said]
+    assert sentence.endswith("judge 4, judge 5.")
+    assert len(repr(result)) < 1000
+    assert len(repr(result).splitlines()) <= 10
+
+
+def test_criteria_that_people_tell_apart_and_judges_do_not_are_told(rng):
+    clear, kind = rng.normal(size=(2, ITEMS))
+    mixed = {"clear": clear + kind, "kind": clear + kind, "true": rng.normal(size=ITEMS)}
+    people = {"clear": clear, "kind": kind, "true": mixed["true"]}
+    rows = [
+        {"item_id": f"i{k}", "judge": f"j{j}", "criterion": criterion, "score": quality[k] + 0.5 * rng.normal()}
+        for criterion, quality in mixed.items()
+        for k in range(ITEMS)
+        for j in range(4)
+    ]
+    items = [
+        {"item_id": f"i{k}", "criterion": criterion, "gold": quality[k]}
+        for criterion, quality in people.items()
+        for k in range(ITEMS)
+    ]
+    result = care_eval.fit_criteria(
+        pd.DataFrame(rows), "criterion", items=pd.DataFrame(items), intervals=0, aggregators="care"
+    )
+    (sentence,) = result.criteria.sentences()[:1]
+    assert sentence.startswith("clear and kind correlate at +0.9")
+    assert "the judges tell them less apart than people do" in sentence
+    assert not [said for said in result.criteria.sentences() if said.startswith(("clear and true", "kind and true"))]
+
+
+def test_the_command_writes_one_page_beside_a_folder_for_each(scores, tmp_path):
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    words = ["criteria", str(tmp_path / "scores.csv"), "--by", "criterion", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*words, "--aggregator", "care", "--aggregator", "avg"])
+    assert done.exit_code == 0, done.output
+    assert "judges carry a halo" in done.output
+    page = (tmp_path / "out" / "criteria.html").read_text()
+    for criterion in CRITERIA:
+        assert f'href="{criterion}/report.html"' in page
+        assert (tmp_path / "out" / criterion / "report.html").is_file()
+    document = json.loads((tmp_path / "out" / "criteria.json").read_text())
+    assert [row["criterion"] for row in document["criteria"]] == list(CRITERIA)
+    assert document["people"] is None
+    for wrong, message in (("aspect", "no column 'aspect'"), ("judge", "without a judge's column")):
+        refused = CliRunner().invoke(app, [*words[:2], "--by", wrong, *words[4:]])
+        assert refused.exit_code == 2
+        assert message in refused.output
+
+
+def test_correlations_leave_out_what_is_missing(rng):
+    columns = rng.normal(size=(50, 3))
+    columns[:, 1] = 2 * columns[:, 0]
+    columns[5:, 2] = np.nan
+    matrix = correlations(columns)
+    assert matrix[0, 1] == pytest.approx(1)
+    assert np.isnan(matrix[0, 2])
+    assert np.isnan(correlations(np.ones((50, 2)))[0, 1])
+
+
+def test_a_judge_that_follows_the_estimate_deviates_by_nothing(rng):
+    estimate = rng.normal(size=60)
+    values = np.column_stack([3 + 2 * estimate, rng.normal(size=60), np.full(60, np.nan)])
+    left = deviations(values, estimate)
+    np.testing.assert_allclose(left[:, 0], 0, atol=1e-9)
+    assert abs(np.corrcoef(left[:, 1], estimate)[0, 1]) < 1e-9
+    assert np.isnan(left[:, 2]).all()
+    assert np.isnan(halo(np.stack([left, left]))[2])
+    assert halo(np.stack([left, left]))[1] == pytest.approx(1)

@@ -1,0 +1,53 @@
+"""A workspace mounted into an existing Dagster project by one file of YAML."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from care_ops.errors import InputError
+from orchestration.definitions import build_defs
+from tests.support.workspaces import make
+
+PROJECT = '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "host_project"\n'
+DEFS = "type: orchestration.component.CareWorkspaceComponent\nattributes:\n  workspace: {workspace}\n"
+THEIRS = "import dagster as dg\n\n@dg.asset\ndef theirs() -> None: ...\n"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Iterator[Path]:
+    """A project of somebody else's with an asset of its own, and a folder for the component."""
+    folder = tmp_path / "project"
+    (folder / "host_project" / "defs" / "care").mkdir(parents=True)
+    for package in (folder / "host_project", folder / "host_project" / "defs"):
+        (package / "__init__.py").write_text("")
+    (folder / "host_project" / "defs" / "tables.py").write_text(THEIRS)
+    (folder / "pyproject.toml").write_text(PROJECT)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    for name in [name for name in sys.modules if name.partition(".")[0] == "host_project"]:
+        del sys.modules[name]  # the next test has a project of that name too
+
+
+def mount(project: Path, workspace: str) -> dg.Definitions:
+    (project / "host_project" / "defs" / "care" / "defs.yaml").write_text(DEFS.format(workspace=workspace))
+    return dg.load_from_defs_folder(project_root=project)
+
+
+def test_a_file_of_yaml_mounts_a_workspace_beside_assets_of_their_own(project, tmp_path):
+    make(tmp_path / "ws")
+    loaded = mount(project, "../../../../ws")
+    keys = loaded.resolve_asset_graph().get_all_asset_keys()
+    alone = build_defs(tmp_path / "ws")
+    assert keys == {*alone.resolve_asset_graph().get_all_asset_keys(), dg.AssetKey("theirs")}
+    assert {sensor.name for sensor in loaded.sensors or ()} == {sensor.name for sensor in alone.sensors or ()}
+    assert loaded.resources["workspace"].folder == str(tmp_path / "ws")
+
+
+def test_a_folder_without_a_workspace_is_refused_in_a_sentence(project):
+    with pytest.raises(Exception, match="CareWorkspaceComponent") as caught:
+        mount(project, "nowhere")
+    assert isinstance(caught.value.__cause__, InputError)
+    assert "no care.yaml here; correct `workspace`, or make one with `care init" in str(caught.value.__cause__)
