@@ -6,7 +6,7 @@ Belongs here: resampling and intervals. Does not: the uncertainty of one item's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -105,15 +105,21 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-    for done in range(resamples):
-        if watch is not None:
-            watch(done, resamples)
+    for _ in _watched(resamples, watch):
         rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
         for name, refit in _refitted(scores, config, anchors, rows).items():
             refits[name].append(refit)
     tails, shrink = ((1 - level) / 2, (1 + level) / 2), float(np.sqrt(drawn_units / len(members)))
     answered = {name: aggregate for name, aggregate in weighted.items() if len(refits[name]) >= LEAST_RESAMPLES}
     return {name: _interval(aggregate, refits[name], tails, shrink) for name, aggregate in answered.items()}
+
+
+def _watched(resamples: int, watch: Callable[[int, int], None] | None) -> Iterator[int]:
+    """The numbers of the resamples; ``watch`` is told of each before it is drawn."""
+    for done in range(resamples):
+        if watch is not None:
+            watch(done, resamples)
+        yield done
 
 
 def _refitted(scores: ScoreMatrix, config: FitConfig, anchors: Anchors, rows: NDArray[np.intp]) -> dict[str, _Refit]:
