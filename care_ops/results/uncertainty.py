@@ -6,7 +6,7 @@ Belongs here: resampling and intervals. Does not: the uncertainty of one item's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -106,9 +106,7 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-    for done in range(resamples):
-        if watch is not None:
-            watch(done, resamples)
+    for _ in _watched(resamples, watch):
         rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
         for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
             refits[name].append(refit)
@@ -122,6 +120,14 @@ def _must_be_enough(resamples: int, level: float) -> None:
         raise InputError(
             f"intervals: at least {LEAST_RESAMPLES} resamples and a level in (0, 1), got {resamples} and {level}"
         )
+
+
+def _watched(resamples: int, watch: Callable[[int, int], None] | None) -> Iterator[int]:
+    """The numbers of the resamples; ``watch`` is told of each before it is drawn."""
+    for done in range(resamples):
+        if watch is not None:
+            watch(done, resamples)
+        yield done
 
 
 def _refitted(
