@@ -406,8 +406,9 @@ class ProbeSettings(BaseModel):
     @property
     def plan(self) -> ProbePlan:
         """The kinds with their effects and templates, the sample and the seed."""
-        kinds = {kind: KINDS[kind].effect for kind in self.kinds} | {k: own.effect for k, own in self.own.items()}
-        return ProbePlan(kinds, {k: own.template for k, own in self.own.items()}, self.items, self.seed)
+        own: dict[str, Effect] = {kind: its.effect for kind, its in self.own.items()}
+        kinds = {kind: KINDS[kind].effect for kind in self.kinds} | own
+        return ProbePlan(kinds, {kind: its.template for kind, its in self.own.items()}, self.items, self.seed)
 
 
 class TestsetSpec(BaseModel):
