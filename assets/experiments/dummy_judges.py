@@ -57,20 +57,10 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
         if len(judges) <= _MOST_DRAWN:
             marks = [[f"{value:+.2f}" for value in row] for row in loadings]
             figures.append(Heatmap(title, judges, factor_names, loadings.tolist(), marks))
-        rows: list[dict[str, Any]] = [
-            {"judge": judge, **dict(zip(factor_names, map(float, row), strict=True))}
-            for judge, row in zip(judges, loadings, strict=True)
-        ]
-        tables.append(Table(title, rows))
         followed = _correlations(joined.select_judges(judges), latent)
+        tables.append(_by_factor(title, judges, loadings))
         tables.append(
-            Table(
-                f"{panel.testset}: correlation of each judge's scores with E[factor | J]",
-                [
-                    {"judge": judge, **dict(zip(factor_names, map(float, row), strict=True))}
-                    for judge, row in zip(judges, followed, strict=True)
-                ],
-            )
+            _by_factor(f"{panel.testset}: correlation of each judge's scores with E[factor | J]", judges, followed)
         )
         if people:
             rows_of_people = [judges.index(person) for person in people]
@@ -98,6 +88,15 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
     if following:
         measures["share of people that correlate most with the leading factor"] = float(np.mean(following))
     return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
+
+
+def _by_factor(title: str, judges: list[str], values: Array) -> Table:
+    """A row a judge, a column a factor."""
+    rows: list[dict[str, Any]] = [
+        {"judge": judge, **{f"factor {k + 1}": float(value) for k, value in enumerate(row)}}
+        for judge, row in zip(judges, values, strict=True)
+    ]
+    return Table(title, rows)
 
 
 def _correlations(scores: ScoreMatrix, latent: Array) -> Array:

@@ -38,6 +38,12 @@ _REAL: dict[str, type[observation.StudentT] | type[observation.ScaleMixture]] = 
 
 _K_MEANS_STARTS = 5
 
+_MORE_ROUNDS = 4
+"""Further rounds of k-means starts where no two kinds of starts have found the same states."""
+
+_SAME_STATES = 1e-4
+"""Nats of log likelihood an item within which two fits count as the same: EM stops at a thousandth of it."""
+
 _WITHIN_STARTS = 8
 
 _WITHIN_ITEMS = 10
@@ -226,6 +232,9 @@ class CareTensor:
     def components(self, problem: Problem, views: Views, values: Array) -> MixtureWithDetails:
         """The Gaussian mixture with the best likelihood over the starts, and what is known about it.
 
+        Starts from the views and k-means starts are continued apart; where they do not end alike, more k-means starts
+        are drawn until two rounds do. ``starts_agree`` in the details says whether any did.
+
         Parameters
         ----------
         problem : Problem
@@ -246,6 +255,12 @@ class CareTensor:
         fits = [self._once(("free", k), lambda: mixture.best_of(values, free_starts(values, k, free), finalists=1))]
         if starts:
             fits.append(mixture.best_of(values, starts, finalists=1))
+        for number in range(1, _MORE_ROUNDS + 1):
+            if _two_agree(fits):
+                break
+            more = free_starts(values, k, free, first=number * _K_MEANS_STARTS)
+            fits.append(mixture.best_of(values, more, finalists=1))
+        details["starts_agree"] = _two_agree(fits)
         details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
         best = max((fit for fit, _ in fits), key=lambda fit: fit.log_likelihood)
         rate = asdict(tensor_rate(best.means, best.weights, best.covariance, views.groups, len(values)))
@@ -307,9 +322,16 @@ class CareTensor:
         return self._memo[key]
 
 
-def free_starts(values: Array, k: int, rng: np.random.Generator) -> list[tuple[str, Array]]:
-    """Starts for EM that need no views: k-means centres."""
-    return [(f"k-means {s + 1}", mixture.k_means_plus_plus(values, k, rng)) for s in range(_K_MEANS_STARTS)]
+def free_starts(values: Array, k: int, rng: np.random.Generator, first: int = 0) -> list[tuple[str, Array]]:
+    """Starts for EM that need no views: k-means centres, numbered from ``first`` on."""
+    numbers = range(first + 1, first + _K_MEANS_STARTS + 1)
+    return [(f"k-means {number}", mixture.k_means_plus_plus(values, k, rng)) for number in numbers]
+
+
+def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
+    """Whether the best likelihood was reached from two sets of starts; one alone may be a place where EM got stuck."""
+    likelihoods = sorted(fit.log_likelihood for fit, _ in fits)
+    return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= _SAME_STATES
 
 
 def view_starts(

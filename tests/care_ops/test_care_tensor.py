@@ -111,6 +111,16 @@ def test_views_come_from_s_where_too_few_items_are_complete(rng):
     assert tensor(matrix(scores[300:]), views="structure").details["views_from"] == "S"
 
 
+def test_starts_that_end_apart_are_told(rng):
+    clear = matrix(four_state_mixture(rng, n=3_000, p=12, noise=0.6).scores)
+    assert tensor(clear).details["starts_agree"] is True
+    quality = rng.standard_normal((300, 1))  # no states at all, and votes that are not Gaussian
+    votes = matrix((quality + rng.standard_normal((300, 12)) > 0).astype(float))
+    details = tensor(votes, states=10).details
+    assert details["starts_agree"] is False
+    assert sum(name.startswith("k-means") for name in details["start_likelihoods"]) == 25
+
+
 @pytest.mark.parametrize("model", ["graded", "categorical", "student", "scale_mixture"])
 def test_judges_may_be_what_their_scores_look_like(rng, model):
     """Four votes, four grades, four real scores with outliers."""
