@@ -22,6 +22,8 @@ Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
 ObservationModel = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
 QualityRule = Literal["leading", "balance", "style", "probes", "anchors"]
+DeclaredRule = Literal["leading", "balance", "probes"]
+"""The rules for the quality factor that a person may declare."""
 
 RENAMED_SETTINGS = {"judges": "observation_model"}
 """Former names of settings of a fit, each with its present name. A file that has a former name is refused."""
@@ -259,7 +261,7 @@ class FitConfig:
     calibration: Calibration = field(default_factory=Calibration)
     structure: StructureConfig = field(default_factory=StructureConfig)
     tensor: TensorConfig = field(default_factory=TensorConfig)
-    quality: Literal["leading", "balance", "probes"] = "leading"
+    quality: DeclaredRule = "leading"
     subtract_confounders: bool = False
     missing: Missing = "pairwise"
     resamples: Annotated[int, Ge(0)] = 60

@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import Calibration, FitConfig, Missing, ObservationModel, Program, StructureConfig, TensorConfig
+from care_ops.config import (
+    Calibration,
+    DeclaredRule,
+    FitConfig,
+    Missing,
+    ObservationModel,
+    Program,
+    StructureConfig,
+    TensorConfig,
+)
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.frozen import freeze
@@ -227,7 +236,7 @@ class CareSvdEstimator(PanelEstimator):
     program: Program = StructureConfig.program
     gamma: float = StructureConfig.gamma
     tau: float = StructureConfig.tau
-    quality: Literal["leading", "balance"] = FitConfig.quality
+    quality: DeclaredRule = FitConfig.quality
     subtract_confounders: bool = FitConfig.subtract_confounders
 
     def _config(self) -> FitConfig:

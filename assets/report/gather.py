@@ -15,7 +15,6 @@ import numpy as np
 from assets.code import code_version
 from assets.fit.kept import read_fitted, read_moments, read_responses, read_structure
 from assets.fit.stages import fit_code, recommended
-from assets.publication.editions import minute_of
 from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
 from assets.report.data import EditionShown, ReportData
 from assets.report.verdict_facts import fit_facts
@@ -26,6 +25,7 @@ from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
 from care_ops.errors import WarehouseError
 from care_ops.metrics import Evaluation
+from care_ops.results.verdict import minute_of
 from warehouse.matrix import read_admission, read_fit, read_item_columns
 
 if TYPE_CHECKING:

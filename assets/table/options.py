@@ -14,6 +14,7 @@ from assets.table.fitting import TableConfig
 from care_ops.config import (
     AdmissionRule,
     Calibration,
+    DeclaredRule,
     FitConfig,
     Missing,
     ObservationModel,
@@ -52,7 +53,7 @@ class FitOptions(TypedDict, total=False):
     aggregators: str | Sequence[str]
     cut: float | None
     scale: tuple[float, float] | None
-    quality: Literal["leading", "balance"]
+    quality: DeclaredRule
     subtract_confounders: bool
     missing: Missing
     seed: int
