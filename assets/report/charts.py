@@ -288,7 +288,7 @@ def interval(row: Ranked, low: float, high: float, says: str) -> Markup:
     if low < 0 < high:
         shapes.append(element("line", x1=at(0), x2=at(0), y1=1.0, y2=15.0, class_="zero"))
     if row.lo is not None and row.hi is not None:
-        words += f", 90 % interval {row.lo:.3f} to {row.hi:.3f}"
+        words += f", interval {row.lo:.3f} to {row.hi:.3f}"
         shapes.append(element("line", x1=at(row.lo), x2=at(row.hi), y1=8.0, y2=8.0, class_="range s1"))
     shapes.append(element("circle", cx=at(row.value), cy=8.0, r=4.5, class_="dot s1"))
     named = element("title", str(escape(words)))
