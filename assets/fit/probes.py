@@ -87,7 +87,7 @@ def read_responses(workspace: Workspace, testset: str, panel: "ScoreMatrix") -> 
     for column, judge in enumerate(asked):
         for item_key, score in probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset)).items():
             values[row[item_key], column] = score
-    heard: "NDArray[np.bool_]" = ~np.all(np.isnan(values), axis=0)
+    heard: NDArray[np.bool_] = ~np.all(np.isnan(values), axis=0)
     if not heard.any():
         return NO_PROBES
     versions = {
