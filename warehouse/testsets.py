@@ -406,8 +406,9 @@ class ProbeSettings(BaseModel):
     @property
     def plan(self) -> ProbePlan:
         """The kinds with their effects and templates, the sample and the seed."""
-        own: dict[str, Effect] = {kind: its.effect for kind, its in self.own.items()}
-        kinds: dict[str, Effect] = {**{kind: KINDS[kind].effect for kind in self.kinds}, **own}
+        kinds: dict[str, Effect] = {kind: its.effect for kind, its in self.own.items()}
+        for kind in self.kinds:
+            kinds[kind] = KINDS[kind].effect
         return ProbePlan(kinds, {kind: its.template for kind, its in self.own.items()}, self.items, self.seed)
 
 
