@@ -126,6 +126,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
         f"{counts[NOT_REPRODUCED]} not reproduced ({explained} with the reason), {counts[NEEDS_MODELS]} need language "
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
         f"Within: {paper_numbers().within:.0%} of the printed number, or two printed standard deviations.",
+        "Tables: " + "; ".join(f"{table.label}, {table.about}" for table in paper_numbers().tables) + ".",
         "Each row is made again by `care run --select key:ASSET` with the asset that it names, then `key:ledger`.",
     ]
     by_place: dict[str, list[dict[str, Any]]] = {}
