@@ -59,10 +59,11 @@ def from_inputs_so_far() -> dg.AutomationCondition:
 def following() -> dg.AutomationCondition:
     """As ``from_all_inputs``, or an input is about to be asked for: where that changes, this surely changes too.
 
-    Both then share a run, and seven runs for each test set become one. Labels are the exception: they are read anew
-    together with the items, and mostly have not changed.
+    Both then share a run, and seven runs for each test set become one. Labels are an exception: they are read anew
+    together with the items, and mostly have not changed. So are probes, which are read anew together with the panel,
+    before the moments that a fit waits for.
     """
-    coming = AC.any_deps_match(AC.will_be_requested()).ignore(dg.AssetSelection.assets("gold"))
+    coming = AC.any_deps_match(AC.will_be_requested()).ignore(dg.AssetSelection.assets("gold", "probes"))
     changed = AC.any_deps_match(AC.data_version_changed()) | coming
     return (stale(changed) & ~AC.any_deps_missing()).with_label("stale, or an input will be")
 
