@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow as pa
 from assets.table.criteria import fit_criteria as fit_all_criteria
 from assets.table.fitting import fit_table
 from assets.table.options import FitOptions, table_config
+from assets.table.probing import with_probes
 from assets.table.reading import TableInputs, read_criteria, read_table, reading_options, score_columns
 from care_eval.result import CriteriaResult, FitResult, frame_kind
 from care_ops.errors import InputError
@@ -32,6 +34,7 @@ def fit(
     items: TableSource | Columns | None = None,
     judges: TableSource | Mapping[str, str] | None = None,
     anchors: TableSource | Mapping[str, float] | None = None,
+    probes: str | Path | None = None,
     item: str | None = None,
     judge: str | Sequence[str] | None = None,
     score: str | None = None,
@@ -55,6 +58,8 @@ def fit(
         Declared families: base model, vendor or prompt.
     anchors : path, frame or mapping item -> label, optional
         Labels that the fit may see.
+    probes : path, optional
+        Versions of items that ``care probes make`` wrote, scored by the same judges (docs/probes.md).
     item, judge, score, drop :
         Columns of the scores, where their names do not say what they hold. Several ``judge`` are the columns of a
         table with a column for each judge.
@@ -77,6 +82,7 @@ def fit(
     table = read_table(inputs, columns, reading, tell_nobody)
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")
+    table = with_probes(table, None if probes is None else Path(probes), config.fit.scale)
     return FitResult(fit_table(table, config), frame_kind(scores))
 
 

@@ -20,7 +20,7 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.residuals import moving_together
-from care_ops.results.settled import probability_settled
+from care_ops.results.settled import probability_by_probes, probability_settled
 from care_ops.results.verdict import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def fit_facts(
         agreement=details.agreement,
         rival=details.rival,
         labels=_labels(data, care.labels_used, details, config, anchors),
-        probes=_probes(details),
+        probes=_probes(data, details, config),
         followed=tuple(_followed(data)),
         together=moving_together(data.scores, care.estimate, config, anchors),
     )
@@ -103,19 +103,25 @@ def _labels(
     """What the labels say that the fit has seen; None where it has seen none, or they do not differ."""
     if details.hypotheses is None:
         return None
-    probability = probability_settled(data.scores, config, anchors)
+    probability = probability_settled(data.scores, config, anchors, data.probes)
     if probability is None:
         return None
     hypothesis, of_one = max(details.hypotheses.items(), key=lambda pair: pair[1])
     return LabelEvidence(count, probability, _HYPOTHESES.get(hypothesis, f"the judges' {hypothesis}"), of_one)
 
 
-def _probes(details: CareDetails) -> ProbeEvidence | None:
+def _probes(data: ReportData, details: CareDetails, config: FitConfig) -> ProbeEvidence | None:
     """What probes say of the hypotheses; None where nobody was asked about any, or no judge responds to them."""
-    if not details.by_probes:
+    probability = probability_by_probes(data.scores, config, data.probes) if details.by_probes else None
+    if probability is None:
         return None
-    kinds = [f"{kind.replace('_', ' ')} {effect} quality" for kind, effect in (details.declared or {}).items()]
-    return ProbeEvidence(max(details.by_probes.values()), tuple(kinds))
+    declared = details.declared or {}
+    phrases = [
+        f"{', '.join(kind.replace('_', ' ') for kind, stated in declared.items() if stated == effect)}: {says}"
+        for effect, says in (("keeps", "quality kept"), ("spoils", "quality spoilt"))
+        if effect in declared.values()
+    ]
+    return ProbeEvidence(probability, tuple(phrases))
 
 
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:

@@ -182,8 +182,14 @@ def _with_holes(values: Array) -> _Step:
 
 
 def _floored(covariance: Array) -> Array:
-    lacking = np.maximum(_VARIANCE_FLOOR - np.diag(covariance), 0.0)
-    return covariance + np.diag(lacking)
+    """The nearest covariance with the least variance or more in every direction; copies of a judge leave none in one."""
+    off_diagonal = covariance - np.diag(np.diag(covariance))
+    if not off_diagonal.any():
+        return np.diag(np.maximum(np.diag(covariance), _VARIANCE_FLOOR))
+    variances, directions = np.linalg.eigh(covariance)
+    if variances[0] >= _VARIANCE_FLOOR:
+        return covariance
+    return (directions * np.maximum(variances, _VARIANCE_FLOOR)) @ directions.T
 
 
 def start_near(values: Array, centres: Array) -> tuple[Array, Array, Array]:

@@ -1,4 +1,7 @@
-"""How surely labels have settled what quality is on a panel that allows several answers.
+"""How surely labels, or probes, have settled what quality is on a panel that allows several answers.
+
+Several hypotheses may come to the same answer, so that the probability of the single most probable one says too little.
+What counts is the probability of all whose answer is like the one that is given.
 
 Belongs here: the probability. Does not: the model behind it (``models.hypotheses``), what is said of it (``verdict``).
 """
@@ -8,22 +11,22 @@ from __future__ import annotations
 import numpy as np
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care import candidates_of, defensible
-from care_ops.anchors import Anchors
+from care_ops.aggregators.care import candidates_of, defensible, told_by_probes
+from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.models.hypotheses import average_hypotheses
 from care_ops.moments.state import accumulate
-from care_ops.scores import ScoreMatrix, content_seed
+from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.scores import Array, ScoreMatrix, content_seed
 
 AGREES = 0.9
 """Correlation from which on two answers count as the same, as where ``care`` calls a panel ambiguous."""
 
 
-def probability_settled(scores: ScoreMatrix, config: FitConfig, anchors: Anchors) -> float | None:
+def probability_settled(
+    scores: ScoreMatrix, config: FitConfig, anchors: Anchors, probes: ProbeResponses = NO_PROBES
+) -> float | None:
     """Probability of the hypotheses that, given the labels, lead to an answer like the one that is given.
-
-    Several hypotheses may come to the same answer once labels have moved them, so that the probability of the single
-    most probable one says too little.
 
     Returns
     -------
@@ -35,18 +38,51 @@ def probability_settled(scores: ScoreMatrix, config: FitConfig, anchors: Anchors
     FitError
         ``care`` gives no answer on this panel.
     """
-    panel = scores.canonical()
-    rng = np.random.default_rng([content_seed(panel), config.seed])
-    problem = Problem(panel, accumulate(panel.values), None, rng, config, anchors)
-    rows, labels = anchors.rows(panel.item_ids)
+    problem = _problem(scores, config, anchors, probes)
+    rows, labels = anchors.rows(problem.scores.item_ids)
+    if not len(rows):
+        return None
     answers = defensible(problem)
-    hypotheses, judges = candidates_of(answers).hypotheses, np.nan_to_num(problem.standardised)
-    whole = average_hypotheses(hypotheses, answers.factors, judges, rows, labels) if len(rows) else None
+    hypotheses, _ = told_by_probes(problem, candidates_of(answers).hypotheses)
+    judges = np.nan_to_num(problem.standardised)
+    counts = np.array([anchors.counts.get(problem.scores.item_ids[int(row)], 1.0) for row in rows])
+    whole = average_hypotheses(hypotheses, answers.factors, judges, rows, labels, counts)
     if whole is None:
         return None
     probability = 0.0
     for hypothesis in hypotheses:
-        alone = average_hypotheses([hypothesis], answers.factors, judges, rows, labels)
-        if alone is not None and np.corrcoef(alone.latent, whole.latent)[0, 1] >= AGREES:
+        alone = average_hypotheses([hypothesis], answers.factors, judges, rows, labels, counts)
+        if alone is not None and _agree(alone.latent, whole.latent):
             probability += whole.weights[hypothesis.name]
     return min(probability, 1.0)
+
+
+def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeResponses) -> float | None:
+    """Probability, by the probes alone, of the hypotheses whose answer is like the one that they lead to.
+
+    Returns
+    -------
+    float or None
+        None where there are no probes, or no judge responds to them.
+
+    Raises
+    ------
+    FitError
+        ``care`` gives no answer on this panel.
+    """
+    problem = _problem(scores, config, NO_ANCHORS, probes)
+    _, alone = told_by_probes(problem, candidates_of(defensible(problem)).hypotheses)
+    if not alone:
+        return None
+    answer = np.sum([h.prior * h.score for h in alone], axis=0)
+    return min(1.0, sum(h.prior for h in alone if _agree(h.score, answer)))
+
+
+def _problem(scores: ScoreMatrix, config: FitConfig, anchors: Anchors, probes: ProbeResponses) -> Problem:
+    panel = scores.canonical()
+    rng = np.random.default_rng([content_seed(panel), config.seed])
+    return Problem(panel, accumulate(panel.values), None, rng, config, anchors, probes=probes)
+
+
+def _agree(one: Array, other: Array) -> bool:
+    return bool(np.corrcoef(one, other)[0, 1] >= AGREES)

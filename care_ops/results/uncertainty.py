@@ -81,8 +81,7 @@ def weight_intervals(
         Number of resamples, at least 20, and the most items of each.
     level : float
         Coverage of the intervals, between 0 and 1.
-    watch : callable, optional
-        Called before each resample with how many are done and how many there are.
+    watch : callable (done, resamples), optional
     probes : ProbeResponses
         What the fit saw of probes, whose items are drawn as well.
 
@@ -106,8 +105,7 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-    for _ in _watched(resamples, watch):
-        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
+    for rows in _drawn(members, drawn_units, resamples, rng, watch):
         for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
             refits[name].append(refit)
     tails, shrink = ((1 - level) / 2, (1 + level) / 2), float(np.sqrt(drawn_units / len(members)))
@@ -122,12 +120,18 @@ def _must_be_enough(resamples: int, level: float) -> None:
         )
 
 
-def _watched(resamples: int, watch: Callable[[int, int], None] | None) -> Iterator[int]:
-    """The numbers of the resamples; ``watch`` is told of each before it is drawn."""
+def _drawn(
+    members: Sequence[NDArray[np.intp]],
+    units: int,
+    resamples: int,
+    rng: np.random.Generator,
+    watch: Callable[[int, int], None] | None,
+) -> Iterator[NDArray[np.intp]]:
+    """The rows of each resample; ``watch`` is told how many are done before each is drawn."""
     for done in range(resamples):
         if watch is not None:
             watch(done, resamples)
-        yield done
+        yield np.concatenate([members[k] for k in rng.integers(0, len(members), units)])
 
 
 def _refitted(

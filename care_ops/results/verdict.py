@@ -397,11 +397,16 @@ def _state_of_fit(facts: FitFacts) -> tuple[State, str]:
     if facts.probes is not None and facts.probes.settles:
         return "settled by probes", (
             f"Settled by probes with {_probability(facts.probes.probability)}, if what was declared of them "
-            f"({', '.join(facts.probes.kinds)}) is true. Without them the panel is ambiguous."
+            f"({'; '.join(facts.probes.kinds)}) is true. Without them the panel is ambiguous."
         )
     sentence = f"Ambiguous: {_difference(facts)}, and the scores alone cannot say which of them is quality."
     if facts.labels is not None:
         sentence += f" {_count(facts.labels.labels, 'label')} have not settled it."
+    if facts.probes is not None:
+        sentence += (
+            f" Probes choose this answer with {_probability(facts.probes.probability)}, if what was declared of them "
+            "is true: not surely enough."
+        )
     return "ambiguous", sentence
 
 
@@ -471,7 +476,7 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
             Reason(
                 "probes",
                 f"The probes choose the answer with {_probability(facts.probes.probability)}, if they are what was "
-                f"declared: {', '.join(facts.probes.kinds)}.",
+                f"declared ({'; '.join(facts.probes.kinds)}).",
             )
         )
     reasons += [

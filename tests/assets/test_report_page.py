@@ -16,7 +16,7 @@ from assets.report.page import write_page
 from assets.report.svg import decades, ticks
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
-from tests.support.report_pages import report_data
+from tests.support.report_pages import VERDICT, report_data
 from warehouse.fits import Publication
 
 
@@ -124,7 +124,7 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
 def test_a_page_that_would_be_too_large_shows_fewer_items(data, tmp_path, monkeypatch):
     monkeypatch.setattr("assets.report.page._MOST_BYTES", 90_000)
     many = report_data(900, 4)
-    write_page(many, tmp_path / "report.html")
+    write_page(many, tmp_path / "report.html", VERDICT)
     assert (tmp_path / "report.html").stat().st_size <= 90_000
     assert (tmp_path / "items.html").read_text().count("<tr><td>") == 900
 

@@ -5,11 +5,13 @@ The pages are drawn from light records (``tests.support.report_pages``), not fro
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from assets.report.page import write_index, write_page, write_trend
-from tests.support.report_pages import report_data
+from tests.support.report_pages import VERDICT, report_data
 
 pytestmark = pytest.mark.browser
 
@@ -33,10 +35,12 @@ def pages(tmp_path_factory):
     """A folder as a workspace has it."""
     folder = tmp_path_factory.mktemp("report")
     for name, (items, judges) in SIZES.items():
-        write_page(report_data(items, judges), folder / f"testset-{name}.html")
+        write_page(report_data(items, judges), folder / f"testset-{name}.html", VERDICT)
     row = {"description": "Made for tests.", "made": "2026-11-22 03:00", "items": 60, "judges": 6, "excluded": 1}
-    notes = ["A fit is held back."]
-    write_index(folder, [{**row, "name": name, "notes": notes, "order": {"care": 0.8}} for name in SIZES])
+    rows = [{**row, "name": name, "page": f"testset-{name}.html", "order": {"care": 0.8}} for name in SIZES]
+    states = ("clear", "held back", "ambiguous")
+    verdicts = [replace(VERDICT, state=state) for state in states]
+    write_index(folder, [{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)])
     edition = {"edition": "abc", "state": "published", "judges": 6, "order": 0.7, "why": "the first"}
     orders = ({"care": 0.7, "avg": 0.6}, {"care": 0.72, "avg": None}, {"care": 0.74, "avg": 0.65})
     editions = [{**edition, "made at": f"2026-11-2{k}T03:00:00", "orders": each} for k, each in enumerate(orders)]
@@ -87,7 +91,7 @@ def test_every_figure_is_drawn_without_javascript(opened, name):
 
 
 def test_a_report_that_is_sent_alone_is_whole(chromium, tmp_path):
-    write_page(report_data(workspace=False), tmp_path / "report.html")
+    write_page(report_data(workspace=False), tmp_path / "report.html", VERDICT)
     (tmp_path / "items.html").unlink()
     context = chromium.new_context(offline=True)
     page = context.new_page()

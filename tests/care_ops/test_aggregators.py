@@ -100,8 +100,10 @@ def test_a_judges_scale_does_not_matter_to_scale_free_aggregators(name, seed, fa
     stretched = x.copy()
     stretched[:, 2] = factor * x[:, 2] + offset
     one, other = (fit_one(name, matrix(values), seed=3).latent for values in (x, stretched))
-    if name == "care_tensor":  # random starts are seeded by content, which has changed: the optimum has not
-        assert np.corrcoef(one, other)[0, 1] > 0.99
+    if name == "care_tensor":
+        # Random starts are seeded by content, which has changed. Of forty panels like these 39 end in the same optimum
+        # (correlation above .999), and one has two of nearly equal likelihood (.977).
+        assert np.corrcoef(one, other)[0, 1] > 0.95
     else:
         np.testing.assert_allclose(other, one, atol=1e-6)
 

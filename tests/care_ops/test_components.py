@@ -201,7 +201,7 @@ def test_judges_that_all_hang_together_within_states_are_cut_where_they_hang_lea
     covariance = 0.5 * np.ones((9, 9)) + 0.5 * np.eye(9)  # every partial correlation is clear
     for third in range(3):
         covariance[3 * third : 3 * third + 3, 3 * third : 3 * third + 3] += 0.3 * (1 - np.eye(3))
-    views = partition_within(covariance, 5_000)
+    views = partition_within(covariance, 200_000)
     assert sorted(sorted(group.tolist()) for group in views.groups) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     assert views.largest_cross_edge > CLEAR_EDGE
 

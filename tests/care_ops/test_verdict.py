@@ -41,10 +41,17 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
         (replace(AMBIGUOUS, labels=LABELS), Standing(), "settled by labels", "Settled by 12 labels: with probability"),
         (replace(CLEAR, labels=LABELS), Standing(), "clear", "Clear: "),
         (
-            replace(AMBIGUOUS, probes=ProbeEvidence(0.93, ("padded", "facts exchanged"))),
+            replace(AMBIGUOUS, probes=ProbeEvidence(0.93, ("padded: quality kept", "facts exchanged: quality spoilt"))),
             Standing(),
             "settled by probes",
-            "Settled by probes with probability 0.93, if what was declared of them (padded, facts exchanged) is true.",
+            "Settled by probes with probability 0.93, if what was declared of them (padded: quality kept; facts "
+            "exchanged: quality spoilt) is true.",
+        ),
+        (
+            replace(AMBIGUOUS, probes=ProbeEvidence(0.6, ("padded: quality kept",))),
+            Standing(),
+            "ambiguous",
+            "Ambiguous: the mean of the families and the factor",
         ),
         (CLEAR, Standing(stale=("The source changed.",)), "stale", "Stale: The source changed."),
         (CLEAR, Standing(failures=("No.",), stale=("Old.",), held_back=("Drift.",)), "failed", "Failed: No."),

@@ -18,7 +18,8 @@ from orchestration.cli.fit import fit
 from orchestration.cli.tables import SETTINGS
 from tests.support.matrices import matrix
 
-OF_FILES = {"scores", "out", "items", "judges", "anchors", "json"}
+OF_FILES = {"scores", "out", "items", "judges", "anchors", "probes", "json"}
+OF_TYPER = {"context"}
 OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet"}
 SINGULAR = {"aggregator": "aggregators"}
 """Options of the command that are repeated, by the name that the library gives to all of them together."""
@@ -41,7 +42,7 @@ def files(tmp_path, rng):
 
 
 def test_the_command_has_every_option_of_the_library_and_no_other():
-    options = set(inspect.signature(fit).parameters) - OF_FILES - OF_READING
+    options = set(inspect.signature(fit).parameters) - OF_FILES - OF_READING - OF_TYPER
     assert {SINGULAR.get(name, name) for name in options} == set(FitOptions.__annotations__)
     assert set(SETTINGS) < set(FitOptions.__annotations__)
 
