@@ -16,7 +16,6 @@ from assets.sources import recorded_scores
 from care_ops.errors import CareError
 from judges.engines.base import Context, Ledger, Recording
 from judges.engines.factory import revision_of
-from judges.engines.recorded import fingerprint
 from judges.items import Item
 from warehouse.testsets import FilesSource, resolve
 
@@ -99,6 +98,8 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
     name, source = spec.engine.recorded_as, workspace.testset(testset).source
     if name is None or not isinstance(source, FilesSource) or source.scores is None:
         return revision_of(spec, engine_context(workspace, spec.name, testset))
+    from judges.engines.recorded import fingerprint
+
     declared = source.scores
     read_as = [declared.columns.model_dump(), declared.layout, declared.reading.model_dump(), _reader_version()]
     file = resolve(declared.path, workspace.root)
@@ -108,6 +109,8 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
 
 def _recorded_revisions(workspace: Workspace, testset: str) -> dict[str, str]:
     """Version of the recordings of every judge in the score file of a test set."""
+    from judges.engines.recorded import fingerprint
+
     table = recorded_scores(workspace, testset)
     return {} if table is None else {name: fingerprint(_recordings_in(table, name)) for name in table.scores.judges}
 

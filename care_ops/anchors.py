@@ -12,11 +12,12 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError
-from care_ops.labels import Labels
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from care_ops.labels import Labels
 
 
 @dataclass(frozen=True)

@@ -16,17 +16,18 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
 from care_ops.errors import JudgeError
-from judges.actors import Actors
 from judges.engines.base import Context, SpendLimitError
 from judges.engines.factory import LoadedModels, build_engine
 from judges.items import MAY_PASS, Item, Score
-from judges.ray_cluster import connect
 from judges.spec import JudgeSpec
+
+if TYPE_CHECKING:
+    from judges.actors import Actors
 
 Sink = Callable[[Sequence[Score], str], None]
 """A function that stores a batch: it gets the scores and the version of the engine that made them."""
@@ -149,6 +150,8 @@ class Pool:
     def _start_ray(self) -> None:
         import ray
 
+        from judges.ray_cluster import connect
+
         with self._starting:
             if ray.is_initialized():
                 return
@@ -162,11 +165,12 @@ class Session:
     def __init__(self, config: PoolConfig, start_ray: Callable[[], None]) -> None:
         self._config, self._start_ray = config, start_ray
         self._models = LoadedModels()
-        self._actors = Actors(config.actors, config.in_flight)
+        self._actors: Actors | None = None
 
     def close(self) -> None:
         """Free what the judge has loaded."""
-        self._actors.close()
+        if self._actors is not None:
+            self._actors.close()
         self._models = LoadedModels()
 
     def run(
@@ -237,7 +241,11 @@ class Session:
     def _on_ray(
         self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
+        from judges.actors import Actors
+
         self._start_ray()
+        if self._actors is None:
+            self._actors = Actors(self._config.actors, self._config.in_flight)
         return self._actors.score(spec, batches, context)
 
     def _inline(

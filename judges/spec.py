@@ -52,7 +52,7 @@ class Needs:
 class EngineBase(BaseModel, ABC):
     """The settings of an engine, and the questions that every kind of engine answers about itself."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @property
     def needs(self) -> Needs:
@@ -391,7 +391,7 @@ class JudgeSpec(BaseModel):
         run continues with the remaining items.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str
     family: str | None = None

@@ -11,7 +11,6 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
-from assets.state.rebuild import is_outdated, rebuild_warehouse
 from assets.workspace import Workspace
 from orchestration.locks import Say, together, workspace_alone
 from orchestration.workspace import load_workspace
@@ -30,6 +29,8 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Workspace]:
         """Share the workspace's lock with other runs, and read the workspace once no command changes it."""
+        from assets.state.rebuild import is_outdated
+
         root = Path(self.folder)
         say = context.log.info if context.log else print
         workspace = load_workspace(root)
@@ -41,6 +42,8 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
 
 def _rebuild(root: Path, say: Say) -> None:
     """Rebuild the database while no other run is at work, unless another run has done so meanwhile."""
+    from assets.state.rebuild import is_outdated, rebuild_warehouse
+
     with workspace_alone(root, "the rebuild of the database") as workspace:
         if is_outdated(workspace):
             say("the database is gone, damaged or of an earlier release; it is rebuilt from the parts")

@@ -81,7 +81,7 @@ LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
 class NightlySettings(BaseModel):
     """``nightly``: when the nightly schedule runs, and by when the night must have come to an end."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the night")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
@@ -108,7 +108,7 @@ class NightlySettings(BaseModel):
 class AlertSettings(BaseModel):
     """``alerts``: where a line is sent when a night failed or did not come."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     webhook: str | None = Field(default=None, description="https address, or ${NAME} from the environment")
     file: LocalPath | None = Field(default=None, description="file that gets a line of JSON for each alert")
@@ -142,7 +142,7 @@ class AlertSettings(BaseModel):
 class ExperimentSettings(BaseModel):
     """``experiments``: at which size the paper's experiments are run, and when."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     size: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
     when: Literal["asked", "changed"] = Field(
@@ -160,7 +160,7 @@ def _sized(experiments: Any) -> Any:
 class Settings(BaseModel):
     """Everything that care.yaml may hold, with its defaults."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     data: LocalPath = Field(default="data", description="folder of parts, warehouse, fits and reports")
     judges: LocalPath = Field(default="judges", description="folder with a YAML file for each judge")

@@ -26,7 +26,7 @@ _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",", "/")
 class ItemColumns(BaseModel):
     """The columns of the item file that hold the fields of an item; every other column becomes metadata."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     item_id: str = "item_id"
     prompt: str | None = None
@@ -53,7 +53,7 @@ class ReadingOptions(BaseModel):
         Name of a workbook's sheet.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     separator: str | None = Field(default=None, min_length=1, max_length=1)
     encoding: str | None = None
@@ -79,7 +79,7 @@ class ScoreColumns(BaseModel):
         Columns of a wide table that are not judges.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     item_id: str = "item_id"
     judge: str = "judge"
@@ -92,7 +92,7 @@ class ScoreColumns(BaseModel):
 class RecordedJudges(BaseModel):
     """Which of the judges in a file are read, and what is declared of their families."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     judges: str | None = Field(default=None, description="regular expression; only judges that match")
     family_pattern: str | None = Field(
@@ -142,7 +142,7 @@ class ImportSource(RecordedJudges):
 class FilesSource(BaseModel):
     """Items and, if there are any, recorded scores, in files of any kind that ``sources.tables`` reads."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: Literal["files"] = "files"
     items: str
@@ -166,7 +166,7 @@ class FilesSource(BaseModel):
 class DemoSource(BaseModel):
     """The embedded demo."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: Literal["demo"] = "demo"
     countries: int = Field(default=30, ge=1, le=30)
@@ -187,7 +187,7 @@ class GoldRule(BaseModel):
         If one is given, gold is 1 if the mean is greater than this number, or not smaller, and 0 otherwise.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     mean_of: tuple[str, ...] = Field(min_length=1)
     values: dict[str, float] = {}
@@ -210,7 +210,7 @@ class GoldRule(BaseModel):
 class PreferredPair(BaseModel):
     """The columns of the better and the worse response; a hash of the texts decides which of them is shown first."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     better: str
     worse: str
@@ -247,7 +247,7 @@ class HuggingFaceSource(BaseModel):
     license : str
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: Literal["huggingface"] = "huggingface"
     dataset: str
@@ -278,7 +278,7 @@ class VersionsSource(BaseModel):
         (``warehouse.versions``).
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: Literal["versions"] = "versions"
     of: str
@@ -319,7 +319,7 @@ class VersionColumns(BaseModel):
         Column that names the change, if the column ``version`` does not.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     pair: str = PAIR
     version: str = VERSION
@@ -349,7 +349,7 @@ class VersionColumns(BaseModel):
 class CalibrationSettings(BaseModel):
     """``calibration``: what a person declares about the scale of quality; see ``care_ops.config.Calibration``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     scale: str = Field(default="own", pattern=r"^(own|uniform|anchors|judge:.+)$")
     prevalence: float | None = Field(default=None, gt=0, lt=1)
@@ -365,7 +365,7 @@ class OwnKind(BaseModel):
         Text in which ``{response}`` and ``{prompt}`` stand for those of the item.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     effect: Effect
     template: str = Field(min_length=1)
@@ -384,7 +384,7 @@ class ProbeSettings(BaseModel):
     seed : int
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kinds: tuple[str, ...] = ()
     own: dict[str, OwnKind] = {}
@@ -442,7 +442,7 @@ class TestsetSpec(BaseModel):
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str
     description: str = ""

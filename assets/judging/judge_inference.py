@@ -16,7 +16,6 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
-from assets.judging.pending import pending
 from assets.judging.score_parts import NOT_SCORED
 from assets.metadata import as_read, bars, table
 from assets.partitions import JUDGES, slice_key
@@ -162,6 +161,8 @@ def _score_items(
     say: Callable[[str], object],
 ) -> int:
     """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
+    from assets.judging.pending import pending
+
     wanted = pending(workspace, parts, judge, testset, todo)
     context = engine_context(workspace, judge, testset, ledger)
     if wanted.items and wanted.spec.engine.needs.endpoint:

@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
-from assets.report.documents import VerdictDocument
 from assets.sources import read_source
 from assets.versions import readable_source_version
 from assets.workspace import Workspace
@@ -44,6 +43,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     WarehouseError
         There is a database of a later release of CARE, which may hold more than this release knows of.
     """
+    from assets.report.documents import VerdictDocument
     from warehouse.database import Warehouse, replace_panel
     from warehouse.fit_rows import load_fits, store_verdict
 

@@ -83,7 +83,6 @@ def weight_intervals(
         Coverage of the intervals, between 0 and 1.
     watch : callable (done, resamples), optional
     probes : ProbeResponses
-        What the fit saw of probes, whose items are drawn as well.
 
     Raises
     ------
@@ -109,8 +108,8 @@ def weight_intervals(
         for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
             refits[name].append(refit)
     tails, shrink = ((1 - level) / 2, (1 + level) / 2), float(np.sqrt(drawn_units / len(members)))
-    answered = {name: aggregate for name, aggregate in weighted.items() if len(refits[name]) >= LEAST_RESAMPLES}
-    return {name: _interval(aggregate, refits[name], tails, shrink) for name, aggregate in answered.items()}
+    enough = [name for name in weighted if len(refits[name]) >= LEAST_RESAMPLES]
+    return {name: _interval(weighted[name], refits[name], tails, shrink) for name in enough}
 
 
 def _must_be_enough(resamples: int, level: float) -> None:
