@@ -182,7 +182,7 @@ def _with_holes(values: Array) -> _Step:
 
 
 def _floored(covariance: Array) -> Array:
-    """The nearest covariance with at least the least variance in every direction; copies of a judge leave none in one."""
+    """The nearest covariance with the least variance in every direction; copies of a judge leave none in one."""
     off_diagonal = covariance - np.diag(np.diag(covariance))
     if not off_diagonal.any():
         return np.diag(np.maximum(np.diag(covariance), _VARIANCE_FLOOR))
