@@ -125,6 +125,11 @@ class FitResult:
         """Whether the numbers can be trusted, why, and what to do next."""
         return self.table.verdict
 
+    @property
+    def to_label(self) -> Sequence[str]:
+        """The items that are most worth a label: those where the defensible answers differ most, and some at random."""
+        return self.table.to_label
+
     def to_frame(self, aggregator: str | None = None) -> Any:
         """The scores, a row an item.
 

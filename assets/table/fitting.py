@@ -47,9 +47,9 @@ Watch = Callable[[str, int, int], None]
 
 IN_PYTHON = Remedies(
     label=Step(
-        "Label the items that `to_label` lists, pass the labels as `anchors` of the `ScoreTable`, and fit again."
+        "Label ten to twenty items of `result.to_label`, and fit again with the labels: `anchors={item: label, ...}`."
     ),
-    use=Step("Read the estimates: `fit.aggregates['care'].estimate`, in the order of `fit.scores.item_ids`."),
+    use=Step("Use the answer: `result.estimate`, in the order of `result.items`."),
     again=Step("Correct what the sentence names, and fit again."),
     decide=Step("Look at the fit before it is used."),
 )

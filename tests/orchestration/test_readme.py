@@ -34,7 +34,8 @@ LEFT_OUT = {
 
 def commands() -> list[str]:
     """Every line of README's shell blocks, without its comment."""
-    blocks = re.findall(r"^```(?:sh|shell|bash)?\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = [block for language, block in fenced if language in ("", "sh", "shell", "bash")]
     lines = [line.partition("  #")[0].partition(" # ")[0].strip() for block in blocks for line in block.splitlines()]
     return [re.sub(r"\b[A-Z]{4,}\b", lambda word: STANDS_FOR[word[0]], line) for line in lines if line]
 
