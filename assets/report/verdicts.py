@@ -113,9 +113,9 @@ def remedies(workspace: Workspace, testset: str) -> Remedies:
     labels = workspace.report_folder / labels_name(testset)
     return Remedies(
         label=Step(
-            f"Fill in the column `label` of {labels} (ten to twenty items), name that file for {testset} under "
-            "`anchors` in care.yaml, and run again.",
-            run,
+            f"Label ten to twenty items: the command asks about them, or fill in {labels}. Then name the file of labels "
+            f"for {testset} under `anchors` in care.yaml, and run again.",
+            f"care label {name} {where}",
         ),
         use=Step(
             "Read the estimates: the page has them, and so has the view `latest_aggregates` of the database.",

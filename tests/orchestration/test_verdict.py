@@ -157,7 +157,7 @@ def test_an_ambiguous_panel(tmp_path):
     assert len(rows) == 20
     assert {row[2] for row in rows} == {""}
     assert str(to_label) in places.run
-    assert f"care run --workspace {folder}" in places.run
+    assert f"care label one --workspace {folder}" in places.run
     printed, verdict = fitted(tmp_path, columns)
     assert verdict["sentence"] == sentence
     again = f"--anchors {tmp_path / 'out' / 'to_label.csv'}"
