@@ -113,8 +113,8 @@ def remedies(workspace: Workspace, testset: str) -> Remedies:
     labels = workspace.report_folder / labels_name(testset)
     return Remedies(
         label=Step(
-            f"Label ten to twenty items: the command asks about them, or fill in {labels}. Then name the file of labels "
-            f"for {testset} under `anchors` in care.yaml, and run again.",
+            f"Label ten to twenty items: the command asks about them, or fill in {labels}. Then name the file of "
+            f"labels for {testset} under `anchors` in care.yaml, and run again.",
             f"care label {name} {where}",
         ),
         use=Step(

@@ -69,8 +69,18 @@ def unfold(page):
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", PAGES)
+LARGE = ("testset-judges", "testset-items")
+
+
+def in_every_mode():
+    """Every page in every mode; the large ones take seconds each, and in two of the modes run with the slow tests."""
+    for name in PAGES:
+        for mode in MODES:
+            slow = name in LARGE and mode != "light"
+            yield pytest.param(name, mode, marks=[pytest.mark.slow] if slow else [], id=f"{name}-{mode}")
+
+
+@pytest.mark.parametrize(("name", "mode"), in_every_mode())
 def test_axe_finds_nothing(opened, name, mode):
     page = opened(name, **MODES[mode])
     if name == "testset-small":

@@ -36,6 +36,7 @@ def mount(project: Path, workspace: str) -> dg.Definitions:
     return dg.load_from_defs_folder(project_root=project)
 
 
+@pytest.mark.slow
 def test_a_file_of_yaml_mounts_a_workspace_beside_assets_of_their_own(project, tmp_path):
     make(tmp_path / "ws")
     loaded = mount(project, "../../../../ws")

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from assets.sources import read_source, recorded_scores
 from orchestration.workspace import load_workspace
@@ -40,6 +41,7 @@ def test_items_judges_and_scores_come_from_the_logs(tmp_path):
     np.testing.assert_array_equal(scores.values[order], np.array(PANEL["scores"])[order])
 
 
+@pytest.mark.slow
 def test_a_night_follows_the_folder(tmp_path):
     folder = follow(tmp_path)
     first = run(folder)

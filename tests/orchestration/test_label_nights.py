@@ -68,6 +68,7 @@ def reviewed(folder):
     return document.state, {finding.check: finding for finding in document.findings}
 
 
+@pytest.mark.slow
 def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(folder):
     before = care_fit(folder)[1]
     add_labels(folder)

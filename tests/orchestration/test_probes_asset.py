@@ -31,6 +31,7 @@ def asked(folder) -> dict[str, int]:
     return {judge: parts.read_scores(judge, "one").num_rows for judge in parts.judges()}
 
 
+@pytest.mark.slow
 def test_each_event_asks_only_what_it_must(tmp_path):
     folder = make(tmp_path / "ws")
     several_questions(folder)
@@ -77,6 +78,7 @@ def test_each_event_asks_only_what_it_must(tmp_path):
     assert run(folder).materialised == []
 
 
+@pytest.mark.slow
 def test_what_is_kept_says_who_moved_by_what(tmp_path):
     folder = make(tmp_path / "ws")
     several_questions(folder)
@@ -105,6 +107,7 @@ def test_a_wrong_declaration_is_refused_in_a_sentence(tmp_path, declared, says):
     assert says in care(folder, "status", code=2)
 
 
+@pytest.mark.slow
 def test_a_judge_that_was_recorded_has_no_probes_and_the_panel_may_be_mixed(tmp_path):
     folder = make(tmp_path / "ws")
     several_questions(folder)
@@ -120,6 +123,7 @@ def test_a_judge_that_was_recorded_has_no_probes_and_the_panel_may_be_mixed(tmp_
     assert "recorded" not in read_responses(load_workspace(folder).fit_folder("one")).judges
 
 
+@pytest.mark.slow
 def test_forgetting_an_item_forgets_its_versions(tmp_path):
     folder = make(tmp_path / "ws")
     several_questions(folder)

@@ -109,6 +109,7 @@ def test_a_gate_by_the_judges_errors_needs_a_cut(folder):
     assert (code, "a gate over a table needs --labels, --items and --system" in output) == (2, True), output
 
 
+@pytest.mark.slow
 def test_a_gate_against_a_kept_edition_says_that_labels_or_a_judge_have_changed(tmp_path):
     """Twenty answers of each of two systems; people pass those of the one that says more."""
     folder = make(

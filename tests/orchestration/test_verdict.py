@@ -135,6 +135,7 @@ def fitted(tmp_path: Path, columns: Columns, *more: object) -> tuple[str, dict]:
     return result.stdout, document["verdict"]
 
 
+@pytest.mark.slow
 def test_a_clear_panel(tmp_path):
     columns = panel("clear")
     sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns)), "clear")
@@ -164,6 +165,7 @@ def test_an_ambiguous_panel(tmp_path):
     assert again in printed.replace("'", "")
 
 
+@pytest.mark.slow
 def test_a_panel_that_labels_settle(tmp_path):
     columns, labels = panel("two factors"), labels_of_two_factors()
     sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns, labels)), "settled by labels")
@@ -173,6 +175,7 @@ def test_a_panel_that_labels_settle(tmp_path):
     assert verdict["sentence"] == sentence
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_held_back(tmp_path):
     """Judge a0 goes constant after a good night: the page stays that of the fit before, and says so."""
     columns = panel("clear")
@@ -187,6 +190,7 @@ def test_a_fit_that_is_held_back(tmp_path):
     assert "Clear: " not in places.page
 
 
+@pytest.mark.slow
 def test_a_dead_judge(tmp_path):
     columns = panel("dead judge")
     sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns)), "clear")
@@ -194,6 +198,7 @@ def test_a_dead_judge(tmp_path):
     assert fitted(tmp_path, columns)[1]["sentence"] == sentence
 
 
+@pytest.mark.slow
 def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
     columns = panel("three judges")
     sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns)), "clear")
@@ -210,6 +215,7 @@ def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_dagster_has_the_verdict_and_an_older_database_gets_it_back(tmp_path):
     folder = workspace_of(tmp_path / "ws", panel("clear"))
     sentence = told(folder).json["sentence"]
