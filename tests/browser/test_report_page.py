@@ -80,7 +80,7 @@ def in_every_mode():
             yield pytest.param(name, mode, marks=[pytest.mark.slow] if slow else [], id=f"{name}-{mode}")
 
 
-@pytest.mark.parametrize(("name", "mode"), in_every_mode())
+@pytest.mark.parametrize(("name", "mode"), list(in_every_mode()))
 def test_axe_finds_nothing(opened, name, mode):
     page = opened(name, **MODES[mode])
     if name == "testset-small":
