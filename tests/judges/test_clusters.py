@@ -59,7 +59,13 @@ def test_a_silent_address_of_ray_is_given_up_after_a_time(monkeypatch):
 def test_a_process_that_waits_for_ray_ends_when_it_is_told_to():
     with silent_address() as address:
         environment = {**os.environ, "RAY_ADDRESS": address}
-        process = subprocess.Popen([sys.executable, "-c", CONNECT], env=environment, stdout=subprocess.PIPE)
+        # A child inherits which signals its parent blocks or ignores, and other tests of this process may do either.
+        fresh = (
+            "import signal\n"
+            "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})\n"
+            "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        )
+        process = subprocess.Popen([sys.executable, "-c", fresh + CONNECT], env=environment, stdout=subprocess.PIPE)
         assert process.stdout is not None
         with process.stdout:
             assert process.stdout.readline() == b"connecting\n"
