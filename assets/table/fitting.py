@@ -196,15 +196,15 @@ def fit_table(
             "readings": [reading.as_dict() for reading in table.readings],
         },
     )
-    facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, config), made_at=now())
+    facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
     verdict = decide(facts, Standing(), remedies)
     labels = table.anchors.labels
     return TableFit(fit, page, verdict, items_to_label(page, tuple(labels)), table.items, labels)
 
 
-def _edition(panel: ScoreMatrix, config: TableConfig) -> str:
-    """The id of a fit of a table: a hash of its scores, settings and code, as that of an edition of a workspace."""
-    made_from = f"{panel.fingerprint()}|{config.fit.fingerprint()}|{fit_code()}"
+def _edition(panel: ScoreMatrix, anchors: Anchors, config: TableConfig) -> str:
+    """The id of a fit of a table: a hash of scores, labels, settings and code, as that of an edition of a workspace."""
+    made_from = f"{panel.fingerprint()}|{anchors.content()}|{config.fit.fingerprint()}|{fit_code()}"
     return hashlib.sha256(made_from.encode()).hexdigest()[:16]
 
 
