@@ -95,6 +95,10 @@ class FitFolder:
         """The record that a JSON document holds, or None; one that was damaged is set aside and is none."""
         return find_sound(self.path / f"{name}.json", partial(read_record, kind=kind))
 
+    def remove_record(self, name: str) -> None:
+        """Remove a JSON document, if there is one."""
+        (self.path / f"{name}.json").unlink(missing_ok=True)
+
     def has_fit(self, *, solved: bool) -> bool:
         """Whether every file that the stages of a fit write is there, with the arrays of a structure if ``solved``."""
         return self._has((*_FIT_FILES, "structure.npz") if solved else _FIT_FILES)

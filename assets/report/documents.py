@@ -33,7 +33,7 @@ class VerdictDocument(FolderDocument):
 
 @dataclass(frozen=True)
 class FailureDocument(FolderDocument):
-    """What failed when the test set was last brought up to date; empty where nothing did."""
+    """What failed when the test set was last brought up to date; there is none where nothing did."""
 
     NAME: ClassVar[str] = "failure"
 

@@ -177,5 +177,7 @@ def note_failures(workspace: Workspace, testset: str, failures: Sequence[str]) -
     """Remember what failed when a test set was last brought up to date, or that nothing did."""
     folder = workspace.fit_folder(testset)
     known = FailureDocument.find(folder)
-    if tuple(failures) != (() if known is None else known.failures):
+    if not failures:
+        folder.remove_record(FailureDocument.NAME)
+    elif known is None or tuple(failures) != known.failures:
         FailureDocument(tuple(failures)).write(folder)

@@ -216,13 +216,14 @@ def _says(path: Path, workspace: Path) -> bytes:
     content = path.read_bytes()
     if path.suffix == ".parquet":
         return _parquet(path)
+    content = content.replace(str(workspace).encode(), b"WORKSPACE")  # in commands that can be typed as they stand
     if path.suffix == ".npz":
         return _arrays(content)
     if path.suffix in (".json", ".jsonl"):
         documents = [content] if path.suffix == ".json" else content.splitlines()
         return json.dumps([_timeless(json.loads(document)) for document in documents]).encode()
     if path.suffix in (".html", ".js"):
-        return _SPOKEN.sub(b"MOMENT", content.replace(str(workspace).encode(), b"WORKSPACE"))
+        return _SPOKEN.sub(b"MOMENT", content)
     return content
 
 
@@ -276,7 +277,7 @@ def _tables(database: Path) -> list[str]:
             names["item_ix"][ordinal] = f"{testset}/{item}"
         names["judge_ix"].update(connection.execute("SELECT judge_ix, judge FROM judges").fetchall())
         tables = [t for (t,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
-        return [row for table in tables for row in _rows(connection, table, names)]
+        return [row for table in tables for row in _rows(connection, table, names, str(database.parents[1]))]
 
 
 def _dagster(history: Path) -> list[str]:
@@ -297,11 +298,13 @@ def _dagster(history: Path) -> list[str]:
     return rows
 
 
-def _rows(connection: Any, table: str, names: Mapping[str, Mapping[int, str]]) -> list[str]:
+def _rows(connection: Any, table: str, names: Mapping[str, Mapping[int, str]], root: str) -> list[str]:
     cursor = connection.execute(f"SELECT * FROM {table}")
     columns = [column[0] for column in cursor.description]
     rows: list[str] = []
     for row in cursor.fetchall():
         cells = {c: names[c].get(v, v) if c in names else v for c, v in zip(columns, row, strict=True)}
-        rows.append(f"{table}: {_text(cells.items())}")
+        if table == "verdicts":
+            cells["verdict"] = json.dumps(_timeless(json.loads(cells["verdict"])))
+        rows.append(f"{table}: {_text(cells.items())}".replace(root, "WORKSPACE"))
     return rows
