@@ -100,7 +100,8 @@ def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain,
     site = installed(tmp_path / "source", tmp_path)
     assert [p.name for p in site.iterdir() if not p.name.endswith(".dist-info") and p.name != "bin"] == [FACE]
     answer = "import care_eval as c; print(len(c.fit('scores.csv', intervals=0).items), c.CareEstimator.__module__)"
-    (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},{k},{k * 2},{k % 9}\n" for k in range(30)))
+    rows = [f"i{k},{k * 7 % 10},{k * 7 % 10 + k % 2},{k * 7 % 10 + k % 3},{k * 7 % 10 + k % 5}\n" for k in range(30)]
+    (tmp_path / "scores.csv").write_text("item_id,a,b,c,d\n" + "".join(rows))
     assert python(site, tmp_path, "-c", answer).splitlines()[-1] == "30 care_eval.care_ops.estimators"
     (host / "theirs.py").write_text(HOST_DEFINITIONS.format(prefix="care_eval."))
     report = (

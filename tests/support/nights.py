@@ -11,7 +11,7 @@ from tests.support.workspaces import JUDGES, QUICK, make, write_items, write_jud
 RESULTS = ("review", "evaluation", "intervals", "systems")
 """Assets that are made again both after labels and after a fit have changed."""
 
-FIT = ("panel", "moments", "structure", "aggregates", *RESULTS, "factors", "report")
+FIT = ("panel", "probes", "moments", "structure", "aggregates", *RESULTS, "factors", "report")
 
 Ran = dict[str, set[str]]
 
@@ -99,7 +99,10 @@ def nights() -> Iterator[PlannedNight]:
         },
     )
     yield PlannedNight(
-        "a judge comes that is broken", _broken, {"panel": set(both)}, frozenset({("judge_inference", "oracle")})
+        "a judge comes that is broken",
+        _broken,
+        {"panel": set(both), "probes": set(both)},
+        frozenset({("judge_inference", "oracle")}),
     )
     yield PlannedNight(
         "and is mended",
