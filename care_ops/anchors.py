@@ -85,8 +85,13 @@ class Anchors:
         inverse = np.array([0.0 if chance is None else 1.0 / chance for chance in chances], dtype=np.float64)
         if not inverse.any():
             return inverse
-        counts = np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
-        return inverse * inverse.sum() / np.sum(inverse**2) * counts
+        return inverse * inverse.sum() / np.sum(inverse**2) * self.counts_of(item_ids)
+
+    def counts_of(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
+        """How much the label of each of these anchors counts beside a single label, shape (m,)."""
+        import numpy as np
+
+        return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Positions and labels of the anchors among ``item_ids``.

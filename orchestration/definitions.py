@@ -14,7 +14,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.experiments.registry import EXPERIMENTS
+from assets.experiments.registry import experiment_pages
 from assets.fit.aggregates import aggregates
 from assets.fit.moments import moments
 from assets.fit.panel import panel
@@ -84,7 +84,7 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
         )
         for asset in ASSETS
     ]
-    assets = [*EXTERNAL, score_parts, *conditioned, *EXPERIMENTS, canary, nightly_check(settings.nightly)]
+    assets = [*EXTERNAL, score_parts, *conditioned, experiment_pages, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
         assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
         resources={"workspace": WorkspaceResource(folder=str(folder)), **(resources or {})},

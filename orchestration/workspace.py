@@ -207,7 +207,7 @@ def load_workspace(root: Path) -> Workspace:
     InputError
         A file is missing or invalid; the message names file and field.
     """
-    from warehouse.sources.files import read_labels
+    from assets.labels import read_labels
 
     root = root.absolute()
     settings = read_settings(root)

@@ -527,13 +527,23 @@ class TestsetSpec(BaseModel):
         return digest.hexdigest()[:32]
 
 
-def _without_effect(source: Source) -> set[str]:
-    """Fields of a source on which its items do not depend: recorded scores, and reading options without any content."""
+def _without_effect(source: Source) -> dict[str, Any]:
+    """Fields of a source on which its items do not depend: recorded scores, and settings that are not used.
+
+    Settings that were added to a source are left out where they are not used, so that a workspace of an earlier release
+    does not read its sources again.
+    """
     if isinstance(source, ImportSource):
-        return set(RecordedJudges.model_fields)
+        return dict.fromkeys(RecordedJudges.model_fields, True)
+    unused: dict[str, Any] = {"scores": True}
     if isinstance(source, FilesSource) and source.reading == ReadingOptions():
-        return {"scores", "reading"}
-    return {"scores"}
+        unused["reading"] = True
+    if isinstance(source, HuggingFaceSource):
+        if source.files is None:
+            unused["files"] = True
+        if source.gold is not None and source.gold.at_least is None:
+            unused["gold"] = {"at_least"}
+    return unused
 
 
 def resolve(path: str, base: Path) -> Path:

@@ -3,7 +3,7 @@
 import hashlib
 import importlib
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -84,38 +84,46 @@ def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, 
     return reads
 
 
-def _asset(key: str) -> dg.AssetsDefinition:
+def _spec(key: str) -> dg.AssetSpec:
     upstream = ("panel", "gold") if key in OF_PANELS else ()
-
-    @dg.asset(
-        name=key,
+    return dg.AssetSpec(
+        key,
         group_name="experiments",
         deps=[dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping()) for asset in upstream],
         kinds={"html"},
         code_version=code_version(f"{__package__}.{key}", "care_ops"),
         description=f"Experiment: {key.replace('_', ' ')}.",
     )
-    def experiment(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-        from assets.experiments.base import said
-        from assets.experiments.pages import write_experiments
-
-        registered = experiments()[key]
-        size = registered.size(workspace)
-        reads = _reads(workspace, [key]).get(key)
-        started = time.perf_counter()
-        findings = registered.run(workspace, **size)
-        registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
-        every = list(experiments().values())
-        page = write_experiments(workspace.report_folder, workspace, every, outdated_kept(workspace))[key]
-        return dg.MaterializeResult(
-            metadata={
-                "page": dg.MetadataValue.path(str(page)),
-                "size": said(size) or "has one size",
-                "says": dg.MetadataValue.md("\n".join(f"- {line}" for line in findings.says)),
-            }
-        )
-
-    return experiment
 
 
-EXPERIMENTS = tuple(_asset(key) for key in KEYS)
+@dg.multi_asset(name="experiments", specs=[_spec(key) for key in KEYS], can_subset=True)
+def experiment_pages(
+    context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
+) -> Iterator[dg.MaterializeResult]:
+    """The chosen experiments, in the order of the pages; each is an asset that can be asked for by itself."""
+    selected = {key.to_user_string() for key in context.selected_asset_keys}
+    for key in KEYS:
+        if key in selected:
+            yield _run(key, workspace)
+
+
+def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
+    from assets.experiments.base import said
+    from assets.experiments.pages import write_experiments
+
+    registered = experiments()[key]
+    size = registered.size(workspace)
+    reads = _reads(workspace, [key]).get(key)
+    started = time.perf_counter()
+    findings = registered.run(workspace, **size)
+    registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
+    every = list(experiments().values())
+    page = write_experiments(workspace.report_folder, workspace, every, outdated_kept(workspace))[key]
+    return dg.MaterializeResult(
+        asset_key=key,
+        metadata={
+            "page": dg.MetadataValue.path(str(page)),
+            "size": said(size) or "has one size",
+            "says": dg.MetadataValue.md("\n".join(f"- {line}" for line in findings.says)),
+        },
+    )

@@ -13,13 +13,13 @@ import numpy as np
 from scipy.stats import norm
 
 from assets.results.comparison import recommended_answer
+from assets.table.label_file import LabelRow
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.labels import Labels
 from care_ops.results.rates import LEAST_LABELS, labels_needed, rates_of
 from care_ops.results.sampling import draw, expected_gain, inclusion
 from care_ops.scores import ScoreMatrix
-from warehouse.sources.label_file import LabelRow
 
 
 def rows_to_label(

@@ -108,8 +108,8 @@ def _read_anchors(
     options: ReadingOptions,
     tell: Callable[[Reading], object],
 ) -> Anchors:
+    from assets.labels import read_labels
     from care_ops.anchors import NO_ANCHORS, Anchors
-    from warehouse.sources.files import read_labels
 
     if source is None:
         return NO_ANCHORS

@@ -150,7 +150,7 @@ class Care:
             details["declared"] = {kind: _effect(spoils) for kind, spoils in sorted(problem.probes.spoils.items())}
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
-            counts = np.array([problem.anchors.counts.get(problem.scores.item_ids[int(row)], 1.0) for row in rows])
+            counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
             average = average_hypotheses(hypotheses, answers.factors, z, rows, labels, counts)
             if average is not None:
                 latent = average.latent

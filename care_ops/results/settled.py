@@ -45,7 +45,7 @@ def probability_settled(
     answers = defensible(problem)
     hypotheses, _ = told_by_probes(problem, candidates_of(answers).hypotheses)
     judges = np.nan_to_num(problem.standardised)
-    counts = np.array([anchors.counts.get(problem.scores.item_ids[int(row)], 1.0) for row in rows])
+    counts = anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
     whole = average_hypotheses(hypotheses, answers.factors, judges, rows, labels, counts)
     if whole is None:
         return None

@@ -5,8 +5,6 @@ Belongs here: options and printing. Does not: figures and sentences (``assets.ta
 
 from __future__ import annotations
 
-import json as json_module
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +12,7 @@ from typing import Annotated
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import console, errors, speaking_errors
+from orchestration.cli.output import console, errors, show, speaking_errors
 from orchestration.cli.rate import Anchors, Json, Labels, Level, read_with_labels
 
 
@@ -49,7 +47,7 @@ def judge_report(
         rows = [
             {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]} for report in found.reports
         ]
-        sys.stdout.write(json_module.dumps(rows, indent=1) + "\n")
+        show(rows, "", as_json=True)
     shown = None if orders is None else read_orders(orders, tell=tables.tell)
     pairs = any(record.response_2 for record in table.items.values())
     for report in () if json else found.reports:

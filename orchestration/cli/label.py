@@ -21,10 +21,10 @@ import typer
 from orchestration.cli.output import console, speaking_errors
 
 if TYPE_CHECKING:
+    from assets.table.label_file import LabelFile
     from care_ops.config import FitConfig
     from care_ops.scores import ScoreMatrix
     from warehouse.items import ItemRecord
-    from warehouse.sources.label_file import LabelFile
 
 UNDO, SKIP, QUIT = "u", "s", "q"
 _COUNT = 20
@@ -69,7 +69,7 @@ def label(
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
 ) -> None:
     """Draw items and ask a person about each, one key an answer; goes on where it was stopped."""
-    from warehouse.sources.label_file import LabelFile
+    from assets.table.label_file import LabelFile
 
     subject = _subject(testset, workspace, items, scores, output)
     file = LabelFile.read(subject.output)
@@ -136,9 +136,9 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int, chosen: float, repe
 
 
 def _say_how_many(subject: _Subject, file: LabelFile, width: float) -> None:
+    from assets.labels import read_labels
     from assets.table.labelling import labels_for_width
     from care_ops.labels import Labels
-    from warehouse.sources.files import read_labels
 
     labels = read_labels(file.path) if file.rows else Labels()
     needed, why = labels_for_width(labels, subject.panel, len(subject.items), subject.config, width)
@@ -151,8 +151,8 @@ def _say_how_many(subject: _Subject, file: LabelFile, width: float) -> None:
 
 
 def _take(file: LabelFile, table: Path, rater: str) -> None:
+    from assets.labels import read_labels
     from orchestration.cli import tables
-    from warehouse.sources.files import read_labels
 
     labels = read_labels(table, tell=tables.tell)
     filled, repeated = file.merge(labels.values, rater, _now())
@@ -160,7 +160,7 @@ def _take(file: LabelFile, table: Path, rater: str) -> None:
 
 
 def _write_out(subject: _Subject, file: LabelFile, path: Path) -> None:
-    from warehouse.sources.label_file import export
+    from assets.table.label_file import export
 
     waiting = [row for row in file.rows if not row.label]
     export(path, waiting, subject.items)
@@ -246,7 +246,7 @@ def _next(file: LabelFile, passed: Sequence[int]) -> int | None:
 
 
 def _show(item: ItemRecord, standing: str, keys: Mapping[str, float]) -> None:
-    from warehouse.sources.label_file import TEXTS
+    from assets.table.label_file import TEXTS
 
     console.rule(standing)
     for name in TEXTS:

@@ -82,10 +82,8 @@ def gate(
     labels: Annotated[
         Path | None, typer.Option(help="As for `care rate`; in a workspace by default the test set's anchors.")
     ] = None,
-    items: Annotated[
-        Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")
-    ] = None,
-    system: Annotated[str | None, typer.Option(help="Column of --items that names the item's system.")] = None,
+    items: Items = None,
+    system: System = None,
     margin: Annotated[float, typer.Option(help="Loss that is let pass; fix it before you look.")] = 0.0,
     method: Annotated[str, typer.Option(help="ppi, or rogan-gladen, by the judges' errors on each system.")] = "ppi",
     cut: Annotated[float | None, typer.Option(help="For rogan-gladen: an answer above it passes.")] = None,
@@ -132,10 +130,10 @@ def _from_workspace(
     root: Path, testset: str, labels: Path | None, edition: str | None
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
     """A test set's panel, its labels and settings; ends the command where it is not measured as the edition was."""
+    from assets.labels import read_labels
     from assets.table.rating import workspace_table
     from care_ops.errors import InputError
     from orchestration.workspace import labels_file, load_workspace
-    from warehouse.sources.files import read_labels
 
     loaded = load_workspace(root)
     table, config = workspace_table(loaded, loaded.testset(testset).name)
@@ -185,9 +183,9 @@ def read_with_labels(
     columns: tuple[str | None, list[str] | None, str | None],
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
     """The tables of a command that goes by labels; how each was read is printed."""
+    from assets.labels import read_labels
     from assets.table.fitting import TableConfig
     from care_ops.errors import InputError
-    from warehouse.sources.files import read_labels
 
     if system is not None and items is None:
         raise InputError(f"--system {system}: give --items, the table that has this column")

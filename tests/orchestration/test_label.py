@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from assets.labels import read_labels
+from assets.table.label_file import COLUMNS
 from orchestration.cli.app import app
 from tests.support.workspaces import make, run
-from warehouse.sources.files import read_labels
-from warehouse.sources.label_file import COLUMNS
 
 N = 40
 ASKS = "[y = 1, n = 0; u undoes, s skips, q ends]"

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from assets.labels import read_labels
 from care_ops.errors import InputError
 from care_ops.labels import Label
 from tests.support.wild_files import workbook
-from warehouse.sources.files import read_families, read_items, read_labels, read_scores, recorded_judges
+from warehouse.sources.files import read_families, read_items, read_scores, recorded_judges
 from warehouse.testsets import FilesSource, ItemColumns, ReadingOptions, ScoreColumns, TestsetSpec, resolve
 
 LONG = [("007", "a", 1.0), ("007", "b", None), ("x", "a", 3.5), ("x", "b", 4.0)]

@@ -226,6 +226,13 @@ def test_a_prompt_of_messages_reaches_a_judge_as_a_conversation(tmp_path, name):
     assert all((i.response_2 == "Seven minutes.") == (i.gold == 1) for i in (one, two))
 
 
+def test_settings_that_were_added_later_and_are_not_used_leave_the_version_of_a_source_as_it_was(tmp_path):
+    """Printed by ``TestsetSpec.fingerprint`` of commit f1506ab, which knew neither ``files`` nor ``at_least``."""
+    rules = {"mean_of": ["label"], "values": {"0": 1, "1": 2}}
+    hub = HuggingFaceSource(dataset="somebody/set", split="test", columns={"response": "text"}, gold=rules)
+    assert TestsetSpec(name="old", source=hub).fingerprint(tmp_path) == "c5a14a6bb18f5c8c216a7bace1ecdf33"
+
+
 def test_both_thresholds_of_a_gold_rule_are_refused():
     with pytest.raises(ValueError, match="above or at_least, not both"):
         source(gold={"mean_of": ["x"], "above": 0.5, "at_least": 0.5})

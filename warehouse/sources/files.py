@@ -10,17 +10,15 @@ parsing (``tables``), judging (``judges.engines.recorded``) and where a workspac
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from care_ops.labels import Drawn, Label, Labels
 from care_ops.scores import ScoreMatrix
 from warehouse.items import ItemRecord
 from warehouse.sources.columns import (
@@ -56,12 +54,6 @@ _LABEL_COLUMNS = {
 }
 """Optional columns of a table of labels: role -> usual names."""
 
-_TAKEN = {
-    "random": "{} labels do not say how their items were drawn, and are taken as drawn at random; if somebody picked "
-    "them, say so in a column `drawn` (random or chosen)",
-    "chosen": "{} labels do not say how their items were drawn, and are taken as chosen; if they were drawn at random, "
-    "say so in a column `drawn` (random or chosen)",
-}
 
 _FAMILY = ("family", "base_model", "vendor", "provider")
 
@@ -216,16 +208,21 @@ def _without(input_table: InputTable, drop: Sequence[str]) -> pa.Table:
     return input_table.table.drop_columns(list(dict.fromkeys(drop)))
 
 
-def read_labels(
-    source: TableSource,
-    item: str | None = None,
-    options: ReadingOptions | None = None,
-    tell: Tell = tell_nobody,
-    *,
-    unstated: Drawn = "chosen",
-) -> Labels:
-    """Read labels: item ids, labels, and where there are such columns how each item was drawn, by whom it was labelled
-    and when. Rows without a label are left out; an item may have several rows.
+class LabelCells(NamedTuple):
+    """One row of a table of labels, as it is written there; None for a cell that is empty or has no column."""
+
+    item_id: str
+    value: float
+    drawn: str | None
+    probability: float | None
+    rater: str | None
+    labelled_at: str | None
+
+
+def read_label_cells(
+    source: TableSource, item: str | None = None, options: ReadingOptions | None = None
+) -> tuple[list[LabelCells], Reading]:
+    """Read the rows of a table of labels that have a label; what they mean is for ``assets.labels`` to say.
 
     Parameters
     ----------
@@ -233,16 +230,18 @@ def read_labels(
     item : str, optional
         A further usual name of the item column, such as the one that it has in the table of scores.
     options : ReadingOptions, optional
-    tell : callable
-        Called with the record of how the table was read.
-    unstated : {"random", "chosen"}
-        What items are taken for of which the table does not say how they were drawn.
+
+    Returns
+    -------
+    rows : list of LabelCells
+        An item may have several.
+    reading : Reading
+        How the table was read.
 
     Raises
     ------
     InputError
-        A column is missing, a label is no finite number, a probability is not in (0, 1], ``drawn`` is neither "random"
-        nor "chosen", rows of an item contradict each other, or one rater gave two labels of an item at one time.
+        A column is missing, or a label or a probability is no number.
     """
     options = options or ReadingOptions()
     input_table, item = _open_items(source, None, item, options)
@@ -257,21 +256,11 @@ def read_labels(
     if "probability" in columns:
         chances = numbers(input_table, [columns["probability"]], options.decimal)[0][:, 0]
     drawn, rater, moment = (_texts_of(input_table, columns.get(role)) for role in ("drawn", "rater", "labelled_at"))
-    silent, given = 0, list[Label]()
-    try:
-        for k in np.flatnonzero(~np.isnan(values[:, 0])).tolist():
-            chance = None if np.isnan(chances[k]) else float(chances[k])
-            silent += drawn[k] is None and chance is None
-            how = _drawn(drawn[k], unstated if chance is None else "chosen")
-            given.append(Label(ids[k], float(values[k, 0]), how, chance, rater[k], moment[k]))
-        labels = Labels(tuple(given))
-    except InputError as error:
-        raise InputError(f"{input_table.name}: {error}") from None
-    _refuse_copies(input_table.name, labels)
-    if silent:
-        notes = [*notes, _TAKEN[unstated].format(silent)]
-    tell(_reading(input_table, columns, notes=[*notes, *labels.sentences()]))
-    return labels
+    rows: list[LabelCells] = []
+    for k in np.flatnonzero(~np.isnan(values[:, 0])).tolist():
+        chance = None if np.isnan(chances[k]) else float(chances[k])
+        rows.append(LabelCells(ids[k], float(values[k, 0]), drawn[k], chance, rater[k], moment[k]))
+    return rows, _reading(input_table, columns, notes=notes)
 
 
 def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
@@ -281,25 +270,6 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
     values = input_table.table.column(column).to_pylist()
     texts = [_text(value.isoformat() if isinstance(value, date) else value) for value in values]
     return [text.strip() or None if text else None for text in texts]
-
-
-def _drawn(word: str | None, unstated: Drawn) -> Drawn:
-    if word is None:
-        return unstated
-    if word.lower() not in get_args(Drawn):
-        raise InputError(f"`drawn` is {word!r}; write random or chosen, or leave it empty")
-    return "random" if word.lower() == "random" else "chosen"
-
-
-def _refuse_copies(where: str, labels: Labels) -> None:
-    """Raise ``InputError`` where one rater gave two labels of an item at one time: a row stands there twice."""
-    seen = Counter((x.item_id, x.rater, x.labelled_at) for x in labels.given if x.rater and x.labelled_at)
-    twice = next((key for key, count in seen.items() if count > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"{where}: {twice[1]} labelled item {twice[0]!r} at {twice[2]} in several rows; keep one, or correct the "
-            "time of the other"
-        )
 
 
 def read_orders(

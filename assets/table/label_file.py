@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assets.labels import read_labels
 from care_ops.errors import InputError
-from warehouse.sources.files import read_labels
 from warehouse.storage import write_bytes
 
 if TYPE_CHECKING:

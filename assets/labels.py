@@ -1,0 +1,88 @@
+"""Labels of a table: who was drawn how, what its rows leave open, and which rows contradict each other.
+
+Belongs here: from the rows of a table to ``care_ops.labels.Labels``. Does not: reading the table
+(``warehouse.sources.files``), what follows from labels (``care_ops.labels``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
+
+from care_ops.errors import InputError
+from care_ops.labels import Drawn, Label, Labels
+from warehouse.sources.files import LabelCells, Tell, read_label_cells, tell_nobody
+
+if TYPE_CHECKING:
+    from warehouse.sources.tables import TableSource
+    from warehouse.testsets import ReadingOptions
+
+_TAKEN = {
+    "random": "{} labels do not say how their items were drawn, and are taken as drawn at random; if somebody picked "
+    "them, say so in a column `drawn` (random or chosen)",
+    "chosen": "{} labels do not say how their items were drawn, and are taken as chosen; if they were drawn at random, "
+    "say so in a column `drawn` (random or chosen)",
+}
+
+
+def read_labels(
+    source: TableSource,
+    item: str | None = None,
+    options: ReadingOptions | None = None,
+    tell: Tell = tell_nobody,
+    *,
+    unstated: Drawn = "chosen",
+) -> Labels:
+    """Read labels: item ids, labels, and where there are such columns how each item was drawn, by whom it was labelled
+    and when. Rows without a label are left out; an item may have several rows.
+
+    Parameters
+    ----------
+    source, item, options :
+        As ``warehouse.sources.files.read_label_cells`` takes them.
+    tell : callable
+        Called with the record of how the table was read.
+    unstated : {"random", "chosen"}
+        What items are taken for of which the table does not say how they were drawn.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a label is no finite number, a probability is not in (0, 1], ``drawn`` is neither "random"
+        nor "chosen", rows of an item contradict each other, or one rater gave two labels of an item at one time.
+    """
+    rows, reading = read_label_cells(source, item, options)
+    try:
+        labels = Labels(tuple(_label(row, unstated) for row in rows))
+    except InputError as error:
+        raise InputError(f"{reading.source}: {error}") from None
+    _refuse_copies(reading.source, labels)
+    silent = sum(row.drawn is None and row.probability is None for row in rows)
+    taken = [_TAKEN[unstated].format(silent)] if silent else []
+    tell(replace(reading, notes=(*reading.notes, *taken, *labels.sentences())))
+    return labels
+
+
+def _label(row: LabelCells, unstated: Drawn) -> Label:
+    drawn = _drawn(row.drawn, unstated if row.probability is None else "chosen")
+    return Label(row.item_id, row.value, drawn, row.probability, row.rater, row.labelled_at)
+
+
+def _drawn(word: str | None, unstated: Drawn) -> Drawn:
+    if word is None:
+        return unstated
+    if word.lower() not in get_args(Drawn):
+        raise InputError(f"`drawn` is {word!r}; write random or chosen, or leave it empty")
+    return "random" if word.lower() == "random" else "chosen"
+
+
+def _refuse_copies(where: str, labels: Labels) -> None:
+    """Raise ``InputError`` where one rater gave two labels of an item at one time: a row stands there twice."""
+    seen = Counter((x.item_id, x.rater, x.labelled_at) for x in labels.given if x.rater and x.labelled_at)
+    twice = next((key for key, count in seen.items() if count > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"{where}: {twice[1]} labelled item {twice[0]!r} at {twice[2]} in several rows; keep one, or correct the "
+            "time of the other"
+        )
