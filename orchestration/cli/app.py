@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from orchestration.cli.backup import backup
 from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
@@ -48,7 +49,7 @@ app = typer.Typer(
 LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
 TABLES = (fit, criteria, label, rate, gate, select)
-for command in (run, *TABLES, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, gc, forget):
+for command in (run, *TABLES, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, backup, gc, forget):
     app.command()(command)
 app.command("import")(import_)
 judges.command("report")(judge_report)

@@ -73,4 +73,4 @@ def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
     for package in ("care_ops", "judges", "warehouse", "assets", "orchestration"):
         assert f"COPY {package} {package}" in text
     assert re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE) == ["cpu", "gpu"]
-    assert "USER care" in text.split("FROM cpu AS gpu")[0]
+    assert "USER 10001" in text.split("FROM cpu AS gpu")[0], "a number, so that Kubernetes can see that it is not root"

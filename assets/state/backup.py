@@ -1,0 +1,67 @@
+"""A copy of a workspace in one file: what a person wrote and what judging has cost, without what CARE makes again.
+
+Belongs here: what is copied. Belongs elsewhere: making the rest again (``rebuild``, and the next ``care run``).
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from assets.workspace import Workspace
+from care_ops.errors import InputError
+from warehouse.storage import replacing
+
+MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster")
+"""In the data folder: the database and the pages are made again, and Dagster's record of runs is no result."""
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What a backup holds: how many files, and their size in bytes."""
+
+    files: int
+    size: int
+
+
+def write_backup(workspace: Workspace, path: Path) -> Backup:
+    """Copy a workspace that nobody changes meanwhile into an uncompressed tar file, which is there whole or not at all.
+
+    It holds the folder of care.yaml without hidden folders, and the data folder, under ``data`` wherever that lies,
+    without what is ``MADE_AGAIN``.
+
+    Raises
+    ------
+    InputError
+        The file lies in a folder that does not exist, or within what would be copied.
+    """
+    path = path.absolute()
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent} is no folder; make it, or name another file for the backup")
+    if path.is_relative_to(workspace.data.absolute()):
+        raise InputError(f"{path} lies in the data folder, which is what can be lost; name a file on another disk")
+    files = size = 0
+    with replacing(path) as temporary, tarfile.open(temporary, "w") as archive:
+        for file, name in _files(workspace):
+            if file in (path, temporary):
+                continue
+            archive.add(file, arcname=str(name), recursive=False)
+            files += 1
+            size += file.stat().st_size
+    return Backup(files, size)
+
+
+def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
+    """Each file that is copied, and its name in the backup."""
+    root, data = workspace.root.absolute(), workspace.data.absolute()
+    for file in sorted(root.rglob("*")):
+        name = file.relative_to(root)
+        hidden = any(part.startswith(".") for part in name.parts[:-1])
+        if file.is_file() and not hidden and not file.is_relative_to(data):
+            yield file, name
+    for file in sorted(data.rglob("*")):
+        name = file.relative_to(data)
+        if file.is_file() and name.parts[0] not in MADE_AGAIN:
+            yield file, Path("data") / name

@@ -1,0 +1,33 @@
+"""``care backup``: a copy of a workspace in one file, while nobody else changes it.
+
+Belongs here: this command. Belongs elsewhere: what is copied (``assets.state.backup``); Dagster's own storage, of which
+PostgreSQL's tools make a copy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.output import console, speaking_errors
+
+
+@speaking_errors
+def backup(
+    file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; one of that name is replaced.")],
+    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+) -> None:
+    """Copy the workspace into one file: settings, your files, scores and fits; what CARE makes again is left out."""
+    from assets.state.backup import write_backup
+    from orchestration.locks import workspace_alone
+
+    with workspace_alone(workspace, "care backup") as loaded:
+        written = write_backup(loaded, file)
+    console.print(
+        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. To restore: unpack it into an empty folder "
+        "with `tar -xf`, then `care run` there; no judge is asked again",
+        highlight=False,
+        soft_wrap=True,
+    )
