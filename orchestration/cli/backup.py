@@ -26,8 +26,8 @@ def backup(
     with workspace_alone(workspace, "care backup") as loaded:
         written = write_backup(loaded, file)
     console.print(
-        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. To restore: unpack it into an empty folder "
-        "with `tar -xf`, then `care run` there; no judge is asked again",
+        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. To restore it, unpack it into an empty "
+        "folder with `tar -xf` and type `care run` there; no judge is asked again",
         highlight=False,
         soft_wrap=True,
     )

@@ -19,7 +19,7 @@ def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(after_a_nig
     (after_a_night / ".venv" / "large").write_text("not part of a workspace")
     file = tmp_path / "backups" / "mine.tar"
     file.parent.mkdir()
-    assert "To restore" in care(after_a_night, "backup", str(file))
+    assert "To restore it" in care(after_a_night, "backup", str(file))
     assert list(file.parent.iterdir()) == [file], "no temporary file stays"
     with tarfile.open(file) as archive:
         names = archive.getnames()
