@@ -213,6 +213,17 @@ def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
 
     Parameters
     ----------
+    probes, sd : as in ``measured``
+    """
+    evidence = measured(probes, sd)
+    return evidence if evidence is not None and evidence.speaks() else None
+
+
+def measured(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
+    """Responses of a panel, whether or not they say anything; None where no judge was asked about a spoilt version.
+
+    Parameters
+    ----------
     probes : ProbeResponses
         With the panel's judges in the panel's order (``ProbeResponses.of_judges``).
     sd : (p,) array
@@ -226,8 +237,7 @@ def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
     items = tuple(sorted(set(probes.item_ids)))
     falls = -_stacked(probes, items, probes.names(spoil=True)) / sd
     moves = _stacked(probes, items, probes.names(spoil=False)) / sd
-    evidence = ProbeEvidence(asked, falls[:, :, asked], moves[:, :, asked])
-    return evidence if evidence.speaks() else None
+    return ProbeEvidence(asked, falls[:, :, asked], moves[:, :, asked])
 
 
 def weigh(hypotheses: list[Hypothesis], evidence: ProbeEvidence, judges: Array) -> list[Hypothesis]:
