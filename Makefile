@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -117,6 +117,9 @@ bench-probes: $(VENV)/.dev ## what probes are worth, over declared sets and simu
 
 bench-probe-noise: $(VENV)/.dev ## how far an answer may follow probes that are hardly more than noise; half an hour
 	$(BIN)/python -W ignore -m benchmarks.study_probe_noise
+
+bench-probe-factor: $(VENV)/.dev ## which factor probes point care_svd and care_tensor to; ten minutes
+	$(BIN)/python -W ignore -m benchmarks.study_probe_factor
 
 bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
 	$(BIN)/python -m benchmarks.study_coverage

@@ -22,9 +22,9 @@ candidates are rules for s:
 Panels: those of ``study_probes`` without responses, as they are and where versions are other items' answers, with
 normal noise and with heavy tails (400 draws each, quality of `care` without probes between fair and good: style .2 to
 .8); and those of ``study_probes`` with responses, 200 draws. All draws are others than those that are reported (seeds
-from 1000 on). Generated corpora: the demo and ``procedures`` from three other seeds of their generators each, with twelve judges
-and with all, probed with seeds 10 to 13, with 60 items and with 15. No set of the declared table is used but through
-these generators, and no seed of it.
+from 1000 on). Generated corpora: the demo and ``procedures`` from three other seeds of their generators each, with
+twelve judges and with all, probed with seeds 10 to 13, with 60 items and with 15. No set of the declared table is used
+but through these generators, and no seed of it.
 
 Decision: of the candidates whose 1 % quantile of gain is at least -.01 on each kind of panel without responses, the one
 with the largest mean gain over all panels and corpora with responses. If none is: the one with the least harm.
