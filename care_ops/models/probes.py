@@ -190,13 +190,6 @@ class ProbeEvidence:
             by_item[fold == k] = self._by_item(weights)[fold == k]
         return self.worth * float(np.nanmean(by_item))
 
-    def discriminability(self, weights: Array) -> float:
-        """Mean fall of a score over the root of its mean square move and of the ordinary nuisance."""
-        falls, moves = np.nan_to_num(self.falls) @ weights, np.nan_to_num(self.moves) @ weights
-        spoilt, kept = ~np.isnan(self.falls).all(axis=2), ~np.isnan(self.moves).all(axis=2)
-        nuisance = float(np.mean(moves[kept] ** 2)) if kept.any() else 0.0
-        return float(np.mean(falls[spoilt])) / float(np.sqrt(nuisance + ORDINARY_NUISANCE))
-
     def _by_item(self, weights: Array) -> Array:
         """Mean log likelihood of each item's orders, plus that of its ties; NaN where it has no spoilt version."""
         fall = SLOPE * np.nansum(self.falls * weights, axis=2) / (_NOISE * np.sqrt(2.0))
@@ -285,23 +278,27 @@ def doubted(told: list[Hypothesis], signal: float, otherwise: Mapping[str, float
     return [replace(h, prior=signal * h.prior + (1 - signal) * otherwise.get(h.name, 0.0)) for h in told]
 
 
-def discriminability(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
-    """d' of each direction: its mean fall where quality is spoilt over its moves where quality is kept; shape (h,).
+def nearness(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
+    """Correlation over the items of the score along each direction with the score by the probes' own weights, (h,).
 
-    It is negative for a direction that rises where quality is spoilt. Unlike the evidence, which may prefer a direction
-    that follows nothing to one that follows quality and style, it is zero for a direction that does not respond.
+    Unlike what a direction itself makes of the versions, it rests on all kinds through the weights, which divide by
+    what dresses do, and on how the panel's items differ, which is finer than spoiling. It is zero for every direction
+    where the own weights are.
 
     Parameters
     ----------
     evidence : ProbeEvidence
     directions : (p, h) array
-        Weights of the standardised judges; judges that were not asked are left out.
+        Weights of the standardised judges.
     judges : (n, p) array
         Standardised scores, missing ones as 0.
     """
-    asked = judges[:, evidence.asked]
-    covariance = asked.T @ asked / len(asked)
-    return np.array([evidence.discriminability(unit_variance(d, covariance)) for d in directions[evidence.asked].T])
+    own = judges[:, evidence.asked] @ evidence.own_weights()
+    own = own - own.mean()
+    scores = judges @ directions
+    scores = scores - scores.mean(axis=0)
+    size = np.sqrt((own @ own) * (scores**2).sum(axis=0))
+    return np.where(size > 0, own @ scores / np.where(size > 0, size, 1.0), 0.0)
 
 
 def unit_variance(weights: Array, covariance: Array) -> Array:

@@ -11,7 +11,7 @@ from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.fit import fit_panel
-from care_ops.models.probes import WORTH, evidence_of, responses_by_kind
+from care_ops.models.probes import WORTH, ProbeEvidence, evidence_of, nearness, responses_by_kind
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
@@ -108,6 +108,23 @@ def test_the_rule_probes_points_care_svd_and_care_tensor_at_quality(style):
     assert np.mean(gain["care_tensor"]) > -1e-9
     if style > 1:
         assert np.mean(gain["care_svd"]) > 0.1
+
+
+def test_one_gross_kind_does_not_make_a_style_the_quality():
+    """A judge of style falls by three standard deviations where one kind happens to take its style away."""
+    rng = np.random.default_rng(9)
+    quality, style = rng.standard_normal((2, 200))
+    judges = np.column_stack([*(quality + 0.5 * rng.standard_normal((3, 200))), style])
+    judges /= judges.std(axis=0)
+    falls = 0.1 * rng.standard_normal((40, 3, 4))
+    falls[:, 0, 3] += 3.0  # gross
+    falls[:, 1:, :3] += 0.5  # two kinds that take quality away
+    moves = np.zeros((40, 1, 4))
+    moves[:, 0, 3] = 0.5
+    evidence = ProbeEvidence(np.ones(4, dtype=bool), falls, moves)
+    of_style, of_quality = nearness(evidence, np.array([[0, 1], [0, 1], [0, 1], [1, 0]], dtype=float), judges)
+    assert 0 < of_style < of_quality
+    assert of_quality > 0.8
 
 
 def test_intervals_of_weights_know_of_probes():
