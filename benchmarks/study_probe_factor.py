@@ -21,8 +21,8 @@ seeds 10 and 11; and 60 simulated panels for each of three strengths of style, s
 Decision, for each of the two aggregators: the rule with the largest mean gain over the rows, of those that on no row
 lose more than .01 on average; if every rule does, the one whose greatest loss is least.
 
-What came of it: ``care_svd`` takes ``nearest``, whose greatest loss is .053 (d': .204), and ``care_tensor`` ``nearest of
-all``, which loses nowhere.
+What came of it: ``care_svd`` takes ``nearest``, whose greatest loss is .053 (that of d' .204), and ``care_tensor``
+``nearest of all``, which loses nowhere.
 
 Belongs here: this choice. Does not: what probes are worth (``study_probes``).
 """
