@@ -100,6 +100,29 @@ def responses_by_kind(probes: ProbeResponses, sd: Array) -> list[KindResponse]:
     ]
 
 
+def response_a_fact(probes: ProbeResponses, sd: Array, facts: Mapping[str, int]) -> KindResponse | None:
+    """How judges respond to each fact that is exchanged: the slope, by item, of the change over the number of facts.
+
+    The line goes through the original, at which nothing is exchanged. None where there are no versions of these kinds.
+
+    Parameters
+    ----------
+    probes, sd : as in ``responses_by_kind``
+    facts : mapping kind -> number
+        Facts that are exchanged in a version of each graded kind, at least one.
+    """
+    graded = [kind for kind in sorted(facts) if kind in set(probes.kinds)]
+    if not graded:
+        return None
+    items = tuple(sorted(set(probes.item_ids)))
+    changes = _stacked(probes, items, graded) / sd
+    number = np.array([facts[kind] for kind in graded], dtype=np.float64)[:, None]
+    present = ~np.isnan(changes)
+    squares = np.sum(present * number**2, axis=1)
+    slopes = np.sum(np.where(present, number * changes, 0.0), axis=1) / np.where(squares > 0, squares, np.nan)
+    return _response("a fact", True, slopes)
+
+
 def _response(kind: str, spoils: bool, changes: Array) -> KindResponse:
     mean, error, count = _mean_and_error(changes)
     half = t.ppf((1 + _LEVEL) / 2, np.maximum(count - 1, 1)) * error
