@@ -126,7 +126,7 @@ def gains(scores: ScoreMatrix, told: list[ProbeResponses], measure: Measure) -> 
     gained = np.zeros((2, len(RULES)))
     for probes in told:
         evidence = measured(probes.of_judges(scores.judges), problem.scale)
-        if evidence is None or not evidence.speaks():
+        if evidence is None or evidence.signal == 0:
             continue
         for k, direction in enumerate(directions(factors, evidence, z).values()):
             after = np.array([measure(z @ direction), measure(log_odds(fitted, direction))])

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
-from scipy.stats import norm, t
+from scipy.stats import t
 
 from care_ops.models.hypotheses import NOISES, SLOPE, Hypothesis
 from care_ops.probes import ProbeResponses, mean_of_present
@@ -36,7 +37,7 @@ ORDINARY_NUISANCE = 0.3
 """Variance of a judge beside quality that no dress shows, in that of its scores."""
 
 LEAST_ITEMS = 10
-"""Items of which there must be spoilt versions before they say anything."""
+"""Items of which a judge must have scored spoilt versions before its falls say anything."""
 
 OWN_PRIOR = 0.25
 """Prior probability of the hypothesis that quality follows the probes' own weights; the others share the rest."""
@@ -46,6 +47,7 @@ OWN = "probes"
 
 _LEVEL = 0.95
 _FOLDS = 5
+_SIGNS = 999
 _NOISE = NOISES[len(NOISES) // 2]
 
 
@@ -153,12 +155,24 @@ class ProbeEvidence:
         """Labelled items that the probes count as."""
         return min(WORTH, float((~np.isnan(self.falls).all(axis=(1, 2))).sum()))
 
-    @property
+    @cached_property
     def signal(self) -> float:
-        """Share of the judges' mean falls that is not noise, by the positive part of James and Stein; 0 to 1."""
-        fall, error, _ = _mean_and_error(_mean_over_kinds(self.falls))
-        size, noise = float(np.nansum(fall**2)), float(np.nansum(error**2))
-        return max(0.0, 1.0 - noise / size) if size > 0 else 0.0
+        """Share of the judges' falls that chance does not explain, 0 to 1; 0 says that probes tell nothing.
+
+        The size of the falls is the sum of the squared mean falls of the judges that fall. What chance may make of it
+        is the 95 % quantile of the same sum where each item's change has a random sign, as it has where nobody
+        responds: this keeps what judges share and how heavy their tails are. Falls are in standard deviations and not
+        in their errors, so that a judge that falls by next to nothing, but always, tells next to nothing.
+        """
+        by_item = _mean_over_kinds(self.falls)
+        count = (~np.isnan(by_item)).sum(axis=0)
+        by_item, count = np.nan_to_num(by_item[:, count >= LEAST_ITEMS]), count[count >= LEAST_ITEMS]
+        size = float(_size_of_falls(by_item.sum(axis=0) / count))
+        if size == 0:
+            return 0.0
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (_SIGNS, len(by_item)))
+        by_chance = _size_of_falls(signs @ by_item / count)
+        return max(0.0, 1.0 - float(np.quantile(by_chance, _LEVEL)) / size)
 
     def own_weights(self, items: NDArray[np.bool_] | None = None) -> Array:
         """Weight of each asked judge: its fall over its moves.
@@ -178,15 +192,6 @@ class ProbeEvidence:
         shrunk = np.where(fall > error, fall - error**2 / np.where(fall > 0, fall, 1.0), 0.0)
         nuisance = np.nan_to_num(mean_of_present(_mean_over_kinds(self.moves[keep] ** 2)))
         return shrunk / (nuisance + ORDINARY_NUISANCE)
-
-    def speaks(self) -> bool:
-        """Whether some judge surely falls where quality is spoilt; otherwise probes say nothing of the panel."""
-        fall, error, count = _mean_and_error(_mean_over_kinds(self.falls))
-        known = (count >= LEAST_ITEMS) & (error > 0)
-        if not known.any():
-            return False
-        surely = norm.ppf(1 - (1 - _LEVEL) / (2 * int(known.sum())))
-        return bool((fall[known] > surely * error[known]).any())
 
     def log_evidence(self, weights: Array) -> float:
         """Log evidence for the hypothesis that quality follows ``weights``.
@@ -223,7 +228,7 @@ class ProbeEvidence:
 
 
 def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
-    """The evidence of a panel's probes; None where no judge responds surely to versions that spoil quality.
+    """The evidence of a panel's probes; None where chance explains how judges respond to spoilt versions.
 
     Versions that keep quality say nothing alone: a score that follows nothing at all does not move with them either.
 
@@ -232,7 +237,7 @@ def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
     probes, sd : as in ``measured``
     """
     evidence = measured(probes, sd)
-    return evidence if evidence is not None and evidence.speaks() else None
+    return evidence if evidence is not None and evidence.signal > 0 else None
 
 
 def measured(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
@@ -354,6 +359,11 @@ def _on_one_scale(falls: Array) -> Array:
             judges = max(int((~np.isnan(mean)).sum()), 1)
             scaled[:, kind] = falls[:, kind] * (1 - noise / size) / np.sqrt(size / judges)
     return scaled
+
+
+def _size_of_falls(mean: Array) -> Array:
+    """Sum of squares over the judges that fall, along the last axis."""
+    return (np.maximum(mean, 0.0) ** 2).sum(axis=-1)
 
 
 def _mean_over_kinds(stacked: Array) -> Array:

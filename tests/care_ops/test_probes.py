@@ -67,6 +67,33 @@ def test_judges_that_do_not_respond_leave_every_number_as_it_was():
     np.testing.assert_array_equal(care(draw, only_kept).estimate, without.estimate)
 
 
+@pytest.mark.parametrize("heavy_tails", [False, True])
+def test_chance_moves_the_answer_by_no_more_than_a_hundredth(heavy_tails):
+    """Versions are other items' answers to which nobody responds, so that a judge falls by chance alone."""
+    by_chance = gains(drawn(Probing(respond=False, exchanged=True, heavy_tails=heavy_tails), 60))
+    assert by_chance.min() > -0.01
+    assert np.mean(by_chance == 0) > 0.85, "on nineteen panels of twenty nothing changes at all"
+
+
+def test_the_greatest_of_many_chances_is_no_response():
+    """As on FRANK: of 17 judges one falls by three standard errors, the others by less than one or not at all."""
+    noise = np.random.default_rng(13).standard_normal((60, 17))
+    noise = (noise - noise.mean(axis=0)) / noise.std(axis=0, ddof=1)
+    errors = np.array([3.0, *(0.8, -0.8) * 8])
+    falls = (noise + errors / np.sqrt(60))[:, None]
+    assert ProbeEvidence(np.ones(17, dtype=bool), falls, np.zeros((60, 0, 17))).signal < 0.05
+
+
+def test_a_fall_by_next_to_nothing_tells_next_to_nothing_however_sure_it_is():
+    rng = np.random.default_rng(12)
+    falls = 0.3 * rng.standard_normal((60, 1, 12))
+    falls[:, 0, 0] = 0.03 + 0.001 * rng.standard_normal(60)  # 200 standard errors
+    faint = ProbeEvidence(np.ones(12, dtype=bool), falls, np.zeros((60, 0, 12)))
+    assert faint.signal < 0.1
+    falls[:, 0, 0] += 1.0
+    assert ProbeEvidence(np.ones(12, dtype=bool), falls, np.zeros((60, 0, 12))).signal > 0.9
+
+
 def test_a_wrong_declaration_misleads_no_further_than_the_cap_and_labels_override_it():
     """Every dress costs more quality than an exchanged fact does."""
     panels = drawn(Probing(dress_costs=2.0))
