@@ -126,6 +126,8 @@ def last_check(folder) -> dg.AssetCheckEvaluation:
         ("{}", "no kind is declared; name those that are true here"),
         ("{own: {padding: {effect: keeps, template: x}}}", "'padding' is built in"),
         ("{own: {gilded: {effect: improves, template: x}}}", "keeps"),
+        ("{own: {gilded: {effect: keeps}}}", "give either a template or a program"),
+        ("{own: {gilded: {effect: keeps, template: x, program: gild.py}}}", "give either a template or a program"),
     ],
 )
 def test_a_wrong_declaration_is_refused_in_a_sentence(tmp_path, declared, says):
