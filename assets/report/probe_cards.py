@@ -47,6 +47,8 @@ class ResponseCell:
         Whether the change speaks for the judge: a fall where quality is spoilt. Any change where it is kept does not.
     shade : float
         How strong the cell's colour is, from 0 to 1.
+    decimals : int
+        With which the mean is shown.
     """
 
     mean: float | None
@@ -55,18 +57,14 @@ class ResponseCell:
     items: int
     is_right: bool
     shade: float
+    decimals: int = 1
 
     @property
     def shown(self) -> str:
-        """The mean with one decimal and its sign; a dash where it is unknown."""
+        """The mean with its sign, 0 where the decimals show nothing; a dash where it is unknown."""
         if self.mean is None:
             return "–"
-        return "0" if abs(self.mean) < _NOTHING else _signed(self.mean)
-
-    @property
-    def shown_finely(self) -> str:
-        """The mean with two decimals, as a slope is shown."""
-        return "–" if self.mean is None else _signed(self.mean, 2)
+        return "0" if abs(self.mean) < 0.5 * 10**-self.decimals else _signed(self.mean, self.decimals)
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ def probe_cards(probes: ProbeResponses, scores: ScoreMatrix, care: Mapping[str, 
             judges[j],
             _sentence(kept, spoilt, a_fact, j),
             [_cell(r, j) for r in by_kind],
-            None if a_fact is None else _cell(a_fact, j),
+            None if a_fact is None else _cell(a_fact, j, decimals=2),
             Markup() if a_fact is None else _line(number, judges[j], by_facts, j, deepest),
         )
         for number, j in enumerate(ordered)
@@ -158,10 +156,11 @@ def _merit(kept: Sequence[KindResponse], spoilt: Sequence[KindResponse], j: int)
     return (float(np.mean(falls)) if falls else 0.0) / (1.0 + (float(np.mean(moves)) if moves else 0.0))
 
 
-def _cell(response: KindResponse, j: int) -> ResponseCell:
+def _cell(response: KindResponse, j: int, decimals: int = 1) -> ResponseCell:
     mean, low, high = (None if np.isnan(v[j]) else float(v[j]) for v in (response.mean, response.low, response.high))
     shade = 0.0 if mean is None else min(abs(mean) / _FULL_SHADE, 1.0)
-    return ResponseCell(mean, low, high, int(response.items[j]), response.spoils and (mean or 0.0) < 0, shade)
+    is_right = response.spoils and (mean or 0.0) < 0
+    return ResponseCell(mean, low, high, int(response.items[j]), is_right, shade, decimals)
 
 
 def _by_facts(spoilt: Sequence[KindResponse]) -> dict[str, KindResponse]:

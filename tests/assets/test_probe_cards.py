@@ -44,7 +44,7 @@ def test_a_slope_tells_finer_grades_from_gross_spoiling():
     assert fine is not None
     assert fine.mean == pytest.approx(A_FACT["fine"], abs=0.03)
     assert fine.is_right
-    assert f"by {fine.shown_finely} for each name or number that is exchanged" in of_judge["fine"].says
+    assert f"by {fine.shown} for each name or number that is exchanged" in of_judge["fine"].says
     assert "−0.0" not in of_judge["fine"].says, "a change that one decimal shows as nothing is none"
     assert gross is not None
     assert gross.low is not None
@@ -54,7 +54,7 @@ def test_a_slope_tells_finer_grades_from_gross_spoiling():
     assert "by −1.5 when it has all its names and numbers exchanged" in of_judge["gross"].says
     assert new is not None
     assert new.mean is None
-    assert new.shown_finely == "–"
+    assert new.shown == "–"
 
 
 def test_the_line_falls_from_none_to_all_and_lines_share_a_scale():
