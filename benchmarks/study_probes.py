@@ -38,7 +38,7 @@ SIZES = (10, 15, 20, 30, 60, 120)
 SIMULATIONS = 200
 
 FURTHER_SEEDS = range(4, 44)
-DRIFT_NIGHTS, MOVED = 2000, (0.25, 0.5)
+DRIFT_NIGHTS, MOVED = 500, (0.25, 0.5)
 
 NOISES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "normal, .5 sd": lambda rng, size: 0.5 * rng.standard_normal(size),

@@ -189,21 +189,26 @@ def _line(number: int, judge: str, by_facts: Mapping[str, KindResponse], j: int,
 def _sentence(kept: Sequence[KindResponse], spoilt: Sequence[KindResponse], a_fact: KindResponse | None, j: int) -> str:
     """What moves a judge most where quality is kept, and how far it falls where it is spoilt."""
     parts: list[str] = []
-    sure = [r for r in kept if _is_sure(r, j) and abs(float(r.mean[j])) >= _NOTHING]
+    sure = [r for r in kept if _is_told(r, j)]
     if sure:
         most = max(sure, key=lambda r: abs(float(r.mean[j])))
         parts.append(f"moves by {_signed(float(most.mean[j]))} sd when an answer {_changed(most.kind)}")
     elif kept:
         parts.append("is not surely moved by any dress")
-    falling = sorted((r for r in spoilt if _is_sure(r, j)), key=lambda r: float(r.mean[j]))
+    falling = sorted((r for r in spoilt if _is_told(r, j)), key=lambda r: float(r.mean[j]))
     if falling:
         said = [f"by {_signed(float(r.mean[j]))} when it {_changed(r.kind)}" for r in falling[:2]]
-        parts.append(" and ".join(said))
+        parts.append(f"{'' if sure else 'moves '}{' and '.join(said)}")
     elif spoilt:
         parts.append("does not surely respond where an answer is spoilt")
-    if a_fact is not None and _is_sure(a_fact, j):
+    if falling and a_fact is not None and _is_sure(a_fact, j):
         parts.append(f"by {_signed(float(a_fact.mean[j]), 2)} for each name or number that is exchanged")
     return "; ".join(parts)
+
+
+def _is_told(response: KindResponse, j: int) -> bool:
+    """Whether a change is sure, and more than one decimal shows as nothing."""
+    return _is_sure(response, j) and abs(float(response.mean[j])) >= _NOTHING
 
 
 def _is_sure(response: KindResponse, j: int) -> bool:
