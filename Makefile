@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-ambiguity bench-sampling bench-probes bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -114,6 +114,12 @@ bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds wh
 
 bench-probes: $(VENV)/.dev ## what probes are worth, over declared sets and simulated panels; needs CARE_DATA_DIR; an hour
 	$(BIN)/python -W ignore -m benchmarks.study_probes
+
+bench-probe-noise: $(VENV)/.dev ## how far an answer may follow probes that are hardly more than noise; half an hour
+	$(BIN)/python -W ignore -m benchmarks.study_probe_noise
+
+bench-probe-factor: $(VENV)/.dev ## which factor probes point care_svd and care_tensor to; ten minutes
+	$(BIN)/python -W ignore -m benchmarks.study_probe_factor
 
 bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
 	$(BIN)/python -m benchmarks.study_coverage

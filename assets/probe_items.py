@@ -3,18 +3,24 @@
 They lie in a store of parts of their own (``Workspace.probe_parts``), so that no panel, page or count of items meets
 them.
 
+An own kind may be made by a program of somebody else's, which runs in the sandbox of judges' programs.
+
 Belongs here: between the store and the rest. Does not: making versions (``warehouse.probes``), running a judge
 (``judges.pool``), what responses say (``care_ops.models.probes``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.judge_keys import judge_item
+from care_ops.errors import InputError
 from judges.items import Status
-from warehouse.probes import make
+from warehouse.probes import Program, make
+from warehouse.testsets import resolve
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -23,6 +29,12 @@ if TYPE_CHECKING:
 OF, KIND, EFFECT = "of", "kind", "effect"
 """Metadata of a probe item: the item that it was made from, how, and what that does to quality."""
 
+_PROGRAM_TIMEOUT_S, _PROGRAM_MEMORY_MB = 10.0, 1024
+"""What a program that makes versions may use for one of them."""
+
+_SHOWN = 60
+"""Characters of a response that a message shows."""
+
 
 def write_probe_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord]) -> str:
     """Replace the probe items of a test set; returns their version, empty where the test set declares none.
@@ -30,7 +42,7 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
     Raises
     ------
     InputError
-        Nothing can be changed in the items in the ways that are declared.
+        Nothing can be changed in the items in the ways that are declared, or the program of an own kind fails.
     """
     declared = workspace.testset(testset).probes
     if declared is None:
@@ -39,11 +51,47 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
     from dataclasses import replace
 
     plan = declared.plan
-    made = [
-        replace(probe.record, metadata={OF: probe.of, KIND: probe.kind, EFFECT: plan.kinds[probe.kind]})
-        for probe in make(records, plan)
-    ]
+    with ExitStack() as stack:
+        programs = {
+            kind: stack.enter_context(_program(kind, resolve(path, workspace.root)))
+            for kind, path in declared.programs.items()
+        }
+        made = [
+            replace(probe.record, metadata={OF: probe.of, KIND: probe.kind, EFFECT: plan.kinds[probe.kind]})
+            for probe in make(records, plan, programs)
+        ]
     return "".join(workspace.probe_parts.write_items(testset, made))
+
+
+@contextmanager
+def _program(kind: str, path: Path) -> Generator[Program]:
+    """A program that makes versions, while its sandbox is open."""
+    from judges.sandbox import Sandbox, SandboxDiedError, SandboxTimeoutError, available
+
+    safest = available()
+    if safest == "none":
+        raise InputError(
+            f"probes: kind {kind!r} is made by {path}, and there is no sandbox on this machine to run it in; install "
+            "bubblewrap, or give a template"
+        )
+    sandbox = Sandbox(path, _PROGRAM_TIMEOUT_S, _PROGRAM_MEMORY_MB, safest, "probe")
+
+    def version(prompt: str, response: str) -> str | None:
+        try:
+            answer = sandbox.ask(prompt, response)
+        except (SandboxDiedError, SandboxTimeoutError) as error:
+            answer = {"error": str(error)}
+        if "error" in answer:
+            raise InputError(
+                f"probes: {path} fails on the response {response[:_SHOWN]!r}: {answer['error']}; return None where "
+                "there is nothing to change"
+            )
+        return answer["text"]
+
+    try:
+        yield version
+    finally:
+        sandbox.close()
 
 
 def probe_scores(workspace: Workspace, judge: str, testset: str, key: str) -> dict[str, float]:

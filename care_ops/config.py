@@ -240,8 +240,8 @@ class FitConfig:
     tensor : TensorConfig
     quality : {"leading", "balance", "probes"}
         Which factor ``care_svd`` takes for quality where there are no anchors: the leading one, the one on which the
-        judges load most evenly, or the one that tells spoilt versions from originals best, where there are probes; with
-        ``probes`` this holds for ``care_tensor`` too. See docs/care-svd.md and docs/probes.md.
+        judges load most evenly, or, where there are probes, the one nearest to what they say; with ``probes`` this
+        holds for ``care_tensor`` too. See docs/care-svd.md and docs/probes.md.
     subtract_confounders : bool
         Whether ``care_svd`` takes the other factors' directions off its weights.
     missing : {"pairwise", "em"}

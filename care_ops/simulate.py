@@ -517,6 +517,10 @@ class Probing:
         Whether judges respond at all.
     fresh : float
         Share of a judge's noise that is drawn anew for a version.
+    exchanged : bool
+        Whether ``other`` is the answer of another item, whose style and noise it has; otherwise it has the original's.
+    heavy_tails : bool
+        Whether the noise of scores follows Student's t with three degrees of freedom, at the same variance.
     """
 
     items: int = 60
@@ -526,6 +530,8 @@ class Probing:
     betrays: float = 0.0
     respond: bool = True
     fresh: float = 0.3
+    exchanged: bool = False
+    heavy_tails: bool = False
 
 
 def probed_panel(
@@ -552,7 +558,8 @@ def probed_panel(
     noise = rng.uniform(0.4, 1.2, p)
     gross = probing.gross * rng.exponential(size=p)
     latent = rng.standard_normal((n, 1 + styles))
-    scores = latent @ loadings.T + noise * rng.standard_normal((n, p))
+    errors = rng.standard_t(3, (n, p)) / np.sqrt(3.0) if probing.heavy_tails else rng.standard_normal((n, p))
+    scores = latent @ loadings.T + noise * errors
     moved: dict[str, tuple[Array, float]] = {
         f"dress {k + 1}": (np.r_[-probing.dress_costs, np.eye(styles)[k]], 0.0) for k in range(styles)
     }
@@ -565,6 +572,11 @@ def probed_panel(
             change = probing.fresh * noise * rng.standard_normal(p)
             if probing.respond:
                 change = change + loadings @ (step * rng.uniform(0.5, 1.5)) - gross * is_gross
+            if probing.exchanged and kind == "other":
+                other = int(rng.integers(n))
+                change = change + scores[other] - scores[k]
+                if probing.respond:  # ``step`` has taken away what the question's own answer is worth
+                    change = change - loadings[:, 0] * (latent[other, 0] - latent[k, 0])
             ids.append(item_id(int(k)))
             kinds.append(kind)
             changes.append(change)

@@ -1,5 +1,7 @@
 """The sandbox: a process that runs a program of somebody else's and can do nothing but answer questions.
 
+A program is a judge, which scores a response, or makes versions of one for probes.
+
 Bubblewrap (or, for root, unshare) gives the process a file system of its own (the Python that runs this code, the
 program, and 64 MB of /tmp), no network, no view of other processes and an empty environment. It runs as an unprivileged
 user under resource limits. Time and the size of an answer are limited from outside.
@@ -23,6 +25,9 @@ from typing import Any, Literal
 from care_ops.errors import JudgeError
 
 Kind = Literal["bwrap", "unshare", "none"]
+
+Function = Literal["program_judge", "probe"]
+"""What a program defines: ``program_judge(query, response)`` scores, ``probe(query, response)`` returns a version."""
 
 _START_S = 30.0
 _LONGEST_ANSWER = 65_536
@@ -62,13 +67,14 @@ class Sandbox:
     Parameters
     ----------
     program : Path
-        Python file that defines ``program_judge(query, response)``.
+        Python file that defines the function.
     timeout_s : float
         Seconds that one answer may take.
     memory_mb : int
         Memory that the process may use, in megabytes.
     kind : {"bwrap", "unshare", "none"}
         ``none`` runs the program with this user's rights; only the limits on memory, time and output apply.
+    function : {"program_judge", "probe"}
 
     Raises
     ------
@@ -76,18 +82,22 @@ class Sandbox:
         The program cannot be loaded.
     """
 
-    def __init__(self, program: Path, timeout_s: float, memory_mb: int, kind: Kind) -> None:
+    def __init__(
+        self, program: Path, timeout_s: float, memory_mb: int, kind: Kind, function: Function = "program_judge"
+    ) -> None:
         self._program, self._timeout, self._memory, self._kind = program, timeout_s, memory_mb, kind
+        self._function = function
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
 
     def ask(self, query: str, response: str) -> dict[str, Any]:
-        """Ask the program for the score of one response.
+        """Ask the program for the score of one response, or for a version of it.
 
         Returns
         -------
         dict
-            ``{"score": number or None}``, or ``{"error": text}`` if the program raised an exception.
+            ``{"score": number or None}`` of a judge, ``{"text": str or None}`` of a program that makes versions, or
+            ``{"error": text}`` if the program raised an exception.
 
         Raises
         ------
@@ -98,8 +108,7 @@ class Sandbox:
             self._start()
         question = json.dumps({"query": query, "response": response}).encode() + b"\n"
         answer = self._exchange(question, self._timeout)
-        valid = isinstance(answer.get("error"), str) or isinstance(answer.get("score", ""), (int, float, type(None)))
-        if not valid:
+        if not (isinstance(answer.get("error"), str) or self._is_answer(answer)):
             self.close()
             raise SandboxDiedError("the program wrote something other than an answer")
         return answer
@@ -115,13 +124,18 @@ class Sandbox:
             self._process = None
         self._buffer = b""
 
+    def _is_answer(self, answer: dict[str, Any]) -> bool:
+        if self._function == "probe":
+            return isinstance(answer.get("text", 0), (str, type(None)))
+        return isinstance(answer.get("score", ""), (int, float, type(None)))
+
     def _start(self) -> None:
         worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
         user = "same" if self._kind == "none" else "nobody"
         python = [sys.executable, "-I", "-c", worker, user, str(self._memory), str(_PROCESSES), str(_DISK_MB)]
         sandbox_command = {"bwrap": _bwrap, "unshare": _unshare, "none": list[str]}[self._kind]
         command = [*sandbox_command(), *python]
-        source = json.dumps(self._program.read_text(encoding="utf-8")).encode() + b"\n"
+        source = json.dumps([self._program.read_text(encoding="utf-8"), self._function]).encode() + b"\n"
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT
         )
@@ -134,7 +148,7 @@ class Sandbox:
         except (SandboxTimeoutError, SandboxDiedError) as error:
             raise JudgeError(
                 f"{self._program}: the program cannot be loaded in the sandbox ({error}); it must define "
-                "program_judge(query, response) and import only what is installed"
+                f"{self._function}(query, response) and import only what is installed"
             ) from error
 
     def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:

@@ -39,23 +39,33 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
-    judge = _load(json.loads(questions.readline()))
+    source, name = json.loads(questions.readline())
+    function, answer = _load(source, name), {"program_judge": _score, "probe": _text}[name]
     _say(answers, {"ready": True})
     for line in questions:
         question = json.loads(line)
         try:
-            value = judge(question["query"], question["response"])
-            if isinstance(value, dict):
-                value = value.get("score")
-            _say(answers, {"score": value if value is None else float(value)})
+            _say(answers, answer(function(question["query"], question["response"])))
         except Exception as error:  # an error of the program is its answer
             _say(answers, {"error": f"{type(error).__name__}: {error}"[:400]})
 
 
-def _load(source: str) -> Any:
+def _load(source: str, function: str) -> Any:
     names: dict[str, Any] = {"__name__": "program"}
     exec(compile(source, "program", "exec"), names)
-    return names["program_judge"]
+    return names[function]
+
+
+def _score(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        value = value.get("score")
+    return {"score": value if value is None else float(value)}
+
+
+def _text(value: Any) -> dict[str, Any]:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"probe returned {type(value).__name__}; return the version's text, or None for no version")
+    return {"text": value}
 
 
 def _say(answers: Any, answer: dict[str, Any]) -> None:

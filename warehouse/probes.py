@@ -89,7 +89,8 @@ class ProbePlan:
     kinds : mapping kind -> effect
         The kinds that are declared, built-in ones and own ones.
     templates : mapping kind -> text
-        Of own kinds: the version's text, in which ``{response}`` and ``{prompt}`` stand for those of the item.
+        Of own kinds: the version's text, in which ``{response}`` and ``{prompt}`` stand for those of the item. Own
+        kinds without a template are made by a program.
     items : int
         Size of the sample.
     seed : int
@@ -99,6 +100,10 @@ class ProbePlan:
     templates: Mapping[str, str]
     items: int = 60
     seed: int = 0
+
+
+Program = Callable[[str, str], str | None]
+"""Makes the version's text of an item's prompt and response; None where there is nothing to change."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +144,15 @@ def sample(records: Sequence[ItemRecord], items: int, seed: int) -> list[ItemRec
     return sorted(answered, key=lambda record: _digest(seed, record.item_id))[:items]
 
 
-def make(records: Sequence[ItemRecord], plan: ProbePlan) -> list[Probe]:
+def make(records: Sequence[ItemRecord], plan: ProbePlan, programs: Mapping[str, Program] | None = None) -> list[Probe]:
     """The versions of a sample of the items; an item has none of a kind that has nothing to change in it.
+
+    Parameters
+    ----------
+    records : sequence of ItemRecord
+    plan : ProbePlan
+    programs : mapping kind -> Program, optional
+        What makes the versions of own kinds that have no template.
 
     Raises
     ------
@@ -149,11 +161,11 @@ def make(records: Sequence[ItemRecord], plan: ProbePlan) -> list[Probe]:
     """
     if not any(record.response for record in records):
         raise InputError("probes: no item has a response that could be changed; they need a test set with texts")
-    workshop = _Workshop(records, plan.seed)
+    workshop, own = _Workshop(records, plan.seed), {**_by_template(plan.templates), **(programs or {})}
     probes: list[Probe] = []
     for record in sample(records, plan.items, plan.seed):
         for kind in sorted(plan.kinds):
-            version = _version(workshop, record, kind, plan.templates)
+            version = _version(workshop, record, kind, own)
             if version is not None:
                 named = replace(version, item_id=probe_id(record.item_id, kind), gold=None)
                 probes.append(Probe(record.item_id, kind, named))
@@ -169,13 +181,20 @@ def probe_id(item_id: str, kind: str) -> str:
     return f"{item_id} probe {kind}"
 
 
-def _version(workshop: _Workshop, record: ItemRecord, kind: str, templates: Mapping[str, str]) -> ItemRecord | None:
+def _by_template(templates: Mapping[str, str]) -> dict[str, Program]:
+    def filled(template: str) -> Program:
+        return lambda prompt, response: template.replace("{prompt}", prompt).replace("{response}", response)
+
+    return {kind: filled(template) for kind, template in templates.items()}
+
+
+def _version(workshop: _Workshop, record: ItemRecord, kind: str, own: Mapping[str, Program]) -> ItemRecord | None:
     """A version of an item, whose first response is changed; None where there is nothing to change."""
     response = record.response or ""
     if kind == SWAP:
         return None if record.response_2 is None else replace(record, response=record.response_2, response_2=response)
-    if kind in templates:
-        text = templates[kind].replace("{prompt}", record.prompt or "").replace("{response}", response)
+    if kind in own:
+        text = own[kind](record.prompt or "", response)
     elif kind in _DRESSES:
         text = _DRESSES[kind](response)
     else:

@@ -356,19 +356,30 @@ class CalibrationSettings(BaseModel):
 
 
 class OwnKind(BaseModel):
-    """A kind of probe of one's own: the text of the version, and what it does to quality.
+    """A kind of probe of one's own: how the version is made, and what it does to quality.
 
     Attributes
     ----------
     effect : {"keeps", "spoils"}
-    template : str
+    template : str, optional
         Text in which ``{response}`` and ``{prompt}`` stand for those of the item.
+    program : str, optional
+        In the place of a template: path of a Python file that defines ``probe(query, response)``, which returns the
+        version's text, or None where there is nothing to change. It is relative to the workspace and runs in the
+        sandbox.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     effect: Effect
-    template: str = Field(min_length=1)
+    template: str | None = Field(default=None, min_length=1)
+    program: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> OwnKind:
+        if (self.template is None) == (self.program is None):
+            raise ValueError("give either a template or a program, a Python file that defines probe(query, response)")
+        return self
 
 
 class ProbeSettings(BaseModel):
@@ -409,7 +420,13 @@ class ProbeSettings(BaseModel):
         kinds: dict[str, Effect] = {kind: its.effect for kind, its in self.own.items()}
         for kind in self.kinds:
             kinds[kind] = KINDS[kind].effect
-        return ProbePlan(kinds, {kind: its.template for kind, its in self.own.items()}, self.items, self.seed)
+        templates = {kind: its.template for kind, its in self.own.items() if its.template is not None}
+        return ProbePlan(kinds, templates, self.items, self.seed)
+
+    @property
+    def programs(self) -> dict[str, str]:
+        """Paths of the programs of own kinds, as the test set's file gives them."""
+        return {kind: its.program for kind, its in self.own.items() if its.program is not None}
 
 
 class TestsetSpec(BaseModel):
@@ -494,7 +511,7 @@ class TestsetSpec(BaseModel):
         return None
 
     def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:
-        """Hash of everything that determines the items: the source's settings and the bytes of its item file.
+        """Hash of everything that determines items and probes: settings, and the bytes of item file and programs.
 
         Recorded scores are not part of it, because they count as judges; neither are scale and cut, which are settings
         of the fit.
@@ -509,12 +526,14 @@ class TestsetSpec(BaseModel):
         Raises
         ------
         InputError
-            The item file does not exist, or a folder lies in its place.
+            The item file, or the program of a kind of probe, does not exist, or a folder lies in its place.
         """
         hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
         if self.probes is not None:
-            digest.update(self.probes.model_dump_json().encode())
+            digest.update(self.probes.model_dump_json(exclude_none=True).encode())
+            for program in self.probes.programs.values():
+                digest.update(hash_file(resolve(program, base)).encode())
         if self.further_columns:
             digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):

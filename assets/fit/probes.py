@@ -2,8 +2,12 @@
 
 It follows the panel, which is looked at again whenever a slice of scores, or of scores of probes, has changed.
 
-Belongs here: from the parts of probes to responses. Does not: making versions (``warehouse.probes``), asking judges
-(``assets.judging.judge_inference``), what responses say of an answer (``care_ops.models.probes``).
+Its check says which judges respond otherwise than when they were asked before. A judge is asked again when its key
+changes, so that this is what a new model, prompt or revision brought; the model behind an endpoint that changes without
+a word is the canary's.
+
+Belongs here: from the parts of probes to responses, and their drift. Does not: making versions (``warehouse.probes``),
+asking judges (``assets.judging.judge_inference``), what responses say of an answer (``care_ops.models.probes``).
 """
 
 from typing import TYPE_CHECKING
@@ -19,10 +23,16 @@ from assets.probe_items import EFFECT, KIND, OF, probe_items, probe_scores
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from care_ops.probes import ProbeResponses
     from care_ops.scores import ScoreMatrix
+
+CHECK = "same_responses"
+
+_MOST_TOLD = 5
+"""Changed responses that a check says in words; its table has all."""
 
 
 @dg.asset(
@@ -31,6 +41,15 @@ if TYPE_CHECKING:
     group_name="fit",
     kinds={"parquet"},
     code_version=stage_code("probes"),
+    check_specs=[
+        dg.AssetCheckSpec(
+            CHECK,
+            asset="probes",
+            description="Judges respond to versions of known quality as they did before.",
+            blocking=False,
+            partitions_def=TESTSETS,
+        )
+    ],
     description="How judges respond to versions of items whose quality is kept or spoilt, in standard deviations.",
 )
 def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
@@ -38,16 +57,20 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     import numpy as np
 
     from assets.fit.documents import ProbesDocument
+    from assets.fit.kept import read_responses as read_kept_responses
     from care_ops.models.probes import responses_by_kind
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
     scores = folder.read_panel()
     responses = read_responses(workspace, testset, scores)
-    document = ProbesDocument.of(responses)
+    document, before = ProbesDocument.of(responses), read_kept_responses(folder)
     document.write(folder)
     if not len(responses):
-        return dg.MaterializeResult(data_version=dg.DataVersion("none"), metadata={"probes": "none are declared"})
+        nothing = check_result([], "there are no responses")
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion("none"), metadata={"probes": "none are declared"}, check_results=[nothing]
+        )
     sd = np.nanstd(scores.select_judges(list(responses.judges)).values, axis=0, ddof=1)
     rows = [
         {"judge": judge, "kind": of_kind.kind, "quality": "spoilt" if of_kind.spoils else "kept", **numbers}
@@ -62,6 +85,39 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             "judges": len(responses.judges),
             "responses": table(rows),
         },
+        check_results=[compared(before, responses, sd)],
+    )
+
+
+def compared(before: "ProbeResponses", tonight: "ProbeResponses", sd: "NDArray[np.float64]") -> dg.AssetCheckResult:
+    """The check of tonight's responses against those that were kept before."""
+    from care_ops.results.drift import response_drift
+
+    if not len(before):
+        return check_result([], "there are no earlier responses to compare with")
+    drifted = response_drift(before, tonight, sd)
+    if not drifted:
+        return check_result([], "judges respond as they did")
+    told = [
+        f"{d.judge!r} to {d.kind} by {d.after:+.2f} sd, {d.before:+.2f} before ({d.items} items)"
+        for d in drifted[:_MOST_TOLD]
+    ]
+    more = f", and {len(drifted) - _MOST_TOLD} more" if len(drifted) > _MOST_TOLD else ""
+    says = (
+        f"judges respond otherwise than before: {'; '.join(told)}{more}. Look at what changed in these judges' files; "
+        "where it was meant, nothing is to be done"
+    )
+    return check_result([vars(d) for d in drifted], says)
+
+
+def check_result(drifted: "list[dict[str, str | float]]", says: str) -> dg.AssetCheckResult:
+    """The check's result: passed unless some response has drifted."""
+    return dg.AssetCheckResult(
+        check_name=CHECK,
+        passed=not drifted,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=says,
+        metadata={"says": says, **({"drifted": table(drifted)} if drifted else {})},
     )
 
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from care_ops.models.probes import KindResponse, responses_by_kind
+from assets.report import svg
+from care_ops.models.probes import KindResponse, response_a_fact, responses_by_kind
 from care_ops.probes import ProbeResponses
 from care_ops.scores import ScoreMatrix
 from warehouse.probes import KINDS
@@ -21,6 +23,16 @@ _FULL_SHADE = 2.0
 
 _NOTHING = 0.05
 """Standard deviations of change that one decimal shows as nothing."""
+
+_GRADED = {kind.name: kind.facts for kind in KINDS.values() if kind.facts is not None and kind.facts > 0}
+"""Kinds of which the number of exchanged facts is known."""
+
+_FACTS = {str(facts): kind for kind, facts in sorted(_GRADED.items(), key=lambda graded: graded[1])} | {
+    "all": next(kind.name for kind in KINDS.values() if kind.facts == 0)
+}
+"""Kinds that exchange facts by how many, in words; from one to all."""
+
+_LINE_WIDTH, _LINE_HEIGHT, _LINE_MARGIN = 72.0, 24.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +47,8 @@ class ResponseCell:
         Whether the change speaks for the judge: a fall where quality is spoilt. Any change where it is kept does not.
     shade : float
         How strong the cell's colour is, from 0 to 1.
+    decimals : int
+        With which the mean is shown.
     """
 
     mean: float | None
@@ -43,22 +57,38 @@ class ResponseCell:
     items: int
     is_right: bool
     shade: float
+    decimals: int = 1
 
     @property
     def shown(self) -> str:
-        """The mean with one decimal and its sign; a dash where it is unknown."""
+        """The mean with its sign, 0 where the decimals show nothing; a dash where it is unknown."""
         if self.mean is None:
             return "–"
-        return "0" if abs(self.mean) < _NOTHING else _signed(self.mean)
+        return "0" if abs(self.mean) < 0.5 * 10**-self.decimals else _signed(self.mean, self.decimals)
 
 
 @dataclass(frozen=True)
 class ProbeCard:
-    """One judge: what moves it, in words, and its cells in the order of the kinds."""
+    """One judge: what moves it.
+
+    Attributes
+    ----------
+    judge : str
+    says : str
+        The same in words.
+    cells : sequence of ResponseCell
+        In the order of the kinds.
+    a_fact : ResponseCell or None
+        Change for each fact that is exchanged; None where no version has a known number of them exchanged.
+    line : Markup
+        Small drawing of the change where no, one, two and all facts are exchanged; empty where ``a_fact`` is None.
+    """
 
     judge: str
     says: str
     cells: Sequence[ResponseCell]
+    a_fact: ResponseCell | None
+    line: Markup
 
 
 @dataclass(frozen=True)
@@ -79,6 +109,11 @@ class ProbeCards:
     cards: Sequence[ProbeCard]
     settled: str
 
+    @property
+    def is_graded(self) -> bool:
+        """Whether the judges have a slope over exchanged facts."""
+        return any(card.a_fact is not None for card in self.cards)
+
 
 def probe_cards(probes: ProbeResponses, scores: ScoreMatrix, care: Mapping[str, Any]) -> ProbeCards | None:
     """The cards of a panel's judges; None where there are no responses.
@@ -95,11 +130,23 @@ def probe_cards(probes: ProbeResponses, scores: ScoreMatrix, care: Mapping[str, 
     if not len(probes) or not judges:
         return None
     sd = np.nanstd(scores.select_judges(judges).values, axis=0, ddof=1)
-    by_kind = responses_by_kind(probes.of_judges(judges), sd)
+    of_panel = probes.of_judges(judges)
+    by_kind, a_fact = responses_by_kind(of_panel, sd), response_a_fact(of_panel, sd, _GRADED)
     spoilt = [response for response in by_kind if response.spoils]
     kept = [response for response in by_kind if not response.spoils]
     ordered = sorted(range(len(judges)), key=lambda j: -_merit(kept, spoilt, j))
-    cards = [ProbeCard(judges[j], _sentence(kept, spoilt, j), [_cell(r, j) for r in by_kind]) for j in ordered]
+    by_facts = _by_facts(spoilt)
+    deepest = min((float(np.nanmin(r.mean, initial=0.0)) for r in by_facts.values()), default=0.0)
+    cards = [
+        ProbeCard(
+            judges[j],
+            _sentence(kept, spoilt, a_fact, j),
+            [_cell(r, j) for r in by_kind],
+            None if a_fact is None else _cell(a_fact, j, decimals=2),
+            Markup() if a_fact is None else _line(number, judges[j], by_facts, j, deepest),
+        )
+        for number, j in enumerate(ordered)
+    ]
     return ProbeCards([r.kind for r in kept], [r.kind for r in spoilt], cards, _settled(care))
 
 
@@ -109,28 +156,59 @@ def _merit(kept: Sequence[KindResponse], spoilt: Sequence[KindResponse], j: int)
     return (float(np.mean(falls)) if falls else 0.0) / (1.0 + (float(np.mean(moves)) if moves else 0.0))
 
 
-def _cell(response: KindResponse, j: int) -> ResponseCell:
+def _cell(response: KindResponse, j: int, decimals: int = 1) -> ResponseCell:
     mean, low, high = (None if np.isnan(v[j]) else float(v[j]) for v in (response.mean, response.low, response.high))
     shade = 0.0 if mean is None else min(abs(mean) / _FULL_SHADE, 1.0)
-    return ResponseCell(mean, low, high, int(response.items[j]), response.spoils and (mean or 0.0) < 0, shade)
+    is_right = response.spoils and (mean or 0.0) < 0
+    return ResponseCell(mean, low, high, int(response.items[j]), is_right, shade, decimals)
 
 
-def _sentence(kept: Sequence[KindResponse], spoilt: Sequence[KindResponse], j: int) -> str:
+def _by_facts(spoilt: Sequence[KindResponse]) -> dict[str, KindResponse]:
+    """Responses to exchanged facts by how many, in words; from one to all."""
+    by_kind = {response.kind: response for response in spoilt}
+    return {words: by_kind[kind] for words, kind in _FACTS.items() if kind in by_kind}
+
+
+def _line(number: int, judge: str, by_facts: Mapping[str, KindResponse], j: int, deepest: float) -> Markup:
+    """The judge's mean change over the facts that are exchanged, from none on the left; all lines share one scale."""
+    means = {"0": 0.0} | {words: float(r.mean[j]) for words, r in by_facts.items() if not np.isnan(r.mean[j])}
+    across = (_LINE_WIDTH - 2 * _LINE_MARGIN) / max(len(by_facts), 1)
+    down = (_LINE_HEIGHT - 2 * _LINE_MARGIN) / max(-deepest, _NOTHING)
+    place = {words: _LINE_MARGIN + across * k for k, words in enumerate(("0", *by_facts))}
+    points = [(place[words], max(_LINE_MARGIN - down * mean, 1.0)) for words, mean in means.items()]
+    base = [(_LINE_MARGIN, _LINE_MARGIN), (_LINE_WIDTH - _LINE_MARGIN, _LINE_MARGIN)]
+    said = ", ".join(f"{words} exchanged {_signed(mean)}" for words, mean in means.items() if words != "0")
+    shapes = [
+        svg.element("path", d=svg.path(base), class_="grid"),
+        svg.element("path", d=svg.path(points), class_="line s1"),
+    ]
+    title = f"{judge}: change by exchanged facts"
+    return svg.drawing(f"facts-{number}", (_LINE_WIDTH, _LINE_HEIGHT), title, said, shapes)
+
+
+def _sentence(kept: Sequence[KindResponse], spoilt: Sequence[KindResponse], a_fact: KindResponse | None, j: int) -> str:
     """What moves a judge most where quality is kept, and how far it falls where it is spoilt."""
     parts: list[str] = []
-    sure = [r for r in kept if _is_sure(r, j)]
+    sure = [r for r in kept if _is_told(r, j)]
     if sure:
         most = max(sure, key=lambda r: abs(float(r.mean[j])))
         parts.append(f"moves by {_signed(float(most.mean[j]))} sd when an answer {_changed(most.kind)}")
     elif kept:
         parts.append("is not surely moved by any dress")
-    falling = sorted((r for r in spoilt if _is_sure(r, j)), key=lambda r: float(r.mean[j]))
+    falling = sorted((r for r in spoilt if _is_told(r, j)), key=lambda r: float(r.mean[j]))
     if falling:
         said = [f"by {_signed(float(r.mean[j]))} when it {_changed(r.kind)}" for r in falling[:2]]
-        parts.append(" and ".join(said))
+        parts.append(f"{'' if sure else 'moves '}{' and '.join(said)}")
     elif spoilt:
         parts.append("does not surely respond where an answer is spoilt")
+    if falling and a_fact is not None and _is_sure(a_fact, j):
+        parts.append(f"by {_signed(float(a_fact.mean[j]), 2)} for each name or number that is exchanged")
     return "; ".join(parts)
+
+
+def _is_told(response: KindResponse, j: int) -> bool:
+    """Whether a change is sure, and more than one decimal shows as nothing."""
+    return _is_sure(response, j) and abs(float(response.mean[j])) >= _NOTHING
 
 
 def _is_sure(response: KindResponse, j: int) -> bool:
@@ -138,8 +216,8 @@ def _is_sure(response: KindResponse, j: int) -> bool:
     return low > 0 or high < 0
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "−")
+def _signed(value: float, decimals: int = 1) -> str:
+    return f"{value:+.{decimals}f}".replace("-", "−")
 
 
 def _changed(kind: str) -> str:

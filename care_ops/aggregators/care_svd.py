@@ -17,7 +17,7 @@ from care_ops.aggregators.base import Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import Program, StructureConfig
 from care_ops.errors import FitError
-from care_ops.models.probes import discriminability, evidence_of
+from care_ops.models.probes import evidence_of, nearness
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.structure.bounds import directions_error, identifiability, misspecification
@@ -196,18 +196,27 @@ class CareSVD:
         )
 
 
-def told_by_probes(problem: Problem, factors: Factors) -> Factors:
+def told_by_probes(problem: Problem, factors: Factors, *, among_all: bool = False) -> Factors:
     """The factors, the one for which the panel's probes speak as quality.
 
     They stay as they are where another rule is configured, and where probes say nothing.
+
+    Parameters
+    ----------
+    problem : Problem
+    factors : Factors
+    among_all : bool
+        Whether a weak factor may be chosen too. As an answer it is the score of a few judges; to order the states of a
+        mixture, which rest on all judges, it serves.
     """
     if problem.config.quality != "probes":
         return factors
     evidence = evidence_of(problem.panel_probes, problem.scale)
     if evidence is None:
         return factors
-    judges = np.nan_to_num(problem.standardised)
-    return choose_by_probes(factors, discriminability(evidence, factors.directions, judges))
+    near = nearness(evidence, factors.directions, np.nan_to_num(problem.standardised))
+    among = np.arange(len(near)) if among_all else factors.candidates()
+    return choose_by_probes(factors, near, among)
 
 
 def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool | list[float] | None]:

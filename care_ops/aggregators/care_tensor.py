@@ -214,7 +214,7 @@ class CareTensor:
             fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
         else:
             fitted, details = self._observed(problem, scored)
-        factors = told_by_probes(problem, extract(structure.low_rank, problem.correlation))
+        factors = told_by_probes(problem, extract(structure.low_rank, problem.correlation), among_all=True)
         score, details = fitted.means @ factors.weights, {**details, "direction": factors.rule}
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
-from scipy.stats import norm, t
+from scipy.stats import t
 
 from care_ops.models.hypotheses import NOISES, SLOPE, Hypothesis
 from care_ops.probes import ProbeResponses, mean_of_present
@@ -36,7 +37,7 @@ ORDINARY_NUISANCE = 0.3
 """Variance of a judge beside quality that no dress shows, in that of its scores."""
 
 LEAST_ITEMS = 10
-"""Items of which there must be spoilt versions before they say anything."""
+"""Items of which a judge must have scored spoilt versions before its falls say anything."""
 
 OWN_PRIOR = 0.25
 """Prior probability of the hypothesis that quality follows the probes' own weights; the others share the rest."""
@@ -46,6 +47,7 @@ OWN = "probes"
 
 _LEVEL = 0.95
 _FOLDS = 5
+_SIGNS = 999
 _NOISE = NOISES[len(NOISES) // 2]
 
 
@@ -100,6 +102,29 @@ def responses_by_kind(probes: ProbeResponses, sd: Array) -> list[KindResponse]:
     ]
 
 
+def response_a_fact(probes: ProbeResponses, sd: Array, facts: Mapping[str, int]) -> KindResponse | None:
+    """How judges respond to each fact that is exchanged: the slope, by item, of the change over the number of facts.
+
+    The line goes through the original, at which nothing is exchanged. None where there are no versions of these kinds.
+
+    Parameters
+    ----------
+    probes, sd : as in ``responses_by_kind``
+    facts : mapping kind -> number
+        Facts that are exchanged in a version of each graded kind, at least one.
+    """
+    graded = [kind for kind in sorted(facts) if kind in set(probes.kinds)]
+    if not graded:
+        return None
+    items = tuple(sorted(set(probes.item_ids)))
+    changes = _stacked(probes, items, graded) / sd
+    number = np.array([facts[kind] for kind in graded], dtype=np.float64)[:, None]
+    present = ~np.isnan(changes)
+    squares = np.sum(present * number**2, axis=1)
+    slopes = np.sum(np.where(present, number * changes, 0.0), axis=1) / np.where(squares > 0, squares, np.nan)
+    return _response("a fact", True, slopes)
+
+
 def _response(kind: str, spoils: bool, changes: Array) -> KindResponse:
     mean, error, count = _mean_and_error(changes)
     half = t.ppf((1 + _LEVEL) / 2, np.maximum(count - 1, 1)) * error
@@ -130,12 +155,24 @@ class ProbeEvidence:
         """Labelled items that the probes count as."""
         return min(WORTH, float((~np.isnan(self.falls).all(axis=(1, 2))).sum()))
 
-    @property
+    @cached_property
     def signal(self) -> float:
-        """Share of the judges' mean falls that is not noise, by the positive part of James and Stein; 0 to 1."""
-        fall, error, _ = _mean_and_error(_mean_over_kinds(self.falls))
-        size, noise = float(np.nansum(fall**2)), float(np.nansum(error**2))
-        return max(0.0, 1.0 - noise / size) if size > 0 else 0.0
+        """Share of the judges' falls that chance does not explain, 0 to 1; 0 says that probes tell nothing.
+
+        The size of the falls is the sum of the squared mean falls of the judges that fall. What chance may make of it
+        is the 95 % quantile of the same sum where each item's change has a random sign, as it has where nobody
+        responds: this keeps what judges share and how heavy their tails are. Falls are in standard deviations and not
+        in their errors, so that a judge that falls by next to nothing, but always, tells next to nothing.
+        """
+        by_item = _mean_over_kinds(self.falls)
+        count = (~np.isnan(by_item)).sum(axis=0)
+        by_item, count = np.nan_to_num(by_item[:, count >= LEAST_ITEMS]), count[count >= LEAST_ITEMS]
+        size = float(_size_of_falls(by_item.sum(axis=0) / count))
+        if size == 0:
+            return 0.0
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (_SIGNS, len(by_item)))
+        by_chance = _size_of_falls(signs @ by_item / count)
+        return max(0.0, 1.0 - float(np.quantile(by_chance, _LEVEL)) / size)
 
     def own_weights(self, items: NDArray[np.bool_] | None = None) -> Array:
         """Weight of each asked judge: its fall over its moves.
@@ -155,15 +192,6 @@ class ProbeEvidence:
         shrunk = np.where(fall > error, fall - error**2 / np.where(fall > 0, fall, 1.0), 0.0)
         nuisance = np.nan_to_num(mean_of_present(_mean_over_kinds(self.moves[keep] ** 2)))
         return shrunk / (nuisance + ORDINARY_NUISANCE)
-
-    def speaks(self) -> bool:
-        """Whether some judge surely falls where quality is spoilt; otherwise probes say nothing of the panel."""
-        fall, error, count = _mean_and_error(_mean_over_kinds(self.falls))
-        known = (count >= LEAST_ITEMS) & (error > 0)
-        if not known.any():
-            return False
-        surely = norm.ppf(1 - (1 - _LEVEL) / (2 * int(known.sum())))
-        return bool((fall[known] > surely * error[known]).any())
 
     def log_evidence(self, weights: Array) -> float:
         """Log evidence for the hypothesis that quality follows ``weights``.
@@ -190,13 +218,6 @@ class ProbeEvidence:
             by_item[fold == k] = self._by_item(weights)[fold == k]
         return self.worth * float(np.nanmean(by_item))
 
-    def discriminability(self, weights: Array) -> float:
-        """Mean fall of a score over the root of its mean square move and of the ordinary nuisance."""
-        falls, moves = np.nan_to_num(self.falls) @ weights, np.nan_to_num(self.moves) @ weights
-        spoilt, kept = ~np.isnan(self.falls).all(axis=2), ~np.isnan(self.moves).all(axis=2)
-        nuisance = float(np.mean(moves[kept] ** 2)) if kept.any() else 0.0
-        return float(np.mean(falls[spoilt])) / float(np.sqrt(nuisance + ORDINARY_NUISANCE))
-
     def _by_item(self, weights: Array) -> Array:
         """Mean log likelihood of each item's orders, plus that of its ties; NaN where it has no spoilt version."""
         fall = SLOPE * np.nansum(self.falls * weights, axis=2) / (_NOISE * np.sqrt(2.0))
@@ -207,9 +228,20 @@ class ProbeEvidence:
 
 
 def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
-    """The evidence of a panel's probes; None where no judge responds surely to versions that spoil quality.
+    """The evidence of a panel's probes; None where chance explains how judges respond to spoilt versions.
 
     Versions that keep quality say nothing alone: a score that follows nothing at all does not move with them either.
+
+    Parameters
+    ----------
+    probes, sd : as in ``measured``
+    """
+    evidence = measured(probes, sd)
+    return evidence if evidence is not None and evidence.signal > 0 else None
+
+
+def measured(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
+    """Responses of a panel, whether or not they say anything; None where no judge was asked about a spoilt version.
 
     Parameters
     ----------
@@ -226,8 +258,7 @@ def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
     items = tuple(sorted(set(probes.item_ids)))
     falls = -_stacked(probes, items, probes.names(spoil=True)) / sd
     moves = _stacked(probes, items, probes.names(spoil=False)) / sd
-    evidence = ProbeEvidence(asked, falls[:, :, asked], moves[:, :, asked])
-    return evidence if evidence.speaks() else None
+    return ProbeEvidence(asked, falls[:, :, asked], moves[:, :, asked])
 
 
 def weigh(hypotheses: list[Hypothesis], evidence: ProbeEvidence, judges: Array) -> list[Hypothesis]:
@@ -275,23 +306,27 @@ def doubted(told: list[Hypothesis], signal: float, otherwise: Mapping[str, float
     return [replace(h, prior=signal * h.prior + (1 - signal) * otherwise.get(h.name, 0.0)) for h in told]
 
 
-def discriminability(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
-    """d' of each direction: its mean fall where quality is spoilt over its moves where quality is kept; shape (h,).
+def nearness(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
+    """Correlation over the items of the score along each direction with the score by the probes' own weights, (h,).
 
-    It is negative for a direction that rises where quality is spoilt. Unlike the evidence, which may prefer a direction
-    that follows nothing to one that follows quality and style, it is zero for a direction that does not respond.
+    Unlike what a direction itself makes of the versions, it rests on all kinds through the weights, which divide by
+    what dresses do, and on how the panel's items differ, which is finer than spoiling. It is zero for every direction
+    where the own weights are.
 
     Parameters
     ----------
     evidence : ProbeEvidence
     directions : (p, h) array
-        Weights of the standardised judges; judges that were not asked are left out.
+        Weights of the standardised judges.
     judges : (n, p) array
         Standardised scores, missing ones as 0.
     """
-    asked = judges[:, evidence.asked]
-    covariance = asked.T @ asked / len(asked)
-    return np.array([evidence.discriminability(unit_variance(d, covariance)) for d in directions[evidence.asked].T])
+    own = judges[:, evidence.asked] @ evidence.own_weights()
+    own = own - own.mean()
+    scores = judges @ directions
+    scores = scores - scores.mean(axis=0)
+    size = np.sqrt((own @ own) * (scores**2).sum(axis=0))
+    return np.where(size > 0, own @ scores / np.where(size > 0, size, 1.0), 0.0)
 
 
 def unit_variance(weights: Array, covariance: Array) -> Array:
@@ -324,6 +359,11 @@ def _on_one_scale(falls: Array) -> Array:
             judges = max(int((~np.isnan(mean)).sum()), 1)
             scaled[:, kind] = falls[:, kind] * (1 - noise / size) / np.sqrt(size / judges)
     return scaled
+
+
+def _size_of_falls(mean: Array) -> Array:
+    """Sum of squares over the judges that fall, along the last axis."""
+    return (np.maximum(mean, 0.0) ** 2).sum(axis=-1)
 
 
 def _mean_over_kinds(stacked: Array) -> Array:

@@ -1,4 +1,5 @@
-"""Drift between two fits of one test set: of the distribution, of the order, and of the factor taken for quality.
+"""Drift between two fits of one test set: of the distribution, the order, the factor taken for quality, and of how
+judges respond to probes.
 
 Belongs here: comparisons of arrays. Does not: whether a change is too large (the review's settings).
 """
@@ -12,7 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from care_ops.probes import ProbeResponses
+
 Array = NDArray[np.float64]
+
+FALSE_ALARM = 0.01
+"""Greatest probability of an alarm on a night on which every judge responds to probes as it did."""
 
 _FEWEST = 10
 _BINS = 10
@@ -58,6 +64,68 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
     spread = float(a.std()) if len(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
     return Drift(len(common), psi, chance, shift, _spearman(x, y))
+
+
+@dataclass(frozen=True)
+class ResponseDrift:
+    """A judge's mean response to a kind of probe that has changed, in its standard deviations.
+
+    Attributes
+    ----------
+    judge, kind : str
+    before, after : float
+        Means over the same items.
+    items : int
+    """
+
+    judge: str
+    kind: str
+    before: float
+    after: float
+    items: int
+
+
+def response_drift(before: ProbeResponses, after: ProbeResponses, sd: Array) -> list[ResponseDrift]:
+    """Responses that have surely changed, those that changed most first.
+
+    Each judge and kind is a paired t test over the items of which both have a version. Together they raise a false
+    alarm with a probability of at most ``FALSE_ALARM`` (Bonferroni) when every judge is asked again and answers as it
+    did but for noise. Versions whose scores did not change at all raise none.
+
+    Parameters
+    ----------
+    before, after : ProbeResponses
+    sd : (p,) array
+        Standard deviation of each judge of ``after``, by which both are divided: a score that stays is no change.
+    """
+    from scipy.stats import t
+
+    judges = [judge for judge in after.judges if judge in before.judges]
+    unit = sd[[after.judges.index(judge) for judge in judges]]
+    then, now = before.of_judges(judges), after.of_judges(judges)
+    compared: list[tuple[float, ResponseDrift]] = []
+    for kind in sorted(set(then.kinds) & set(now.kinds)):
+        x, y = _of_common_items(then.by_item(kind), now.by_item(kind))
+        for j, judge in enumerate(judges):
+            both = ~np.isnan(x[:, j]) & ~np.isnan(y[:, j])
+            count = int(both.sum())
+            if count < _FEWEST:
+                continue
+            a, b = x[both, j] / unit[j], y[both, j] / unit[j]
+            error = float((b - a).std(ddof=1)) / np.sqrt(count)
+            moved = float((b - a).mean())
+            p = 2 * float(t.sf(abs(moved) / error, count - 1)) if error > 0 else float(moved == 0)
+            compared.append((p, ResponseDrift(judge, kind, float(a.mean()), float(b.mean()), count)))
+    changed = [drifted for p, drifted in compared if p <= FALSE_ALARM / len(compared)]
+    return sorted(changed, key=lambda drifted: -abs(drifted.after - drifted.before))
+
+
+def _of_common_items(
+    before: tuple[tuple[str, ...], Array], after: tuple[tuple[str, ...], Array]
+) -> tuple[Array, Array]:
+    rows = [{item: row for row, item in enumerate(items)} for items, _ in (before, after)]
+    common = sorted(rows[0].keys() & rows[1].keys())
+    return before[1][[rows[0][item] for item in common]], after[1][[rows[1][item] for item in common]]
 
 
 def population_stability(before: Array, after: Array) -> tuple[float, float]:

@@ -176,21 +176,24 @@ def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors
     )
 
 
-def choose_by_probes(factors: Factors, discriminability: Array) -> Factors:
-    """The factor that tells spoilt versions from originals best, over what it makes of style.
+def choose_by_probes(factors: Factors, nearness: Array, among: NDArray[np.intp]) -> Factors:
+    """The factor whose score is nearest to what the judges' responses to probes say.
 
-    Signs stay: a factor that rises where quality is spoilt follows what the spoiling did to style, which is no reason
-    to turn it round. Where every factor does, the factors stay as they are. The rule is wrong where a version that is
-    declared to keep quality spoils it, or the other way round.
+    Signs stay, since what responses say is told too roughly to turn a factor round. Where no factor is near, the
+    factors stay as they are. The rule is wrong where a version that is declared to keep quality spoils it, or the other
+    way round.
 
     Parameters
     ----------
-    discriminability : (h,) array
-        d' of each factor (``models.probes.discriminability``).
+    nearness : (h,) array
+        Of each factor (``models.probes.nearness``).
+    among : array of int
+        Factors of which one may be chosen.
     """
-    if float(discriminability[factors.candidates()].max()) <= 0:
+    chosen = int(among[np.argmax(nearness[among])])
+    if float(nearness[chosen]) <= 0:
         return factors
-    return _chosen(factors, discriminability, "probes")
+    return replace(factors, quality=chosen, rule="probes")
 
 
 def subtract_confounders(factors: Factors) -> Array:

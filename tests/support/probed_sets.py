@@ -99,7 +99,18 @@ DEMO_JUDGES = tuple(roster("demo").programs)
 @cache
 def probed_set(name: str) -> ProbedSet:
     """A set by its name in ``DECLARED``, scored by all programs that vary on it."""
-    records = sorted(_records(name), key=lambda record: record.item_id)
+    return _scored(name, _records(name))
+
+
+def generated_set(name: str, seed: int) -> ProbedSet:
+    """The demo or ``procedures`` from another seed of the generator, scored by all programs that vary on it."""
+    if name == "demo":
+        return _scored(name, demo.generate(demo.DemoConfig(seed=seed)))
+    return _scored(name, procedures.generate(procedures.ProceduresConfig(seed=seed)))
+
+
+def _scored(name: str, unsorted: Sequence[ItemRecord]) -> ProbedSet:
+    records = sorted(unsorted, key=lambda record: record.item_id)
     values = _scores(records, names())
     present = ~np.isnan(values)
     varies = [j for j in range(values.shape[1]) if present[:, j].mean() >= 0.9 and np.ptp(values[present[:, j], j]) > 0]
