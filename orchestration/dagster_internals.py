@@ -17,6 +17,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -137,6 +138,21 @@ def storage_id(instance: dg.DagsterInstance) -> str:
     Why: a cursor holds numbers of events, which mean nothing in another storage. Unnecessary once Dagster documents it.
     """
     return instance.run_storage.get_run_storage_id()  # type: ignore[attr-defined]  # of every storage that keeps runs
+
+
+def refused_settings(home: Path) -> str | None:
+    """What Dagster has against the ``dagster.yaml`` in a folder; None where it takes the file.
+
+    Why: the documented way to have that file checked opens the storage, which would then be made. Unnecessary once
+    Dagster documents a check of the file alone.
+    """
+    from dagster._core.instance.config import dagster_instance_config
+
+    try:
+        dagster_instance_config(str(home))
+    except dg.DagsterInvalidConfigError as error:
+        return " ".join(str(error).split())
+    return None
 
 
 def unreachable_storage() -> tuple[type[Exception], ...]:

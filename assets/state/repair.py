@@ -43,11 +43,13 @@ class Finding:
     says: str
 
 
-def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
+def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | None], repair: bool) -> list[Finding]:
     """Read every file that CARE keeps of a workspace.
 
     Parameters
     ----------
+    refused_settings : callable
+        What Dagster has against the settings in a folder that are sound YAML; None where it takes them.
     repair : bool
         Set aside what is damaged, and take back the notes on what was set aside before: what was in it may then be
         asked again, also where that costs money. Nobody else may be at work on the workspace.
@@ -56,7 +58,7 @@ def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
     damaged = [
         finding for path, read, then in _files(workspace) for finding in _checked(workspace, path, read, then, repair)
     ]
-    damaged += [*_database(workspace, repair=repair), *_dagster(workspace, repair=repair)]
+    damaged += [*_database(workspace, repair=repair), *_dagster(workspace, refused_settings, repair=repair)]
     if repair:  # what was set aside just now has been told; a second `--repair` is not needed to have it made again
         list(_noted(workspace, repair=True))
     return [*set_aside_before, *damaged]
@@ -170,13 +172,15 @@ def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
         yield Finding(path, "fails", str(error))
 
 
-def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
+def _dagster(
+    workspace: Workspace, refused_settings: Callable[[Path], str | None], *, repair: bool
+) -> Iterator[Finding]:
     """Dagster's storage is a record of runs, not of results: it is moved away as a whole."""
     from warehouse.storage import set_aside
 
     home = workspace.data / "dagster"
     settings = home / "dagster.yaml"
-    broken = _broken_yaml(settings) if settings.exists() else None
+    broken = _broken_settings(settings, refused_settings) if settings.exists() else None
     if broken is not None and repair:
         yield Finding(settings, "ok", f"{broken}; it was set aside as {set_aside(settings, broken)}, and {_AGAIN}")
     elif broken is not None:
@@ -193,8 +197,8 @@ def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     yield Finding(home, "ok", f"{says}; the folder was moved to {target}, and `care run` makes a new one")
 
 
-def _broken_yaml(path: Path) -> str | None:
-    """What is wrong with a YAML file; None where nothing is."""
+def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None]) -> str | None:
+    """What is wrong with Dagster's settings; None where nothing is."""
     import yaml
 
     try:
@@ -205,7 +209,8 @@ def _broken_yaml(path: Path) -> str | None:
         return f"{path}: it is damaged (it holds no settings)"
     if "concurrency" not in settings:
         return f"{path}: it is incomplete (it lacks `concurrency`, which keeps two judges from loading at once)"
-    return None
+    refused = refused_settings(path.parent)
+    return None if refused is None else f"{path}: it is damaged (Dagster refuses it: {refused})"
 
 
 def _broken_sqlite(path: Path) -> str | None:

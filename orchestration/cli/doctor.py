@@ -89,18 +89,19 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
     """A row for each damaged file of the data folder, and for each that was repaired."""
     from assets.state.repair import findings
     from care_ops.errors import CareError
+    from orchestration.dagster_internals import refused_settings
     from orchestration.locks import alone, hold_daemon_lock
 
     if not loaded.data.exists():
         return []
     try:
         if not repair:
-            files = findings(loaded, repair=False)
+            files = findings(loaded, refused_settings=refused_settings, repair=False)
         else:
             with alone(loaded, "care doctor --repair"):
                 daemon = hold_daemon_lock(loaded)
                 try:
-                    files = findings(loaded, repair=True)
+                    files = findings(loaded, refused_settings=refused_settings, repair=True)
                 finally:
                     os.close(daemon)
     except CareError as error:

@@ -36,6 +36,7 @@ from orchestration.dagster_internals import (
     load_cursor,
     materialisations,
     partitions_read_once,
+    refused_settings,
     run_health,
     runs_of_code_location,
     selected_assets,
@@ -273,6 +274,17 @@ def test_a_run_in_process_belongs_to_a_code_location_as_the_timeline_of_the_ui_a
         "repositoryLocationName": "some.definitions",
     }
     assert latest["status"] == "SUCCESS"
+
+
+@builds_upon_dagster("refused_settings")
+def test_settings_are_checked_without_a_storage_being_made(tmp_path):
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    assert refused_settings(tmp_path) is None
+    (tmp_path / "dagster.yaml").write_text("telemetri: {enabled: false}\n")
+    refused = refused_settings(tmp_path)
+    assert refused is not None
+    assert "telemetri" in refused
+    assert [path.name for path in tmp_path.iterdir()] == ["dagster.yaml"]
 
 
 @builds_upon_dagster("engines_kept")

@@ -9,10 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestration.cli.app import app
+from orchestration.instance import dagster_home
+from orchestration.workspace import load_workspace
 from tests.support.damage import DAMAGES, make_small, try_damage, undisturbed
 from tests.support.faults import State
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import query, run
+from tests.support.workspaces import make, query, run
 
 ESTIMATES = (
     "SELECT DISTINCT i.item_id, f.aggregator, a.estimate FROM latest_fits f "
@@ -72,6 +74,20 @@ def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(af
     assert not run(after_a_night).failures
     assert query(after_a_night, ESTIMATES) == before
     assert when_written(after_a_night) == asked
+
+
+def test_settings_that_dagster_refuses_are_told_and_set_aside_though_they_are_sound_yaml(tmp_path):
+    folder = make(tmp_path / "ws")
+    settings = dagster_home(load_workspace(folder)) / "dagster.yaml"
+    settings.write_text(settings.read_text().replace("max_retries", "max_retriez"))
+    (row,) = doctor(folder)
+    assert row[0] == "fails"
+    assert "dagster.yaml" in row[1]
+    assert "max_retriez" in row[1]
+    assert "`care doctor --repair`" in row[1]
+    assert [state for state, _ in doctor(folder, "--repair")] == ["ok"]
+    assert not settings.exists()
+    assert doctor(folder) == []
 
 
 @pytest.fixture
