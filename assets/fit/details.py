@@ -96,10 +96,12 @@ class CareSvdDetails:
 
 @dataclass(frozen=True)
 class CareTensorDetails:
-    """What ``care_tensor`` says of its states, as far as it is read: mean scores by judge, and shares of the items."""
+    """What ``care_tensor`` says of its states, as far as it is read: mean scores by judge, shares of the items, and the
+    judges of each view."""
 
     state_means: list[list[float]]
     state_weights: list[float]
+    views: list[list[str]]
 
 
 D = TypeVar("D", StructuredDetails, AmbiguityDetails, CareDetails, CareSvdDetails, CareTensorDetails)

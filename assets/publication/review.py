@@ -23,6 +23,7 @@ from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
 from assets.publication.editions import changed_labels, extend, publish, store_log
+from assets.publication.other_solvers import check_other_solvers
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
@@ -36,6 +37,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "panel_shrunk": (True, "Judges that sat on the published panel and are still in the workspace were admitted."),
     "missing_scores": (True, "The panel's scores are there, as far as they were before."),
     "certificate": (True, "The structure was solved to its certificate."),
+    "other_solvers": (True, "cvxpy and tensorly give the same answer, on one fit a night."),
     "quality": (True, "What the recommended aggregate calls quality points where it pointed before."),
     "drift": (True, "The recommended aggregate is distributed and ordered as before."),
     "gold_leakage": (True, "No judge's scores are the gold label itself, unless care.yaml declares it."),
@@ -45,7 +47,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
 }
 """Name -> (blocking, what holds where it passes)."""
 
-_OF_THE_FIT = {"certificate", "quality", "drift"}
+_OF_THE_FIT = {"certificate", "other_solvers", "quality", "drift"}
 """Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
 
 
@@ -204,6 +206,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _shrunk(tonight, then, set(workspace.judges_of(testset))),
         _missing(tonight, then, limits),
         _certificate(tonight),
+        check_other_solvers(workspace, testset, edition),
         *_changed(workspace, edition, before, tonight, then),
         _leakage(leaked),
         _duplicates(tonight, then, limits),
