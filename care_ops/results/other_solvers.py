@@ -1,7 +1,8 @@
 """A fit checked against solvers that are not ours: the structure against cvxpy, a decomposition against tensorly.
 
 How far two answers may differ is not tuned but follows from what the solvers certify: the duality gaps of both, and for
-the decomposition the condition of the pair moment, by whose square Jennrich's algorithm enlarges rounding.
+the decomposition the condition of the pair moment, by whose square Jennrich's algorithm enlarges the rounding of a sum
+over the moment's entries.
 
 Belongs here: the comparisons. Does not: when a fit is checked and what a difference leads to
 (``assets.publication.other_solvers``), the solvers themselves (``structure``, ``models.cp``).
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.errors import FitError
 from care_ops.models import cp
 from care_ops.structure.conic import solve_conic
 from care_ops.structure.program import Structure, objective
@@ -23,6 +25,9 @@ Array = NDArray[np.float64]
 
 _ROUNDING = float(np.finfo(np.float64).eps)
 _ATTEMPTS = 3
+_MOST_ALLOWED = 0.01
+"""Relative difference of two decompositions from which a comparison would tell nothing."""
+
 _OUTSIDE = 1e-9
 """Least eigenvalue, as a share of the largest entry, that a matrix on the edge of the cone may have by rounding."""
 
@@ -99,7 +104,8 @@ def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Ge
     Raises
     ------
     FitError
-        The moment does not carry k components with positive weights, so that there is nothing to compare.
+        The moment does not carry k components with positive weights, or so weakly that rounding alone could change them
+        by a hundredth, so that there is nothing to compare.
     """
     target = cp.rebuilt(cp.by_tensorly(tensor, k, rng, _ATTEMPTS))
     ours = cp.decompose(target, views, k, rng)
@@ -108,7 +114,10 @@ def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Ge
     first, second, third = (np.vstack([ones, ours.means[:, group].T]) for group in views.groups)
     again = cp.rebuilt([first * (ours.weights * target[0, 0, 0]), second, third])
     difference = float(np.linalg.norm(again - target) / np.linalg.norm(target))
-    return Comparison(difference, _ROUNDING * ours.condition**2)
+    allowed = _ROUNDING * tensor.size * ours.condition**2
+    if allowed > _MOST_ALLOWED:
+        raise FitError(f"tensor: the pair moment is too near a lower rank (condition {ours.condition:.1e})")
+    return Comparison(difference, allowed)
 
 
 def _is_positive(matrix: Array) -> bool:
