@@ -18,7 +18,6 @@ import dagster as dg
 from assets.experiments.due import cheapest_first, inputs_version, is_settled, settle
 from assets.experiments.registry import outdated
 from assets.workspace import Workspace
-from orchestration.instance import under_way
 
 _ATTEMPTS = 2
 """As often as the daemon tries any asset: a first time, and once more where that failed."""
@@ -101,6 +100,8 @@ def experiment_sensor(load: Callable[[], Workspace], watch_seconds: int) -> dg.S
         description="Asks for experiments that are out of date, one at a time, where care.yaml says `when: changed`.",
     )
     def experiments_sensor(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        from orchestration.instance import under_way
+
         workspace = load()
         if workspace.experiments_when != "changed":
             return dg.SkipReason("care.yaml has experiments made only where they are selected")

@@ -19,7 +19,6 @@ from assets.fit.details import CareTensorDetails, read_details
 from assets.fit.kept import read_moments, read_structure
 from assets.publication.documents import CheckResult, ReviewDocument
 from care_ops.errors import FitError
-from warehouse.storage import write_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +39,8 @@ _WHAT_TO_DO = (
 
 def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) -> CheckResult:
     """Compare the fit of an edition with the other solvers' answers, where it is this edition's turn."""
+    from warehouse.storage import write_bytes
+
     structure, _ = read_structure(workspace.fit_folder(testset))
     most = workspace.review.compared_judges
     if structure is None:
