@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.details import AmbiguityDetails, D, StructuredDetails, read_details
+from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
 from assets.fit.stages import recommended
 from assets.metadata import bars
 from assets.partitions import TESTSETS
@@ -44,6 +44,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "duplicate_items": (True, "Items that repeat another's texts have not multiplied."),
     "quality_factor": (False, "The factor that care_svd takes for quality points where it pointed before."),
     "ambiguous_quality": (False, "The panel's defensible answers agree."),
+    "states": (False, "care_tensor's states do not depend on its random starts, and anchors confirm them."),
 }
 """Name -> (blocking, what holds where it passes)."""
 
@@ -212,6 +213,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _duplicates(tonight, then, limits),
         _turned("quality_factor", then.loadings if then else None, tonight.loadings, limits),
         _ambiguous(tonight),
+        _states(workspace, testset, edition),
     ]
     return findings if limits.hold else _let_pass(findings, "let pass by `review.hold: false`")
 
@@ -463,3 +465,22 @@ def _ambiguous(tonight: ReviewedEdition) -> CheckResult:
         "settle it (`anchors` in care.yaml)",
         {},
     )
+
+
+def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResult:
+    fit_id = edition.fits.get("care_tensor")
+    if fit_id is None:
+        return _result("states", True, "care_tensor gave no answer", {})
+    told = _details(workspace.fits.read_fit(testset, fit_id), CareTensorDetails)
+    doubts: list[str] = []
+    if told.starts_agree is False:
+        doubts.append(
+            "random starts ended in different states, so that care_tensor's answer may be another one tomorrow: set "
+            "`fit.observation_model: graded` where judges give votes or grades, or rely on another aggregator"
+        )
+    if told.anchors_confirm is False:
+        doubts.append(
+            "care_tensor's states decide about anchors that were left out no better than their commoner label does: "
+            "rely on another aggregator, or set `fit.states: 0` to choose their number"
+        )
+    return _result("states", not doubts, "; ".join(doubts) or "no doubt about care_tensor's states", {})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assets.publication.documents import ReviewDocument
-from assets.publication.review import review_latest
+from assets.publication.review import _states, review_latest
 from care_ops.aggregators import care_svd
 from care_ops.structure.program import solve
 from orchestration.workspace import load_workspace
@@ -90,6 +90,22 @@ def test_a_fit_is_compared_again_where_its_review_runs_again_and_not_beyond_the_
     narrow = replace(workspace, review=replace(workspace.review, compared_judges=4))
     told = finding(folder, "other_solvers", review_latest(narrow, "one"))
     assert told.says == "not compared: the panel has 5 judges, review.compared_judges is 4"
+
+
+def test_states_that_depend_on_their_starts_are_a_warning(folder):
+    """The fixture has no care_tensor, so that its fit is handed over as one."""
+    workspace = load_workspace(folder)
+    assert finding(folder, "states").says == "care_tensor gave no answer"
+    edition = workspace.fits.editions("one")[-1]
+    fit = workspace.fits.read_fit("one", edition.fits["care_svd"])
+    told = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "anchors_confirm": False}
+    doubtful = replace(fit, fit_id="doubtful", aggregator="care_tensor", details=json.dumps(told))
+    workspace.fits.write_fit(doubtful)
+    warned = _states(workspace, "one", replace(edition, fits={**edition.fits, "care_tensor": "doubtful"}))
+    assert not warned.passed
+    assert not warned.holds_back
+    assert "random starts ended in different states" in warned.says
+    assert "no better than their commoner label" in warned.says
 
 
 def finding(folder, check, review=None):
