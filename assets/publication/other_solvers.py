@@ -46,8 +46,8 @@ def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) ->
     if structure is None:
         return CheckResult(CHECK, True, "no structure to compare", blocks=False)
     if len(structure.sparse) > most:
-        says = f"not compared: the panel has {len(structure.sparse)} judges, review.compared_judges is {most}"
-        return CheckResult(CHECK, True, says, blocks=False)
+        why = f"not compared: the panel has {len(structure.sparse)} judges, review.compared_judges is {most}"
+        return CheckResult(CHECK, True, why, blocks=False)
     if not _is_due(workspace, testset, edition):
         return CheckResult(CHECK, True, "not compared: another fit was the first of the day", blocks=False)
     started = time.process_time()

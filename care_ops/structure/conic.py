@@ -178,6 +178,7 @@ def _run(problem: cp.Problem, tolerance: float) -> tuple[int, float]:
 
     options = {"tol_gap_abs": tolerance, "tol_gap_rel": tolerance, "tol_feas": tolerance}
     data, chain, inverse = problem.get_problem_data(cp.CLARABEL, solver_opts=options)
+    assert chain is not None
     try:
         answer: Any = chain.solve_via_data(problem, data, solver_opts=options)
         with warnings.catch_warnings():
