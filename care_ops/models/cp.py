@@ -210,13 +210,22 @@ def _als(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tupl
 
 
 def by_tensorly(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> list[Array]:
-    """The three factors, a column a component, of a tensor of rank k near this one: the best of tensorly's attempts."""
+    """The three factors, a column a component, of a tensor of rank k near this one: the best of tensorly's attempts.
+
+    Raises
+    ------
+    FitError
+        A least-squares problem of tensorly's is singular.
+    """
     from tensorly.decomposition import parafac
 
     best: tuple[float, list[Array]] | None = None
     for _ in range(attempts):
         seed = int(rng.integers(2**31))
-        weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init="random", random_state=seed)
+        try:
+            weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init="random", random_state=seed)
+        except np.linalg.LinAlgError as error:
+            raise FitError(f"tensor: alternating least squares met a singular problem ({error})") from error
         scaled = [np.asarray(factors[0] * weights), np.asarray(factors[1]), np.asarray(factors[2])]
         error = float(np.linalg.norm(rebuilt(scaled) - tensor))
         if best is None or error < best[0]:

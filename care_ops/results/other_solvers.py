@@ -66,7 +66,7 @@ def compare_structure(correlation: Array, structure: Structure) -> Comparison:
     -------
     Comparison
         The difference is relative to the objective, and infinite where S - L or L is not positive semi-definite.
-        Allowed is the gap that ours is certified to plus cvxpy's.
+        Allowed is the gap that ours is certified to plus cvxpy's, and the rounding of a sum over the entries.
     """
     other = solve_conic(
         correlation,
@@ -75,11 +75,12 @@ def compare_structure(correlation: Array, structure: Structure) -> Comparison:
         program=structure.program,
         tolerance=structure.certificate.tolerance,
     ).certificate
-    allowed = structure.certificate.gap + other.gap
+    scale = max(1.0, abs(other.primal))
+    gaps = sum(found.gap * max(1.0, abs(found.primal)) for found in (structure.certificate, other))
+    allowed = gaps / scale + _ROUNDING * correlation.size
     if not (_is_positive(structure.low_rank) and _is_positive(structure.precision)):
         return Comparison(float("inf"), allowed)
-    above = objective(correlation, structure) - other.dual
-    return Comparison(above / max(1.0, abs(other.primal)), allowed)
+    return Comparison((objective(correlation, structure) - other.dual) / scale, allowed)
 
 
 def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> Comparison:

@@ -9,7 +9,7 @@ from care_ops.errors import FitError
 from care_ops.models import cp
 from care_ops.moments.state import accumulate
 from care_ops.results.other_solvers import compare_decomposition, compare_structure
-from care_ops.structure.program import solve
+from care_ops.structure.program import Certificate, objective, solve
 from care_ops.structure.views import Views
 from tests.support.matrices import random_correlation
 
@@ -39,6 +39,17 @@ def test_a_right_structure_agrees_and_a_rough_one_is_as_far_off_as_it_says(rng, 
     for tolerance in (1e-3, 1e-6):
         structure = solve(correlation, lambda_s=0.02, lambda_l=0.1, program=program, tolerance=tolerance)
         assert compare_structure(correlation, structure).agrees
+
+
+def test_a_structure_that_uses_up_its_whole_gap_agrees(structure):
+    """Its dual is at the optimum, so that the gap is the primal's alone, and each gap has its own scale."""
+    correlation, _ = structure
+    best = solve(correlation, lambda_s=0.5, lambda_l=2.0, tolerance=1e-9)
+    rough = replace(best, sparse=best.sparse + 0.1 * np.eye(len(best.sparse)))
+    primal, optimum = objective(correlation, rough), best.certificate.primal
+    assert primal > 1.001 * optimum > 1, "the scales are the objectives"
+    certificate = Certificate(primal, optimum, (primal - optimum) / primal, 1e-6, 0, converged=False)
+    assert compare_structure(correlation, replace(rough, certificate=certificate)).agrees
 
 
 def test_a_structure_off_by_a_thousandth_is_told(structure):
