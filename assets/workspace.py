@@ -98,6 +98,9 @@ class ReviewConfig:
         Least cosine between the quality factor's loadings of both nights.
     max_duplicates_rise : float
         By how much the share of items may rise that repeat another's texts without sharing its split unit.
+    compared_judges : int
+        Largest panel whose fit is compared with other solvers' answers, one a night; 0 for none. Forty judges take
+        three seconds of CPU.
     declared : tuple of str
         Judges that are people, or the gold label, on purpose: their agreement with gold is no leak.
     """
@@ -112,6 +115,7 @@ class ReviewConfig:
     min_rank_correlation: Annotated[float, Interval(ge=-1, le=1)] = 0.70
     min_quality: Annotated[float, Interval(ge=-1, le=1)] = 0.70
     max_duplicates_rise: Annotated[float, Interval(ge=0, le=1)] = 0.01
+    compared_judges: Annotated[int, Ge(0)] = 40
     declared: tuple[str, ...] = ()
 
 

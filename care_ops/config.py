@@ -25,6 +25,9 @@ QualityRule = Literal["leading", "balance", "style", "probes", "anchors"]
 DeclaredRule = Literal["leading", "balance", "probes"]
 """The rules for the quality factor that a person may declare."""
 
+Groups = tuple[tuple[str, ...], ...]
+"""Groups of judges, by their names."""
+
 RENAMED_SETTINGS = {"judges": "observation_model"}
 """Former names of settings of a fit, each with its present name. A file that has a former name is refused."""
 
@@ -145,7 +148,7 @@ class AdmissionRule:
 
 @dataclass(frozen=True)
 class StructureConfig:
-    """Penalties of the structure program; see ``aggregators.care_svd.fit_structure``.
+    """Penalties and constraints of the structure program; see ``aggregators.care_svd.fit_structure``.
 
     Attributes
     ----------
@@ -156,6 +159,12 @@ class StructureConfig:
         complexity asks for the order 1 / sqrt(n)).
     tau : float
         Weight of L's penalty over that of S: tau * sqrt(p), at which neither of the two takes up a shared factor alone.
+    edges_within : tuple of groups of judges, optional
+        Groups of judges, like [[a, b], [c, d]]: S has a direct edge only between judges of one group. With [] it has
+        none, with null between any two judges. See docs/care-svd.md.
+    nonnegative_within : tuple of groups of judges
+        Groups of judges between which no entry of L is negative: what they share never sets two of them against each
+        other. With this or ``edges_within`` a general conic solver takes the place of our own.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -163,9 +172,28 @@ class StructureConfig:
     program: Program = "frobenius"
     gamma: Annotated[float, Gt(0)] = 1.0
     tau: Annotated[float, Gt(0)] = 0.5
+    edges_within: Groups | None = None
+    nonnegative_within: Groups = ()
 
     def __post_init__(self) -> None:
         check(self, "structure")
+        for name in ("edges_within", "nonnegative_within"):
+            for group in getattr(self, name) or ():
+                if len(set(group)) < 2:
+                    raise InputError(
+                        f"structure: {name} has the group [{', '.join(group)}], which is no pair of judges; give two "
+                        "names or more, or leave it out"
+                    )
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether the program has constraints of its own."""
+        return self.edges_within is not None or bool(self.nonnegative_within)
+
+    def judges_named(self) -> set[str]:
+        """The judges that the constraints name."""
+        groups = (*(self.edges_within or ()), *self.nonnegative_within)
+        return {judge for group in groups for judge in group}
 
 
 @dataclass(frozen=True)

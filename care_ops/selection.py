@@ -208,7 +208,7 @@ def select_without_labels(
     for gamma, tau in GRIDS["care_svd"] if grid is None else grid:
         relative = _relative(whole, config.structure, gamma, tau, absolute=False)
         try:
-            value = float(np.mean([_held_out(train, test, relative) for train, test in parts]))
+            value = float(np.mean([_held_out(train, test, relative, scores.judges) for train, test in parts]))
             candidates.append(Candidate(gamma, tau, relative, value))
         except FitError as error:
             candidates.append(Candidate(gamma, tau, relative, None, str(error)))
@@ -247,9 +247,9 @@ def _relative(
     return replace(config, gamma=gamma, tau=own)
 
 
-def _held_out(train: Moments, test: Array, config: StructureConfig) -> float:
+def _held_out(train: Moments, test: Array, config: StructureConfig, judges: Sequence[str]) -> float:
     """log det R - tr(R Sigma) of held-out scores; R is kept positive definite."""
-    structure, _ = fit_structure(train, config)
+    structure, _ = fit_structure(train, config, judges)
     values, vectors = np.linalg.eigh(structure.precision)
     values = np.maximum(values, 1e-3)
     rotated = np.einsum("ik,ij,jk->k", vectors, test, vectors)

@@ -1,7 +1,7 @@
 """What Dagster's daemon watches: the workspace's files, what is stale, runs that failed, nights that did not come.
 
 Belongs here: sensors. Does not: what the first one compares (``observe``), when an asset is stale (``conditions``), how
-an alert is sent (``alerts``).
+an alert is sent (``alerts``), which experiment is asked for next (``experiment_sensor``).
 """
 
 import time
@@ -13,6 +13,7 @@ import dagster as dg
 from assets.workspace import Workspace
 from orchestration.alerts import failure_message, send
 from orchestration.dagster_internals import RANGE_START_TAG
+from orchestration.experiment_sensor import experiment_sensor
 from orchestration.observe import observe
 from orchestration.workspace import Settings
 
@@ -41,6 +42,7 @@ def build_sensors(
         _stale_assets_sensor(watch_seconds),
         _alert_on_failure(load, read_settings),
         _alert_when_stale(read_settings),
+        experiment_sensor(load, watch_seconds),
     ]
 
 

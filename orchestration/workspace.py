@@ -213,6 +213,7 @@ def load_workspace(root: Path) -> Workspace:
     settings = read_settings(root)
     testsets = _load_testsets(root / settings.testsets)
     judges = _load_judges(root, settings, testsets)
+    _check_constraints(root, settings.fit.structure, judges)
     workspace = Workspace(
         root=root,
         data=(root / settings.data).absolute(),
@@ -329,6 +330,16 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
             if declared.accepts(judge):
                 _merge_recorded(judges, judge, declared.family(judge), testset.name, path)
     return judges
+
+
+def _check_constraints(root: Path, structure: StructureConfig, judges: dict[str, JudgeSpec]) -> None:
+    """Raise ``InputError`` where a constraint names a judge that the workspace does not have."""
+    unknown = sorted(structure.judges_named() - judges.keys())
+    if unknown:
+        raise InputError(
+            f"{root / CARE_YAML}: fit.edges_within or fit.nonnegative_within names {', '.join(unknown)}, which is no "
+            f"judge of this workspace; there are {', '.join(sorted(judges)) or 'none'}"
+        )
 
 
 def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 def is_settled(workspace: Workspace) -> bool:
     """Whether nothing has changed since the experiments were last seen to be up to date."""
     file = _file(workspace)
-    return file.exists() and file.read_text(encoding="utf-8") == _inputs(workspace)
+    return file.exists() and file.read_text(encoding="utf-8") == inputs_version(workspace)
 
 
 def settle(workspace: Workspace) -> None:
     """Note that nothing is left to be made from what is there now."""
     from warehouse.storage import write_bytes
 
-    write_bytes(_file(workspace), _inputs(workspace).encode())
+    write_bytes(_file(workspace), inputs_version(workspace).encode())
 
 
 def cheapest_first(workspace: Workspace, keys: Collection[str]) -> list[tuple[str, float]]:
@@ -53,7 +53,7 @@ def _file(workspace: Workspace) -> Path:
     return workspace.data / "experiments" / "settled.txt"
 
 
-def _inputs(workspace: Workspace) -> str:
+def inputs_version(workspace: Workspace) -> str:
     """Hash of everything that an experiment is made from: files by size and time, the rest by content."""
     testsets = {
         name: [

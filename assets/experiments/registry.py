@@ -57,7 +57,7 @@ def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
 
     The ledger is among them where one that it reads is.
     """
-    reads, every = _reads(workspace, among), experiments()
+    reads, every = reads_now(workspace, among), experiments()
     keys = [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key))]
     return [*keys, LEDGER] if keys and LEDGER in among and LEDGER not in keys else keys
 
@@ -68,7 +68,7 @@ def outdated_kept(workspace: Workspace) -> list[str]:
     return outdated(workspace, kept) if kept else []
 
 
-def _reads(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
+def reads_now(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
     """What each of these experiments would read now: panels, read once for all, or what the other experiments keep."""
     from assets.experiments.panels import panel_versions
     from assets.experiments.paper_numbers import NUMBERS
@@ -113,7 +113,7 @@ def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
 
     registered = experiments()[key]
     size = registered.size(workspace)
-    reads = _reads(workspace, [key]).get(key)
+    reads = reads_now(workspace, [key]).get(key)
     started = time.perf_counter()
     findings = registered.run(workspace, **size)
     registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)

@@ -96,10 +96,24 @@ class CareSvdDetails:
 
 @dataclass(frozen=True)
 class CareTensorDetails:
-    """What ``care_tensor`` says of its states, as far as it is read: mean scores by judge, and shares of the items."""
+    """What ``care_tensor`` says of its states, as far as it is read.
+
+    Attributes
+    ----------
+    state_means, state_weights : lists
+        Mean scores by judge, and shares of the items.
+    views : list of three lists of judges
+    starts_agree : bool or None
+        Whether two kinds of starts have found the same states; None in fits of releases that did not say it.
+    anchors_confirm : bool or None
+        Whether the states tell the labels of anchors that were left out; None where too few anchors could tell.
+    """
 
     state_means: list[list[float]]
     state_weights: list[float]
+    views: list[list[str]]
+    starts_agree: bool | None = None
+    anchors_confirm: bool | None = None
 
 
 D = TypeVar("D", StructuredDetails, AmbiguityDetails, CareDetails, CareSvdDetails, CareTensorDetails)

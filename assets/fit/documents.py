@@ -106,6 +106,7 @@ class CertificateRecord:
     tolerance: float
     iterations: int
     converged: bool
+    solver_gap: float | None = None
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
             "gap": certificate.gap,
             "converged": certificate.converged,
             "iterations": certificate.iterations,
+            **({} if certificate.solver_gap is None else {"gap_by_the_solver": certificate.solver_gap}),
             "edges": int((upper > 1e-8).sum()),
             "factors": int((mass > 1e-6).sum()),
             **details,

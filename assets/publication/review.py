@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.details import AmbiguityDetails, D, StructuredDetails, read_details
+from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
 from assets.fit.stages import recommended
 from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
 from assets.publication.editions import changed_labels, extend, publish, store_log
+from assets.publication.other_solvers import check_other_solvers
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
@@ -36,16 +37,18 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "panel_shrunk": (True, "Judges that sat on the published panel and are still in the workspace were admitted."),
     "missing_scores": (True, "The panel's scores are there, as far as they were before."),
     "certificate": (True, "The structure was solved to its certificate."),
+    "other_solvers": (True, "cvxpy and tensorly give the same answer, on one fit a night."),
     "quality": (True, "What the recommended aggregate calls quality points where it pointed before."),
     "drift": (True, "The recommended aggregate is distributed and ordered as before."),
     "gold_leakage": (True, "No judge's scores are the gold label itself, unless care.yaml declares it."),
     "duplicate_items": (True, "Items that repeat another's texts have not multiplied."),
     "quality_factor": (False, "The factor that care_svd takes for quality points where it pointed before."),
     "ambiguous_quality": (False, "The panel's defensible answers agree."),
+    "states": (False, "care_tensor's states do not depend on its random starts, and anchors confirm them."),
 }
 """Name -> (blocking, what holds where it passes)."""
 
-_OF_THE_FIT = {"certificate", "quality", "drift"}
+_OF_THE_FIT = {"certificate", "other_solvers", "quality", "drift"}
 """Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
 
 
@@ -204,11 +207,13 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _shrunk(tonight, then, set(workspace.judges_of(testset))),
         _missing(tonight, then, limits),
         _certificate(tonight),
+        check_other_solvers(workspace, testset, edition),
         *_changed(workspace, edition, before, tonight, then),
         _leakage(leaked),
         _duplicates(tonight, then, limits),
         _turned("quality_factor", then.loadings if then else None, tonight.loadings, limits),
         _ambiguous(tonight),
+        _states(workspace, testset, edition),
     ]
     return findings if limits.hold else _let_pass(findings, "let pass by `review.hold: false`")
 
@@ -460,3 +465,22 @@ def _ambiguous(tonight: ReviewedEdition) -> CheckResult:
         "settle it (`anchors` in care.yaml)",
         {},
     )
+
+
+def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResult:
+    fit_id = edition.fits.get("care_tensor")
+    if fit_id is None:
+        return _result("states", True, "care_tensor gave no answer", {})
+    told = _details(workspace.fits.read_fit(testset, fit_id), CareTensorDetails)
+    doubts: list[str] = []
+    if told.starts_agree is False:
+        doubts.append(
+            "random starts ended in different states, so that care_tensor's answer may be another one tomorrow: set "
+            "`fit.observation_model: graded` where judges give votes or grades, or rely on another aggregator"
+        )
+    if told.anchors_confirm is False:
+        doubts.append(
+            "care_tensor's states decide about anchors that were left out no better than their commoner label does: "
+            "rely on another aggregator, or set `fit.states: 0` to choose their number"
+        )
+    return _result("states", not doubts, "; ".join(doubts) or "no doubt about care_tensor's states", {})

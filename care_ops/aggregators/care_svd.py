@@ -16,11 +16,12 @@ from threadpoolctl import threadpool_limits
 from care_ops.aggregators.base import Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import Program, StructureConfig
-from care_ops.errors import FitError
+from care_ops.errors import FitError, InputError
 from care_ops.models.probes import evidence_of, nearness
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.structure.bounds import directions_error, identifiability, misspecification
+from care_ops.structure.conic import Constraints, solve_conic
 from care_ops.structure.factors import (
     Factors,
     choose_by_anchors,
@@ -67,14 +68,15 @@ def fit_structure(
     """Sparse + low-rank structure of the shrunk correlation of a panel.
 
     gamma and tau come from theory and from draws of the paper's own model, never from labels. Where they
-    leave L empty, tau is lowered until a factor appears, and the result says so.
+    leave L empty, tau is lowered until a factor appears, and the result says so. A program with constraints is solved
+    by ``structure.conic``, and not less exactly for a resample.
 
     Parameters
     ----------
     moments : Moments
     config : StructureConfig
     judges : sequence of str, optional
-        Names of the judges, for messages of errors.
+        Names of the judges: for messages of errors, and for constraints, which name them.
     effort : Effort
 
     Returns
@@ -85,6 +87,8 @@ def fit_structure(
 
     Raises
     ------
+    InputError
+        The configuration has constraints, and the judges have no names.
     FitError
         There are fewer than three judges or ten items, or no factor appears at any tau.
     """
@@ -97,14 +101,7 @@ def fit_structure(
     gamma = config.gamma * penalty_rate(correlation, n, config.program)
     tau = config.tau * float(np.sqrt(p))
     for lowered in range(_TAU_STEPS):
-        structure = solve(
-            correlation,
-            lambda_s=gamma,
-            lambda_l=gamma * tau,
-            program=config.program,
-            tolerance=effort.tolerance,
-            max_iterations=effort.most_iterations,
-        )
+        structure = _solve(correlation, (gamma, gamma * tau), config, judges, effort)
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
             return structure, {
                 "gamma_n": gamma,
@@ -116,6 +113,36 @@ def fit_structure(
     raise FitError(
         "structure: no shared factor at any penalty; the judges' scores look independent of one another. "
         "Check that they score the same items on the same question"
+    )
+
+
+def _solve(
+    correlation: Array,
+    penalties: tuple[float, float],
+    config: StructureConfig,
+    judges: Sequence[str] | None,
+    effort: Effort,
+) -> Structure:
+    """The program at these penalties, by the solver that its constraints ask for."""
+    lambda_s, lambda_l = penalties
+    if not config.is_constrained:
+        return solve(
+            correlation,
+            lambda_s=lambda_s,
+            lambda_l=lambda_l,
+            program=config.program,
+            tolerance=effort.tolerance,
+            max_iterations=effort.most_iterations,
+        )
+    if judges is None:
+        raise InputError("structure: constraints name judges, and these scores come without names; hand over the names")
+    return solve_conic(
+        correlation,
+        lambda_s=lambda_s,
+        lambda_l=lambda_l,
+        program=config.program,
+        constraints=Constraints.declared(config, judges),
+        tolerance=effort.tolerance,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from care_ops.aggregators.base import Aggregate, Problem
 from care_ops.aggregators.care_svd import told_by_probes
@@ -41,9 +42,6 @@ _K_MEANS_STARTS = 5
 _MORE_ROUNDS = 4
 """Further rounds of k-means starts where no two kinds of starts have found the same states."""
 
-_SAME_STATES = 1e-4
-"""Nats of log likelihood an item within which two fits count as the same: EM stops at a thousandth of it."""
-
 _WITHIN_STARTS = 8
 
 _WITHIN_ITEMS = 10
@@ -51,6 +49,12 @@ _WITHIN_ITEMS = 10
 
 _WITHIN_TOLERANCE = 1e-6
 """Rise of the mean log likelihood at which the mixture that the views come from has settled."""
+
+_CONFIRMING = 20
+"""Fewest anchors that can confirm a map: with fewer even right states often do not beat the commoner label clearly."""
+
+_FOLDS = 10
+_BY_CHANCE = 0.05
 
 _MOST_MAPPED = 12
 """States up to which every map of states to {0, 1} is tried."""
@@ -218,7 +222,9 @@ class CareTensor:
         score, details = fitted.means @ factors.weights, {**details, "direction": factors.rule}
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
-            quality = quality_by_anchors(softmax(fitted.log_joint[rows])[0], labels)
+            of_anchors = softmax(fitted.log_joint[rows])[0]
+            quality = quality_by_anchors(of_anchors, labels)
+            details |= confirmed_by_anchors(of_anchors, labels)
         else:
             quality = np.zeros(len(score))
             quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
@@ -280,7 +286,8 @@ class CareTensor:
         fitted = Fitted(model.weights, means, joint, model.log_likelihood, model.converged, "k-means")
         judges = problem.scores.judges
         by_model = {type(part).__name__: [judges[j] for j in part.columns] for part in model.models}
-        return fitted, {"judges": by_model, "tensor": {"used": False}}
+        details = {"judges": by_model, "tensor": {"used": False}, "starts_agree": model.starts_agree}
+        return fitted, details
 
     def views(self, problem: Problem) -> Views:
         """Views by the precision within states, or by S where that is asked for or too few items are complete.
@@ -331,7 +338,7 @@ def free_starts(values: Array, k: int, rng: np.random.Generator, first: int = 0)
 def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
     """Whether the best likelihood was reached from two sets of starts; one alone may be a place where EM got stuck."""
     likelihoods = sorted(fit.log_likelihood for fit, _ in fits)
-    return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= _SAME_STATES
+    return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
 
 def view_starts(
@@ -474,6 +481,37 @@ def quality_by_anchors(posterior: Array, labels: Array) -> Array:
     maps = [np.array(m, dtype=np.float64) for m in itertools.product((0, 1), repeat=k) if 0 < sum(m) < k]
     loss = [float(np.sum((posterior @ m - target) ** 2)) for m in maps]
     return maps[int(np.argmin(loss))]
+
+
+def confirmed_by_anchors(posterior: Array, labels: Array) -> dict[str, Any]:
+    """Whether the states tell the labels of anchors that did not map them, better than the commoner label would.
+
+    The anchors are left out in ten folds. States that have nothing to do with the labels are mapped to Q all the same,
+    and then decide no better than the commoner label, which has as many right answers in one of twenty draws.
+
+    Parameters
+    ----------
+    posterior : (m, k) array
+        P(state | J) of the labelled items.
+    labels : (m,) array
+
+    Returns
+    -------
+    dict
+        ``anchors_right``: share of right decisions. ``anchors_confirm``: whether that is better than the commoner
+        label. Empty with labels of more than two values, and with fewer than twenty anchors, which could not tell.
+    """
+    if len(labels) < _CONFIRMING or len(np.unique(labels)) > 2:
+        return {}
+    target = labels > 0.5 * (labels.min() + labels.max())
+    right, fold = 0, np.arange(len(labels)) % _FOLDS
+    for held_out in (fold == f for f in range(_FOLDS)):
+        if np.ptp(labels[~held_out]) > 0:
+            quality = quality_by_anchors(posterior[~held_out], labels[~held_out])
+            right += int(np.sum((posterior[held_out] @ quality > 0.5) == target[held_out]))
+    commoner = max(float(target.mean()), 1 - float(target.mean()))
+    by_chance = float(binom.sf(right - 1, len(labels), commoner))
+    return {"anchors_right": right / len(labels), "anchors_confirm": by_chance < _BY_CHANCE}
 
 
 def _distinct_enough(values: Array, states: int) -> None:

@@ -10,6 +10,7 @@ rank K although the scores are centred; the constant's row of a factor reads its
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,6 +66,11 @@ class Components:
         if self.negative_weights:
             return f"{self.negative_weights} of {k} components have no positive weight"
         return None
+
+    def require_positive_weights(self) -> None:
+        """Raise ``FitError`` where a weight is not positive, so that these are no components of a mixture."""
+        if self.negative_weights:
+            raise FitError(f"tensor: {self.negative_weights} of {len(self.weights)} components have no positive weight")
 
 
 def augmented_moment(moments: Moments, views: Views) -> Array:
@@ -200,18 +206,37 @@ def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tu
 
 
 def _als(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
+    return 0, by_tensorly(tensor, k, rng, attempts)[0]
+
+
+def by_tensorly(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> list[Array]:
+    """The three factors, a column a component, of a tensor of rank k near this one: the best of tensorly's attempts.
+
+    Raises
+    ------
+    FitError
+        A least-squares problem of tensorly's is singular.
+    """
     from tensorly.decomposition import parafac
 
-    best: tuple[float, Array] | None = None
+    best: tuple[float, list[Array]] | None = None
     for _ in range(attempts):
         seed = int(rng.integers(2**31))
-        weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init="random", random_state=seed)
-        rebuilt = np.einsum("r,ar,br,cr->abc", weights, *factors, optimize=True)
-        error = float(np.linalg.norm(rebuilt - tensor))
+        try:
+            weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init="random", random_state=seed)
+        except np.linalg.LinAlgError as error:
+            raise FitError(f"tensor: alternating least squares met a singular problem ({error})") from error
+        scaled = [np.asarray(factors[0] * weights), np.asarray(factors[1]), np.asarray(factors[2])]
+        error = float(np.linalg.norm(rebuilt(scaled) - tensor))
         if best is None or error < best[0]:
-            best = (error, np.asarray(factors[0], dtype=np.float64))
+            best = (error, scaled)
     assert best is not None
-    return 0, best[1]
+    return best[1]
+
+
+def rebuilt(factors: Sequence[Array]) -> Array:
+    """The tensor that three factors make."""
+    return np.einsum("ar,br,cr->abc", *factors, optimize=True)
 
 
 def _assemble(tensor: Array, factor: Array, view: int, views: Views) -> tuple[Array, Array, int]:

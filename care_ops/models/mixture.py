@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 
 Shape = Literal["diagonal", "full"]
 
+SAME_STATES = 1e-4
+"""Nats of log likelihood an item within which two fits count as the same: EM stops at a thousandth of it."""
+
 _VARIANCE_FLOOR = 1e-3
 
 _Step = Callable[[Array, Array, Array], tuple[float, Array, Array, Array]]

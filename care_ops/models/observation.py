@@ -271,12 +271,15 @@ class ObservationMixture:
     log_likelihood : float
         Mean over the items.
     converged : bool
+    starts_agree : bool
+        Whether two starts have ended at one likelihood, within 1e-4 nats an item; a single one may be stuck anywhere.
     """
 
     weights: Array
     models: tuple[ObservationModel, ...]
     log_likelihood: float
     converged: bool
+    starts_agree: bool = False
 
     def log_joint(self, values: Array) -> Array:
         """log pi_r + log p(J_i | r) over the scores present, shape (n, k)."""
@@ -337,7 +340,9 @@ def fit(
     fits: list[ObservationMixture] = []
     for lead in sorted(short, key=lambda m: -m.log_likelihood)[:2]:
         fits.append(_climb(values, models, lead.posterior(embedded), n, tolerance, max_iterations))
-    return max(fits, key=lambda f: f.log_likelihood)
+    likelihoods = sorted(fitted.log_likelihood for fitted in fits)
+    agree = len(fits) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
+    return replace(max(fits, key=lambda f: f.log_likelihood), starts_agree=agree)
 
 
 def _climb(

@@ -11,15 +11,14 @@ each plus ``lambda_s ||S||_1 + lambda_l tr L`` subject to L >= 0 and, where aske
 consensus ADMM, whose blocks all have closed forms (Ma, Xue and Zou, Neural Computation 2013), stopped by
 the duality gap, once the objective has settled, rather than by how little the iterates moved.
 
-Belongs here: the losses, their conjugates, the solver, the certificate. Does not: what the factors of
-L mean (``factors``), or which penalty to choose for a panel (``aggregators.care_svd``).
+Belongs here: the solver, the certificate. Does not: the losses (``losses``), constraints (``conic``), what the factors
+of L mean (``factors``), or which penalty to choose for a panel (``aggregators.care_svd``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from care_ops.config import Program
 from care_ops.errors import FitError, InputError
+from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
 
 Matrix = NDArray[np.float64]
 
@@ -59,6 +59,8 @@ class Certificate:
     iterations : int
     converged : bool
         Whether ``gap <= tolerance``.
+    solver_gap : float, optional
+        The relative gap that the solver itself reports, where it is not ours (``conic``).
     """
 
     primal: float
@@ -67,6 +69,7 @@ class Certificate:
     tolerance: float
     iterations: int
     converged: bool
+    solver_gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -94,61 +97,6 @@ class Structure:
     def precision(self) -> Matrix:
         """R = S - L, shape (p, p)."""
         return self.sparse - self.low_rank
-
-
-class _Loss(Protocol):
-    def value(self, r: Matrix) -> float: ...
-    def prox(self, v: Matrix, rho: float) -> Matrix: ...
-    def conjugate(self, g: Matrix) -> float: ...
-
-
-class _Frobenius:
-    """f(R) = 1/2 ||Theta_hat - R||_F^2."""
-
-    def __init__(self, sigma: Matrix) -> None:
-        values, vectors = np.linalg.eigh(sigma)
-        self.theta = _symmetric((vectors / values) @ vectors.T)
-        self.start = self.theta
-
-    def value(self, r: Matrix) -> float:
-        return 0.5 * float(np.sum((self.theta - r) ** 2))
-
-    def prox(self, v: Matrix, rho: float) -> Matrix:
-        return (self.theta + rho * v) / (1.0 + rho)
-
-    def conjugate(self, g: Matrix) -> float:
-        return 0.5 * float(np.sum(g * g)) + float(np.sum(g * self.theta))
-
-
-class _DTrace:
-    """f(R) = 1/2 tr(R Sigma R) - tr R; everything is diagonal in Sigma's eigenbasis."""
-
-    def __init__(self, sigma: Matrix) -> None:
-        self.sigma = sigma
-        values, self.vectors = np.linalg.eigh(sigma)
-        self.identity = np.eye(len(sigma))
-        self.mean_of_pairs = 0.5 * (values[:, None] + values[None, :])
-        self.start = _symmetric((self.vectors / values) @ self.vectors.T)
-
-    def value(self, r: Matrix) -> float:
-        return 0.5 * float(np.sum((r @ self.sigma) * r)) - float(np.trace(r))
-
-    def prox(self, v: Matrix, rho: float) -> Matrix:
-        target = self._rotate(rho * v) + self.identity
-        return self._rotate_back(target / (self.mean_of_pairs + rho))
-
-    def conjugate(self, g: Matrix) -> float:
-        rotated = self._rotate(g) + self.identity
-        return 0.5 * float(np.sum(rotated * rotated / self.mean_of_pairs))
-
-    def _rotate(self, a: Matrix) -> Matrix:
-        return self.vectors.T @ a @ self.vectors
-
-    def _rotate_back(self, a: Matrix) -> Matrix:
-        return _symmetric(self.vectors @ a @ self.vectors.T)
-
-
-_LOSSES: dict[str, type[_Frobenius] | type[_DTrace]] = {"frobenius": _Frobenius, "dtrace": _DTrace}
 
 
 def solve(
@@ -232,12 +180,11 @@ def solve_path(
     InputError, FitError
         As ``solve``.
     """
-    sigma = _checked(sigma)
+    sigma = checked(sigma)
     for lambda_s, lambda_l in penalties:
-        if not (0 < lambda_s < np.inf and 0 < lambda_l < np.inf):
-            raise InputError(f"structure: penalties must be positive and finite, got {lambda_s=} and {lambda_l=}")
+        check_penalties(lambda_s, lambda_l)
     with threadpool_limits(limits=1, user_api="blas"):
-        admm = _Consensus(_LOSSES[program](sigma), positive)
+        admm = _Consensus(LOSSES[program](sigma), positive)
         solutions: list[Structure] = []
         for lambda_s, lambda_l in penalties:
             penalty = np.full(sigma.shape, float(lambda_s))
@@ -249,6 +196,18 @@ def solve_path(
     return solutions
 
 
+def objective(sigma: Matrix, structure: Structure) -> float:
+    """What the program with a penalised diagonal is to minimise, at a given S and L."""
+    penalty = structure.lambda_s * np.abs(structure.sparse).sum() + structure.lambda_l * np.trace(structure.low_rank)
+    return LOSSES[structure.program](checked(sigma)).value(structure.precision) + float(penalty)
+
+
+def check_penalties(lambda_s: float, lambda_l: float) -> None:
+    """Raise ``InputError`` unless both penalties are positive and finite."""
+    if not (0 < lambda_s < np.inf and 0 < lambda_l < np.inf):
+        raise InputError(f"structure: penalties must be positive and finite, got {lambda_s=} and {lambda_l=}")
+
+
 class _Consensus:
     """Consensus ADMM over the copies (R, S, L[, P]) tied by R = S - L [and P = R].
 
@@ -256,10 +215,9 @@ class _Consensus:
     (copies, p, p) array, since at a panel's size numpy's calls cost more than its arithmetic.
     """
 
-    def __init__(self, loss: _Loss, positive: bool) -> None:
+    def __init__(self, loss: Loss, positive: bool) -> None:
         self.loss, self.positive, self.with_cone = loss, positive, False
-        start: Matrix = loss.start  # type: ignore[attr-defined]
-        self.x = np.stack([start, start, np.zeros_like(start)])
+        self.x = np.stack([loss.start, loss.start, np.zeros_like(loss.start)])
         self.z, self.u = self.x.copy(), np.zeros_like(self.x)
         self.rho, self.outside = _START_RHO, 0
 
@@ -285,7 +243,7 @@ class _Consensus:
             best = (best[0], dual, best[2], best[3])
             settled = abs(candidate[0] - last) <= _SETTLED * tolerance * max(1.0, abs(best[0]))
             last = candidate[0]
-            if settled and _relative(best[0], best[1]) <= tolerance:
+            if settled and relative_gap(best[0], best[1]) <= tolerance:
                 break
             if self.outside >= _OUTSIDE and not self.with_cone:
                 self._enter_cone()
@@ -295,7 +253,7 @@ class _Consensus:
         if best is None:
             best = self._certify()
         primal, dual, sparse, low_rank = best
-        gap = _relative(primal, dual)
+        gap = relative_gap(primal, dual)
         return sparse, low_rank, Certificate(primal, dual, gap, tolerance, iteration, gap <= tolerance)
 
     def _step(self) -> None:
@@ -337,7 +295,7 @@ class _Consensus:
 
     def _certify(self) -> tuple[float, float, Matrix, Matrix]:
         """(primal, dual, S, L): a feasible primal point and a feasible dual value."""
-        sparse, low_rank = _symmetric(self.x[1]), _symmetric(self.x[2])
+        sparse, low_rank = symmetric(self.x[1]), symmetric(self.x[2])
         if self.positive:
             lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
             if lowest < 0:
@@ -348,7 +306,7 @@ class _Consensus:
             + float(np.sum(self.penalty * np.abs(sparse)))
             + self.lambda_l * float(np.trace(low_rank))
         )
-        multiplier = _symmetric(self.rho * (self.x[1] - self.z[1] + self.u[1]))
+        multiplier = symmetric(self.rho * (self.x[1] - self.z[1] + self.u[1]))
         multiplier = np.clip(multiplier, -self.penalty, self.penalty)
         top = float(np.linalg.eigvalsh(multiplier)[-1])
         if top > self.lambda_l:
@@ -363,12 +321,9 @@ class _Consensus:
         self.u = np.concatenate([self.u, np.zeros_like(self.u[:1])])
 
 
-def _relative(primal: float, dual: float) -> float:
+def relative_gap(primal: float, dual: float) -> float:
+    """How far a feasible point with this objective may be from the optimum, which the dual value bounds from below."""
     return max(primal - dual, 0.0) / max(1.0, abs(primal))
-
-
-def _symmetric(a: Matrix) -> Matrix:
-    return 0.5 * (a + a.T)
 
 
 def _soft_threshold(a: Matrix, threshold: Matrix) -> Matrix:
@@ -383,21 +338,3 @@ def _shrink_psd(a: Matrix, threshold: float) -> Matrix:
     first = int(np.searchsorted(values, threshold, side="right"))
     root = vectors[:, first:] * np.sqrt(values[first:] - threshold)
     return root @ root.T
-
-
-def _checked(sigma: Matrix) -> Matrix:
-    sigma = np.asarray(sigma, dtype=np.float64)
-    if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1]:
-        raise InputError(f"structure: sigma must be a square matrix, got shape {sigma.shape}")
-    if not np.isfinite(sigma).all():
-        raise InputError("structure: sigma holds NaN or infinity; drop judges without variance first")
-    if not np.allclose(sigma, sigma.T, rtol=1e-8, atol=1e-10 * float(np.abs(sigma).max())):
-        raise InputError("structure: sigma is not symmetric")
-    values = np.linalg.eigvalsh(sigma)
-    if values[0] <= 1e-12 * max(float(values[-1]), 1.0):
-        raise FitError(
-            f"structure: sigma is singular (smallest eigenvalue {values[0]:.2e}): two judges may be "
-            "copies of each other, or there are fewer items than judges; drop one, or shrink the matrix "
-            "(moments.shrink)"
-        )
-    return _symmetric(sigma)

@@ -121,6 +121,28 @@ def test_starts_that_end_apart_are_told(rng):
     assert sum(name.startswith("k-means") for name in details["start_likelihoods"]) == 25
 
 
+def test_starts_of_votes_that_end_apart_are_told(rng):
+    states = rng.integers(0, 2, (3_000, 1))
+    votes = matrix((rng.random((3_000, 12)) < 0.2 + 0.6 * states).astype(float))
+    assert tensor(votes, observation_model="graded", states=2).details["starts_agree"] is True
+    quality = rng.standard_normal((300, 1))  # no states at all
+    votes = matrix((quality + rng.standard_normal((300, 12)) > 0).astype(float))
+    assert tensor(votes, observation_model="graded", states=10).details["starts_agree"] is False
+
+
+def test_anchors_that_the_states_do_not_tell_are_told(rng):
+    quality, _, judges = two_binary_latents(rng, n=1_000)
+    scores = matrix(judges)
+    chosen = rng.choice(len(quality), 30, replace=False)
+    true = tensor(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen})).details
+    assert true["anchors_confirm"] is True
+    assert true["anchors_right"] > 0.8
+    unrelated = tensor(scores, Anchors({scores.item_ids[i]: float(k % 2) for k, i in enumerate(chosen)})).details
+    assert unrelated["anchors_confirm"] is False
+    few = tensor(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen[:19]})).details
+    assert "anchors_confirm" not in few
+
+
 @pytest.mark.parametrize("model", ["graded", "categorical", "student", "scale_mixture"])
 def test_judges_may_be_what_their_scores_look_like(rng, model):
     """Four votes, four grades, four real scores with outliers."""

@@ -2,11 +2,15 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from assets.publication.documents import ReviewDocument
+from assets.publication.review import _states, review_latest
+from care_ops.aggregators import care_svd
+from care_ops.structure.program import solve
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, run
 
@@ -52,6 +56,61 @@ def published(made_once):
 @pytest.fixture
 def folder(published, tmp_path):
     return shutil.copytree(published, tmp_path / "ws")
+
+
+@pytest.mark.slow
+def test_a_structure_that_cvxpy_does_not_confirm_is_held_back(folder, monkeypatch):
+    """The wrong answer comes with a certificate in order, as from a library that computes wrongly.
+
+    Slow, since it is a night of its own: only a night shows that the check keeps a wrong fit from being published.
+    """
+
+    def solve_wrongly(*arguments, **options):
+        solved = solve(*arguments, **options)
+        return replace(solved, sparse=solved.sparse + 0.01 * np.eye(len(solved.sparse)))
+
+    assert finding(folder, "other_solvers").passed
+    write(folder, copies=1)
+    monkeypatch.setattr(care_svd, "solve", solve_wrongly)
+    outcome = run(folder)
+    assert set(outcome.failures) == {("review", "one")}
+    state, failures = failed(folder)
+    assert state == "held back"
+    assert failures.keys() == {"other_solvers"}
+    numbers = finding(folder, "other_solvers").numbers
+    assert numbers["cvxpy_difference"] > 10 * numbers["cvxpy_allowed"]
+    assert "`care accept`" in failures["other_solvers"]
+
+
+def test_a_fit_is_compared_again_where_its_review_runs_again_and_not_beyond_the_limit(folder):
+    workspace = load_workspace(folder)
+    first = finding(folder, "other_solvers")
+    (workspace.data / "compared.txt").write_text("2020-01-01 0")
+    assert finding(folder, "other_solvers", review_latest(workspace, "one")) == first
+    narrow = replace(workspace, review=replace(workspace.review, compared_judges=4))
+    told = finding(folder, "other_solvers", review_latest(narrow, "one"))
+    assert told.says == "not compared: the panel has 5 judges, review.compared_judges is 4"
+
+
+def test_states_that_depend_on_their_starts_are_a_warning(folder):
+    """The fixture has no care_tensor, so that its fit is handed over as one."""
+    workspace = load_workspace(folder)
+    assert finding(folder, "states").says == "care_tensor gave no answer"
+    edition = workspace.fits.editions("one")[-1]
+    fit = workspace.fits.read_fit("one", edition.fits["care_svd"])
+    told = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "anchors_confirm": False}
+    doubtful = replace(fit, fit_id="doubtful", aggregator="care_tensor", details=json.dumps(told))
+    workspace.fits.write_fit(doubtful)
+    warned = _states(workspace, "one", replace(edition, fits={**edition.fits, "care_tensor": "doubtful"}))
+    assert not warned.passed
+    assert not warned.holds_back
+    assert "random starts ended in different states" in warned.says
+    assert "no better than their commoner label" in warned.says
+
+
+def finding(folder, check, review=None):
+    review = review or ReviewDocument.read(load_workspace(folder).fit_folder("one"))
+    return next(result for result in review.findings if result.check == check)
 
 
 def failed(folder):

@@ -16,7 +16,7 @@ from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorCon
 from care_ops.errors import InputError
 from orchestration.cli.app import app
 from orchestration.template import schema, template
-from orchestration.workspace import DECLARED_BY_TEST_SETS, GROUPS_OF_FIT, Settings, read_settings
+from orchestration.workspace import DECLARED_BY_TEST_SETS, GROUPS_OF_FIT, Settings, load_workspace, read_settings
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
@@ -81,6 +81,8 @@ def test_the_schemas_are_printed():
         ("fit: {gamma: 0}", "fit.gamma: Input should be greater than 0"),
         ("fit: {states: 1}", "states is 1, which tells no items apart"),
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
+        ("fit: {nonnegative_within: [[a]]}", "nonnegative_within has the group [a], which is no pair of judges"),
+        ("fit: {edges_within: [a, b]}", "fit.edges_within.0: Input should be a valid tuple"),
         ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
         ("fit: {judges: graded}", "judges is now called observation_model; rename it"),
@@ -104,6 +106,12 @@ def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence)
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)
     assert sentence in str(caught.value)
+
+
+def test_a_constraint_on_a_judge_that_does_not_exist_is_told(tmp_path):
+    (tmp_path / "care.yaml").write_text("fit: {edges_within: [[sonnet, gpt]]}")
+    with pytest.raises(InputError, match=r"care\.yaml: fit\.edges_within .* names gpt, sonnet, .*; there are none"):
+        load_workspace(tmp_path)
 
 
 def test_bounds_hold_in_python_too():

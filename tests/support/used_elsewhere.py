@@ -23,8 +23,6 @@ mae_filled  # read by name through the fields of Evaluation
 balanced_accuracy  # likewise
 risk_coverage  # likewise
 least_weight  # asdict of a theorem's rate, in the details of care_tensor
-solve_conic  # public: constraints that the nightly solver does not have (docs/care-svd.md)
-within_families  # public: such a constraint
 exc  # the signature of a context manager
 cls  # the signature of a pydantic validator
 yield_for_execution  # called by Dagster at the start of a run (orchestration/resources.py)

@@ -1,0 +1,127 @@
+"""The check ``other_solvers``: a night's fit against cvxpy and tensorly, which are not ours.
+
+One fit a night is enough to notice a library, a machine or a release that computes wrongly, and costs a second or two
+of CPU: the first fit of a day that the review sees, and of the others one in as many as there are test sets.
+
+Belongs here: which fit is checked, and what the check says. Does not: the comparisons
+(``care_ops.results.other_solvers``), what a failed check leads to (``review``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from assets.fit.details import CareTensorDetails, read_details
+from assets.fit.kept import read_moments, read_structure
+from assets.publication.documents import CheckResult, ReviewDocument
+from care_ops.errors import FitError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from assets.workspace import Workspace
+    from care_ops.results.other_solvers import Comparison
+    from warehouse.fits import Edition
+
+_log = logging.getLogger(__name__)
+
+CHECK = "other_solvers"
+
+_WHAT_TO_DO = (
+    "`care run` again; where this comes back, a library or this machine computes wrongly: go back to the versions of "
+    "the last good night, or `care accept`"
+)
+
+
+def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) -> CheckResult:
+    """Compare the fit of an edition with the other solvers' answers, where it is this edition's turn."""
+    from warehouse.storage import write_bytes
+
+    structure, _ = read_structure(workspace.fit_folder(testset))
+    most = workspace.review.compared_judges
+    if structure is None:
+        return CheckResult(CHECK, True, "no structure to compare", blocks=False)
+    if len(structure.sparse) > most:
+        why = f"not compared: the panel has {len(structure.sparse)} judges, review.compared_judges is {most}"
+        return CheckResult(CHECK, True, why, blocks=False)
+    if not _is_due(workspace, testset, edition):
+        return CheckResult(CHECK, True, "not compared: another fit was the first of the day", blocks=False)
+    started = time.process_time()
+    says: list[str] = []
+    numbers: dict[str, float] = {}
+    wrong = False
+    for solver, compare in (("cvxpy", _structure), ("tensorly", _decomposition)):
+        try:
+            comparison = compare(workspace, testset, edition)
+        except FitError as error:
+            says.append(f"{solver}: nothing to compare ({error})")
+            continue
+        numbers |= {f"{solver}_difference": comparison.difference, f"{solver}_allowed": comparison.allowed}
+        says.append(f"{solver}: {comparison.difference:.1e} off, {comparison.allowed:.1e} allowed")
+        wrong = wrong or not comparison.agrees
+    write_bytes(_last_file(workspace), f"{_today()} {edition.edition}".encode())
+    told = "; ".join(says)
+    _log.info("%s: compared with other solvers in %.1f CPU seconds: %s", testset, time.process_time() - started, told)
+    return CheckResult(CHECK, not wrong, f"{told}. {_WHAT_TO_DO}" if wrong else told, numbers, blocks=wrong)
+
+
+def _is_due(workspace: Workspace, testset: str, edition: Edition) -> bool:
+    """Whether this edition is compared: always where it was before, so that a second review says the same."""
+    reviewed = ReviewDocument.find(workspace.fit_folder(testset))
+    if reviewed is not None and reviewed.edition == edition.edition:
+        return any(finding.check == CHECK and finding.numbers for finding in reviewed.findings)
+    if int(edition.edition, 16) % len(workspace.testsets) == 0:
+        return True
+    file = _last_file(workspace)
+    day, _, last = file.read_text(encoding="utf-8").partition(" ") if file.exists() else ("", "", "")
+    return day != _today() or last == edition.edition
+
+
+def _last_file(workspace: Workspace) -> Path:
+    """Holds the day of the last comparison and its edition; without it the next fit is compared."""
+    return workspace.data / "compared.txt"
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def _structure(workspace: Workspace, testset: str, edition: Edition) -> Comparison:
+    from care_ops.moments.state import shrink
+    from care_ops.results.other_solvers import compare_structure
+
+    folder = workspace.fit_folder(testset)
+    if workspace.fit_config(testset).structure.is_constrained:
+        raise FitError("the structure has constraints, and was solved by cvxpy itself")
+    structure, _ = read_structure(folder)
+    assert structure is not None
+    moments = read_moments(folder)
+    correlation, _ = shrink(moments.correlation(), moments.n)
+    return compare_structure(correlation, structure)
+
+
+def _decomposition(workspace: Workspace, testset: str, edition: Edition) -> Comparison:
+    import numpy as np
+
+    from care_ops.models import cp
+    from care_ops.results.other_solvers import compare_decomposition
+    from care_ops.structure.views import Views
+
+    fit_id = edition.fits.get("care_tensor")
+    if fit_id is None:
+        raise FitError("care_tensor gave no answer")
+    folder = workspace.fit_folder(testset)
+    details = json.loads(workspace.fits.read_fit(testset, fit_id).details)
+    told = read_details("care_tensor", details, CareTensorDetails)
+    judges, moments = sorted(folder.read_panel().judges), read_moments(folder)
+    if len(told.views) != 3:
+        raise FitError("care_tensor has no three views")
+    first, second, third = (np.array([judges.index(judge) for judge in view], dtype=np.intp) for view in told.views)
+    views = Views((first, second, third), 0.0, 0.0)
+    scale = np.sqrt(np.diag(moments.covariance()))
+    tensor = cp.scale_tensor(cp.augmented_moment(moments, views), (scale[first], scale[second], scale[third]))
+    return compare_decomposition(tensor, views, len(told.state_weights), np.random.default_rng(0))

@@ -1,0 +1,379 @@
+"""A night whose truth is known, end to end: every number of its page is held against what was planted.
+
+Items are in one of four states of quality and two confounders. Twelve judges follow quality, and six of them one
+confounder each, half of them upside down; scores are missing at random. A thirteenth judge is dead, and the scores of
+a fourteenth are permuted, so that they say nothing. What the page should say is computed here, from the plan alone or
+from further draws of it, and never with the code that made the page. A page may differ from the truth by what sampling
+allows: five standard deviations over draws of the same size.
+
+Slow, since it runs a whole night with its bootstrap. It earns that by being the one place where admission, moments,
+structure, states, metrics, intervals and systems are wrong together if any of them is wrong.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assets.publication.documents import ReviewDocument
+from assets.report.data import ReportData
+from assets.report.gather import gather
+from assets.report.verdicts import verdict_on
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import run
+
+pytestmark = pytest.mark.slow
+
+ITEMS, JUDGES, MISSING, DRAWS, DEVIATIONS = 3_000, 12, 0.05, 20, 5.0
+
+STATES = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
+"""Quality and the two confounders in each state: any two of the three are independent, all three are not."""
+
+SHARES = {"careful": np.array([0.2, 0.2, 0.25, 0.35]), "hasty": np.array([0.35, 0.25, 0.2, 0.2])}
+"""Of the states among the items of either system, which have half of the items each."""
+
+FOLLOW = np.zeros((3, JUDGES))
+FOLLOW[0] = np.linspace(0.7, 1.3, JUDGES)
+FOLLOW[1, 0::4], FOLLOW[1, 1::4] = 1.1, -1.1
+FOLLOW[2, 2::4], FOLLOW[2, 3::4] = 0.9, -0.9
+MEANS = 4.0 + STATES @ FOLLOW
+"""Mean score of each judge in each state."""
+
+WEIGHTS = np.mean([*SHARES.values()], axis=0)
+LIVE = tuple(f"judge {j:02d}" for j in range(JUDGES))
+PANEL = (*LIVE, "permuted")
+CARE_YAML = "fit: {resamples: 20, aggregators: [care, avg, care_svd, care_tensor]}\n"
+TESTSET = """description: planted
+source:
+  kind: files
+  items: items.csv
+  columns: {prompt: question, response: answer, gold: quality}
+  scores: {path: scores.csv}
+systems: [system]
+"""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Items of the plan: their states and systems, and the scores of the judges in ``PANEL``, NaN where missing."""
+
+    states: np.ndarray
+    systems: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def quality(self) -> np.ndarray:
+        return STATES[self.states, 0].astype(float)
+
+
+def drawn(seed: int) -> Draw:
+    rng = np.random.default_rng(seed)
+    systems = np.repeat([*SHARES], ITEMS // len(SHARES))
+    states = np.array([rng.choice(4, p=SHARES[system]) for system in systems])
+    live = np.round(MEANS[states] + rng.normal(size=(ITEMS, JUDGES)), 1)
+    live[rng.random(live.shape) < MISSING] = np.nan
+    return Draw(states, systems, np.column_stack([live, rng.permutation(live[:, 0])]))
+
+
+def write_workspace(folder: Path, draw: Draw) -> Path:
+    for name in ("judges", "testsets"):
+        (folder / name).mkdir(parents=True)
+    (folder / "care.yaml").write_text(CARE_YAML)
+    (folder / "testsets" / "planted.yaml").write_text(TESTSET)
+    with (folder / "items.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item_id", "question", "answer", "quality", "system"])
+        for row, state in enumerate(draw.states):
+            words = 10 + 10 * int(STATES[state, 1])  # the first confounder is the length of the answer
+            answer = f"{'word ' * words}{row}"
+            writer.writerow([f"item {row:04d}", "question", answer, STATES[state, 0], draw.systems[row]])
+    with (folder / "scores.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item_id", *PANEL, "dead"])
+        for row, scores in enumerate(draw.scores):
+            writer.writerow([f"item {row:04d}", *("" if np.isnan(x) else f"{x:.1f}" for x in scores), "3"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truth() -> Draw:
+    return drawn(0)
+
+
+@pytest.fixture(scope="module")
+def others() -> list[Draw]:
+    return [drawn(seed) for seed in range(1, DRAWS + 1)]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory, truth):
+    folder = write_workspace(tmp_path_factory.mktemp("planted") / "ws", truth)
+    outcome = run(folder)
+    assert not outcome.failures, outcome.failures
+    return load_workspace(folder)
+
+
+@pytest.fixture(scope="module")
+def page(workspace) -> ReportData:
+    return gather(workspace, "planted")
+
+
+def like_other_draws(shown, statistic, others):
+    """Whether a number of the page, or each of several, lies where draws of the same size put it."""
+    values = np.array([statistic(draw) for draw in others])
+    mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1)
+    assert np.all(np.abs(np.asarray(shown) - mean) <= DEVIATIONS * deviation + 1e-9), (shown, mean, deviation)
+    return True
+
+
+def pairwise(statistic):
+    """A (p, p) matrix of a statistic of two judges over the items that both scored."""
+
+    def matrix(draw):
+        p = draw.scores.shape[1]
+        out = np.ones((p, p))
+        for a in range(p):
+            for b in range(a):
+                both = ~np.isnan(draw.scores[:, [a, b]]).any(axis=1)
+                out[a, b] = out[b, a] = statistic(draw.scores[both, a], draw.scores[both, b])
+        return out
+
+    return matrix
+
+
+def kappa(x, y):
+    """Of quadratic weights; the grades are a tenth apart."""
+    return 2 * np.mean((x - x.mean()) * (y - y.mean())) / (x.var() + y.var() + (x.mean() - y.mean()) ** 2)
+
+
+def mean_kappas(draw):
+    matrix = pairwise(kappa)(draw)
+    return (matrix.sum(axis=1) - 1) / (len(matrix) - 1)
+
+
+def alpha(draw):
+    """Krippendorff's: one minus the squared difference within items over that among all scores."""
+    observed = [x for row in draw.scores if len(x := row[~np.isnan(row)]) > 1]
+    within = sum(len(x) * x.var() * len(x) / (len(x) - 1) for x in observed) / sum(map(len, observed))
+    return 1 - within / np.concatenate(observed).var(ddof=1)
+
+
+def oracle(draw):
+    """log P(Q = 1 | J) / P(Q = 0 | J) of the plan."""
+    live = draw.scores[:, :JUDGES]
+    squares = np.where(np.isnan(live)[:, None, :], 0.0, (live[:, None, :] - MEANS[None]) ** 2)
+    joint = np.log(WEIGHTS) - 0.5 * squares.sum(axis=2)
+    good = STATES[:, 0] == 1
+    return np.logaddexp.reduce(joint[:, good], axis=1) - np.logaddexp.reduce(joint[:, ~good], axis=1)
+
+
+def auc(estimate, quality):
+    positive, negative = np.sort(estimate[quality == 1]), np.sort(estimate[quality == 0])
+    below = np.searchsorted(negative, positive, "left") + np.searchsorted(negative, positive, "right")
+    return below.mean() / 2 / len(negative)
+
+
+def auc_of_judge(draw, j):
+    present = ~np.isnan(draw.scores[:, j])
+    return auc(draw.scores[present, j], draw.quality[present])
+
+
+def panel_mean(draw):
+    return np.nanmean(draw.scores, axis=1)
+
+
+class TestInput:
+    """What the page repeats is what was written."""
+
+    def test_scores_title_gold_and_responses(self, page, truth):
+        assert page.title == page.description == "planted"
+        assert page.scores.judges == PANEL
+        order = [int(item.split()[1]) for item in page.scores.item_ids]
+        assert sorted(order) == list(range(ITEMS))
+        np.testing.assert_array_equal(page.scores.values, truth.scores[order])
+        np.testing.assert_array_equal(page.gold, truth.quality[order])
+        words = [len(str(response).split()) for response in page.responses]
+        assert words == [11 + 10 * STATES[truth.states[row], 1] for row in order]
+
+    def test_shares_counts_and_dates(self, page, truth):
+        assert page.missing_share == pytest.approx(np.isnan(truth.scores).mean())
+        assert page.labels_seen == 0
+        assert page.failures == {}
+        assert page.previous_weights == {}
+        assert len(page.probes) == 0
+        assert page.provenance["items"] == ITEMS
+        assert page.provenance["missing_scores"] == page.missing_share
+        assert page.provenance["structure"]["solution"]["certificate"]["gap"] <= 1e-6
+        assert page.edition.edition == page.edition.published
+        assert page.edition.previous is None
+        made_at = datetime.strptime(page.made_at, "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
+        assert timedelta(0) <= datetime.now(UTC) - made_at < timedelta(hours=2)
+
+
+class TestJudges:
+    def test_admission(self, page, truth, others):
+        checks = {check.judge: check for check in page.checks}
+        assert checks.keys() == {*PANEL, "dead"}
+        dead = checks.pop("dead")
+        assert not dead.admitted
+        assert dead.reason.startswith("degenerate")
+        assert (dead.missing_rate, dead.mode_share, dead.entropy) == (0.0, 1.0, 0.0)
+        for j, judge in enumerate(PANEL):
+            present = truth.scores[~np.isnan(truth.scores[:, j]), j]
+            shares = np.unique(present, return_counts=True)[1] / len(present)
+            check = checks[judge]
+            assert check.admitted
+            assert check.reason is None
+            assert check.out_of_range == 0
+            assert check.missing_rate == pytest.approx(1 - len(present) / ITEMS)
+            assert check.mode_share == pytest.approx(shares.max())
+            assert check.entropy == pytest.approx(-np.sum(shares * np.log2(shares)))
+        assert "agree" in checks["permuted"].notes
+        assert not any("agree" in (checks[judge].notes or "") for judge in LIVE)
+        assert like_other_draws([checks[judge].agreement for judge in PANEL], agreements, others)
+
+    def test_agreement_of_the_panel(self, page, others):
+        assert like_other_draws(page.correlation, pairwise(lambda x, y: np.corrcoef(x, y)[0, 1]), others)
+        assert like_other_draws(page.alpha, alpha, others)
+        assert like_other_draws([page.mean_kappas[judge] for judge in PANEL], mean_kappas, others)
+
+    def test_weights_and_their_intervals(self, page):
+        """Every live judge follows quality, and the permuted one nothing."""
+        for name in ("care", "care_svd"):
+            weights = dict(zip(PANEL, page.aggregates[name].weights, strict=True))
+            lo, hi = (dict(zip(PANEL, ends, strict=True)) for ends in page.intervals[name])
+            assert all(lo[judge] <= weights[judge] <= hi[judge] for judge in PANEL)
+            assert lo["permuted"] <= 0 <= hi["permuted"]
+            assert all(weights[judge] > weights["permuted"] for judge in LIVE)
+        assert all(page.intervals["care"][0][:JUDGES] > 0)
+        np.testing.assert_allclose(page.aggregates["avg"].weights, 1 / len(PANEL))
+
+    def test_no_direct_links_were_planted(self, page):
+        """Links are what the structure leaves beside its factors: none is as large as a planted dependence."""
+        assert np.abs(page.partial_correlations).max() < 0.1
+
+
+def agreements(draw):
+    """Correlation of each judge with the mean of the others, all standardised."""
+    z = (draw.scores - np.nanmean(draw.scores, axis=0)) / np.nanstd(draw.scores, axis=0)
+    answers = []
+    for j in range(z.shape[1]):
+        rest = np.nanmean(np.delete(z, j, axis=1), axis=1)
+        present = ~np.isnan(z[:, j])
+        answers.append(np.corrcoef(z[present, j], rest[present])[0, 1])
+    return answers
+
+
+class TestAnswers:
+    def test_the_mean_is_the_mean(self, page):
+        np.testing.assert_allclose(page.aggregates["avg"].estimate, np.nanmean(page.scores.values, axis=1))
+
+    def test_metrics(self, page, truth, others):
+        """The mean's are those of a mean, the states' those of the plan's own posterior; the others lie below it."""
+        shown = page.evaluations
+        assert {evaluation.n for evaluation in shown.values()} == {ITEMS}
+        assert like_other_draws(shown["avg"].auc, lambda draw: auc(panel_mean(draw), draw.quality), others)
+        assert like_other_draws(shown["care_tensor"].auc, lambda draw: auc(oracle(draw), draw.quality), others)
+        right = lambda draw: np.mean((oracle(draw) > 0) == (draw.quality == 1))  # noqa: E731
+        assert like_other_draws(shown["care_tensor"].accuracy, right, others)
+        assert like_other_draws(shown["care_tensor"].balanced_accuracy, right, others)
+        best_single = max(auc_of_judge(truth, j) for j in range(JUDGES))
+        for name in ("care", "care_svd"):
+            assert best_single < shown[name].auc <= shown["care_tensor"].auc
+        for evaluation in shown.values():
+            assert evaluation.mae is evaluation.mae_filled is None, "labels of two values have no scale"
+            assert evaluation.calibration_error is None, "no answer is printed as a probability"
+            # with gold of two values tau-b is a function of the area under the curve, where no estimates are tied
+            share = page.gold.mean()
+            assert evaluation.tau == pytest.approx(
+                (2 * evaluation.auc - 1) * np.sqrt(2 * share * (1 - share) * ITEMS / (ITEMS - 1)), abs=5e-3
+            )
+
+    def test_states(self, page):
+        details = page.aggregates["care_tensor"].details
+        means, weights = np.array(details["state_means"])[:, :JUDGES], np.array(details["state_weights"])
+        order = [int(np.argmin(((means - planted) ** 2).sum(axis=1))) for planted in MEANS]
+        assert sorted(order) == [0, 1, 2, 3]
+        items = ITEMS * WEIGHTS
+        assert np.all(np.abs(weights[order] - WEIGHTS) <= DEVIATIONS * np.sqrt(WEIGHTS * (1 - WEIGHTS) / ITEMS))
+        error = np.abs(means[order] - MEANS) * np.sqrt(items * (1 - MISSING))[:, None]
+        assert error.max() <= 1.5 * DEVIATIONS, "within states scores have a deviation of one, and some states overlap"
+        assert np.array(details["state_quality"])[order].tolist() == STATES[:, 0].tolist()
+        assert sorted(judge for view in details["views"] for judge in view) == sorted(PANEL)
+        assert details["starts_agree"]
+
+    def test_rivals_and_the_oracle(self, page, truth):
+        planted = oracle(truth)[[int(item.split()[1]) for item in page.scores.item_ids]]
+        assert np.corrcoef(page.aggregates["care_tensor"].estimate, planted)[0, 1] > 0.99
+        ours, rival = page.rivals.values()
+        assert page.care.ambiguous, "nothing but labels tells quality from a confounder that many judges follow"
+        assert np.corrcoef(ours, page.gold)[0, 1] == pytest.approx(
+            np.corrcoef(panel_mean(truth), truth.quality)[0, 1], abs=0.05
+        )
+        confounders = STATES[truth.states[[int(item.split()[1]) for item in page.scores.item_ids]], 1:]
+        likeness = [abs(np.corrcoef(rival, column)[0, 1]) for column in (page.gold, *confounders.T)]
+        assert max(likeness[1:]) > 0.5 > likeness[0]
+
+
+def independent_judges(quality=1.0):
+    """What the panel's mean is worth in judges of independent errors, once that share of quality is taken out."""
+    covariance = np.eye(len(PANEL))
+    centred = MEANS - WEIGHTS @ MEANS
+    covariance[:JUDGES, :JUDGES] += centred.T @ (WEIGHTS[:, None] * centred)
+    covariance[-1, -1] = covariance[0, 0]
+    deviation = np.sqrt(np.diag(covariance))
+    follow = np.append(FOLLOW[0] * 0.5, 0.0) / deviation  # the deviation of a quality that is one in half of the items
+    errors = covariance / np.outer(deviation, deviation) - quality * np.outer(follow, follow)
+    return len(errors) * np.trace(errors) / errors.sum()
+
+
+class TestResults:
+    def test_factors(self, page):
+        """The leading factor is quality; another one is the confounder that is the length of the text."""
+        rows = page.factor_rows()
+        assert [row.number for row in rows if row.taken] == [1]
+        assert rows[0].strength.agreement > 0.9
+        assert sum(row.strength.mass for row in rows) <= 1 + 1e-9
+        assert len(rows) == 3
+        assert abs(rows[1].correlation) > 0.5, "the stronger confounder is the length of the answer"
+        assert max(abs(rows[0].correlation), abs(rows[2].correlation)) < 0.5
+        # the penalty shrinks the factor, so that some of quality stays among the errors
+        assert independent_judges(quality=0.0) < page.effective_judges <= 1.05 * independent_judges()
+
+    def test_systems(self, page):
+        rows = {row.system: row for row in page.system_rows()}
+        assert {name: row.items for name, row in rows.items()} == dict.fromkeys(SHARES, ITEMS // 2)
+        assert rows["careful"].best
+        behind = rows["hasty"].behind
+        assert behind.lo > 0, "the share of good items is .6 and .4"
+        assert behind.lo <= behind.difference <= behind.hi
+
+    def test_review_and_verdict(self, workspace):
+        review = ReviewDocument.read(workspace.fit_folder("planted"))
+        assert review.state == "published"
+        assert [finding.check for finding in review.findings if not finding.passed] == ["ambiguous_quality"]
+        numbers = next(finding.numbers for finding in review.findings if finding.check == "other_solvers")
+        assert numbers["cvxpy_difference"] <= numbers["cvxpy_allowed"]
+        assert numbers["tensorly_difference"] <= numbers["tensorly_allowed"]
+        assert verdict_on(workspace, "planted", {}).state == "ambiguous"
+
+
+HELD = {
+    "TestInput": {
+        *("title", "description", "scores", "gold", "responses", "missing_share", "labels_seen", "failures"),
+        *("previous_weights", "probes", "provenance", "edition", "made_at"),
+    },
+    "TestJudges": {"checks", "correlation", "intervals", "partial_correlations"},
+    "TestAnswers": {"aggregates", "evaluations", "rivals"},
+    "TestResults": {"factors", "systems"},
+}
+
+
+def test_no_part_of_the_page_is_left_out():
+    """A part that is added to the page has to be held against the truth here."""
+    assert {field.name for field in fields(ReportData)} == set().union(*HELD.values())
