@@ -46,8 +46,9 @@ def write_testset(folder: Path, name: str = "one") -> None:
     )
 
 
-QUICK = "fit: {resamples: 0}\nreview: {hold: false}\n"
-"""care.yaml without the bootstrap, which most tests do not look at; forty toy items drift with every judge."""
+QUICK = "fit: {resamples: 0}\nreview: {hold: false, compared_judges: 0}\n"
+"""care.yaml without the bootstrap and without other solvers, which most tests do not look at; forty toy items drift with
+every judge."""
 
 
 def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str = QUICK, **more: object) -> Path:
