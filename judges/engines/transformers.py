@@ -6,13 +6,20 @@ Belongs here: loading and running a model with transformers. Does not belong her
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from care_ops.errors import JudgeError
+from judges.scoring import Prefix
 from judges.spec import LocalModel
 
 _PROMPTS_AT_ONCE = 16
+
+_SAME_MODEL = 0.25
+"""Largest mean difference between log probabilities that were read at once and one by one, where both are right.
+
+Rounding in bfloat16 makes .05. A model that does not heed its mask reads other answers before each answer.
+"""
 
 
 class TransformersBackend:
@@ -38,6 +45,7 @@ class TransformersBackend:
         self._model.to(device).eval()
         longest = int(getattr(self._model.config, "max_position_embeddings", 4096))
         self.max_length = min(engine.max_length or longest, longest)
+        self._masks_are_heeded: bool | None = None
         self.version = f"transformers {transformers.__version__} {dtype} {device}"
 
     def encode(self, text: str, *, special: bool) -> list[int]:
@@ -48,14 +56,71 @@ class TransformersBackend:
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
         log_probabilities: list[dict[int, float]] = [{} for _ in requests]
-        order = sorted(range(len(requests)), key=lambda k: len(requests[k][0]))
-        for first in range(0, len(order), _PROMPTS_AT_ONCE):
-            chosen = order[first : first + _PROMPTS_AT_ONCE]
-            logits = self._last_logits([requests[k][0] for k in chosen])
-            for k, row in zip(chosen, self._torch.log_softmax(logits.float(), dim=-1), strict=True):
-                wanted = requests[k][1]
-                log_probabilities[k] = dict(zip(wanted, row[list(wanted)].tolist(), strict=True))
+        for chosen in _of_similar_length([prompt for prompt, _ in requests]):
+            output, _ = self._read([requests[k][0] for k in chosen])
+            for k, row in zip(chosen, self._log_probabilities(output.logits[:, -1]), strict=True):
+                log_probabilities[k] = _picked(row, requests[k][1])
         return log_probabilities
+
+    def trie_logprobs(
+        self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
+    ) -> list[dict[Prefix, dict[int, float]]] | None:
+        """Two passes: one over the prompt, one over all nodes, each of which sees the prompt and what leads to it."""
+        if self._masks_are_heeded is None:
+            self._masks_are_heeded = self._agrees_with_single_passes(prompts[0], wanted)
+        return self._read_tries(prompts, wanted) if self._masks_are_heeded else None
+
+    def _agrees_with_single_passes(self, prompt: list[int], wanted: Mapping[Prefix, tuple[int, ...]]) -> bool:
+        """Whether the model heeds a mask that hides branches from each other, which not every architecture does."""
+        nodes = sorted(wanted, key=len)[-2:]
+        try:
+            (at_once,) = self._read_tries([prompt], wanted)
+        except (TypeError, ValueError, RuntimeError, AttributeError):  # no cache of keys, or no mask of this shape
+            return False
+        one_by_one = self.next_logprobs([([*prompt, *node], wanted[node]) for node in nodes])
+        return all(
+            sum(abs(at_once[node][token] - single[token]) for token in single) <= _SAME_MODEL * len(single)
+            for node, single in zip(nodes, one_by_one, strict=True)
+        )
+
+    def _read_tries(
+        self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
+    ) -> list[dict[Prefix, dict[int, float]]]:
+        nodes = [node for node in sorted(wanted, key=len) if node]
+        by_node: list[dict[Prefix, dict[int, float]]] = [{} for _ in prompts]
+        for chosen in _of_similar_length(prompts):
+            output, mask = self._read([prompts[k] for k in chosen], use_cache=bool(nodes))
+            for k, row in zip(chosen, self._log_probabilities(output.logits[:, -1]), strict=True):
+                by_node[k][()] = _picked(row, wanted[()])
+            if nodes:
+                logits = self._branch_logits(nodes, mask, output.past_key_values)
+                for k, rows in zip(chosen, self._log_probabilities(logits), strict=True):
+                    by_node[k] |= {node: _picked(row, wanted[node]) for node, row in zip(nodes, rows, strict=True)}
+        return by_node
+
+    def _branch_logits(self, nodes: Sequence[Prefix], mask: Any, cache: Any) -> Any:
+        """Logits after each node, a (prompts, nodes, vocabulary) tensor; ``cache`` has the prompts' keys and values."""
+        torch, device = self._torch, self._model.device
+        prompts = len(mask)
+        seen = torch.tensor([[node[: len(other)] == other for other in nodes] for node in nodes])
+        visible = torch.cat(
+            [mask.bool()[:, None, :].expand(-1, len(nodes), -1), seen.expand(prompts, -1, -1)], dim=2
+        ).to(device)
+        bias = torch.zeros(visible.shape, dtype=self._model.dtype, device=device)
+        bias.masked_fill_(~visible, torch.finfo(self._model.dtype).min)
+        depth = torch.tensor([len(node) - 1 for node in nodes])
+        with torch.inference_mode():
+            output = self._model(
+                input_ids=torch.tensor([node[-1] for node in nodes]).expand(prompts, -1).to(device),
+                attention_mask=bias[:, None],
+                position_ids=(mask.sum(dim=1, keepdim=True) + depth).to(device),
+                past_key_values=cache,
+                use_cache=True,
+            )
+        return output.logits
+
+    def _log_probabilities(self, logits: Any) -> Any:
+        return self._torch.log_softmax(logits.float(), dim=-1)
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
         answers: list[tuple[str, int]] = []
@@ -73,8 +138,8 @@ class TransformersBackend:
             answers.append((text_of(self._tokenizer, fresh.tolist()), len(fresh)))
         return answers
 
-    def _last_logits(self, prompts: Sequence[list[int]]) -> Any:
-        """Logits of the token after each prompt, as a (prompts, vocabulary) tensor; prompts are padded on the left."""
+    def _read(self, prompts: Sequence[list[int]], *, use_cache: bool = False) -> tuple[Any, Any]:
+        """What the model returns for prompts, which are padded on the left, and the mask that says where they lie."""
         longest = max(map(len, prompts))
         ids = self._torch.zeros((len(prompts), longest), dtype=self._torch.long)
         mask = self._torch.zeros_like(ids)
@@ -89,8 +154,20 @@ class TransformersBackend:
                 attention_mask=mask.to(device),
                 position_ids=positions.to(device),
                 logits_to_keep=1,
+                use_cache=use_cache,
             )
-        return output.logits[:, -1]
+        return output, mask
+
+
+def _of_similar_length(prompts: Sequence[list[int]]) -> Iterator[list[int]]:
+    """Positions of the prompts in groups that are read at once, from the shortest prompts to the longest."""
+    order = sorted(range(len(prompts)), key=lambda k: len(prompts[k]))
+    for first in range(0, len(order), _PROMPTS_AT_ONCE):
+        yield order[first : first + _PROMPTS_AT_ONCE]
+
+
+def _picked(row: Any, tokens: tuple[int, ...]) -> dict[int, float]:
+    return dict(zip(tokens, row[list(tokens)].tolist(), strict=True))
 
 
 def text_of(tokenizer: Any, tokens: Sequence[int]) -> str:

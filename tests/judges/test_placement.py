@@ -34,6 +34,9 @@ def test_in_one_process_too_a_model_is_loaded_once(tmp_path, monkeypatch):
         def chat(self, text):
             return None
 
+        def trie_logprobs(self, prompts, wanted):
+            return None
+
         def next_logprobs(self, requests):
             return [dict.fromkeys(wanted, -2.5) for _, wanted in requests]
 

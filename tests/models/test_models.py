@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an environment that has it")
 pytest.importorskip("transformers")
 
+from benchmarks import study_reading
 from judges import scoring
 from judges.engines.factory import build_engine
 from judges.engines.model import ModelJudgeEngine
@@ -78,11 +79,12 @@ def test_trie_scoring_equals_brute_force(model, template):
     tail = form.prefill.rstrip()
     ballot = scoring.ballot(lambda text: backend.encode(text, special=False), tail, answers)
     prompt = backend.encode(form.render(ITEMS[0], (0, 100)) + "\n\n" + tail, special=True)
-    known = {}
-    while nodes := ballot.next_nodes(known):
-        requests = [([*prompt, *prefix], ballot.wanted(prefix)) for prefix in nodes]
-        known.update(zip(nodes, backend.next_logprobs(requests), strict=True))
-    found = ballot.probabilities(known)
+    reading = scoring.Reading(ballot)
+    while nodes := reading.next_nodes():
+        requests = [([*prompt, *node], ballot.wanted[node]) for node in nodes]
+        for node, answered in zip(nodes, backend.next_logprobs(requests), strict=True):
+            reading.add(node, answered)
+    found = reading.probabilities()
 
     import torch
 
@@ -118,6 +120,19 @@ def test_tokens_of_several_digits_are_written_as_the_tokenizer_writes_them(model
     assert len(ballot.writings["7"]) == 2  # with and without the space
     assert max(map(len, ballot.writings["100"])) >= 3
     assert len(ballot.digits) == 10
+
+
+def test_expected_scores_are_equal_by_every_way(loaded, model, capsys):
+    """All nodes one by one, two passes, and vLLM's nodes by the bound; on 0 to 100 with a token a digit."""
+    rows = study_reading.compare(loaded[model], model, ITEMS)
+    with capsys.disabled():
+        print("\n" + study_reading.table(rows))
+    by_way = {row.way: row for row in rows}
+    before, after = by_way["transformers, every node a pass"], by_way["transformers, two passes"]
+    assert (before.passes, after.passes) == (22, 2)
+    assert after.tokens < before.tokens / 10
+    assert by_way["vllm, nodes that matter"].passes <= by_way["vllm, every node a request"].passes == 22
+    assert max(row.difference for row in rows if row.difference is not None) < 1e-4
 
 
 @pytest.mark.parametrize("chat", [False, True], ids=["raw", "chat"])
