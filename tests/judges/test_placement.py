@@ -1,12 +1,14 @@
 """Models are loaded once for all test sets of their judge, on the GPUs that their settings ask for."""
 
 import logging
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from care_ops.errors import JudgeError
-from judges.pool import PoolConfig
-from tests.support.placement import ITEMS, declared_gpus, judge, place
+from judges.pool import Pool, PoolConfig
+from tests.support.placement import ITEMS, declared_gpus, judge, loads_in, place
 
 
 def test_a_model_is_loaded_once_for_twelve_test_sets(tmp_path):
@@ -88,6 +90,32 @@ def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
     assert len(placed.loads) == 2
     assert sorted(s.item_id for s in placed.scores["frail"]) == sorted(item.item_id for item in ITEMS)
     assert (tmp_path / "died").exists()
+
+
+def test_an_engine_out_of_memory_gets_smaller_batches_and_then_fails_alone(tmp_path, monkeypatch, caplog):
+    """One judge's model has memory for four requests at once, another's for none; the third has enough."""
+    monkeypatch.setenv("VLLM_STUB_FITS", '{"tight": 4, "none": 0}')
+    caplog.set_level(logging.WARNING, logger="judges.actors")
+    kept: dict[str, list[str]] = {"tight": [], "none": [], "plenty": []}
+    failed: dict[str, str] = {}
+
+    def one(name):
+        try:
+            pool.run(judge(name, tmp_path), ITEMS, lambda batch, _: kept[name].extend(s.item_id for s in batch))
+        except JudgeError as error:
+            failed[name] = str(error)
+
+    gpus = declared_gpus(3, tmp_path / "log", load_s=0.1, score_s=0.0)
+    with gpus, Pool(PoolConfig(side_by_side=3)) as pool, ThreadPoolExecutor(3) as threads:
+        list(threads.map(one, kept))
+    everything = sorted(item.item_id for item in ITEMS)
+    assert sorted(kept["plenty"]) == sorted(kept["tight"]) == everything
+    assert kept["none"] == []
+    assert list(failed) == ["none"]
+    assert "'none' ran out of memory on a single question (CUDA out of memory: 1 prompts)" in failed["none"]
+    assert "'tight': out of memory on a batch of 10; it goes on with batches of 2, one at a time" in caplog.text
+    loads = Counter(load.model for load in loads_in(tmp_path / "log"))
+    assert (loads["plenty"], loads["tight"]) == (1, 2)
 
 
 @pytest.mark.parametrize(
