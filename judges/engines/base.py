@@ -74,7 +74,7 @@ class Context:
                 f"judge {spec.name!r} has no prompt template, nor has the test set; add template: NAME to the judge's "
                 "engine, or prompt: NAME to the test set"
             )
-        return find(name, self.root / "prompts")
+        return find(name, self.root / "prompts", spec.engine.template_variant)
 
 
 class Engine(Protocol):

@@ -143,7 +143,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         texts = self._backend.generate(prompts, self._settings.max_tokens)
         for tokens, (text, count) in zip(prompts, texts, strict=True):
             score, status = parse_answer(
-                text, self._answers, self._template.marker, first=self._settings.profile == "paper-raw"
+                text, self._answers, self._template.marker, first=self._settings.profile != "care"
             )
             answers.append(PromptAnswer(score, status, text, tokens_in=len(tokens), tokens_out=count))
         return answers
