@@ -136,3 +136,13 @@ def test_four_gpus_are_used_and_options_count_in_the_key_where_they_change_a_sco
     assert judge("j", tmp_path, num_gpus=4).engine.parallel == (4, 1)  # type: ignore[union-attr]
     assert judge("j", tmp_path, num_gpus=4, vllm={"max_num_seqs": 8}).key("r") == plain.key("r")
     assert judge("j", tmp_path, vllm={"quantization": "fp8"}).key("r") != plain.key("r")
+
+
+@pytest.mark.slow
+def test_judges_that_each_wait_for_a_second_gpu_do_not_wait_for_each_other(tmp_path, monkeypatch):
+    """It earns that two judges with two actors each end on two GPUs: each may hold one and lack one, for ever."""
+    monkeypatch.setattr("judges.places._PATIENCE_S", 2.0)
+    pair = [[judge(f"pair{k}", tmp_path)] for k in range(2)]
+    with declared_gpus(2, tmp_path / "log", load_s=0.1, score_s=0.0):
+        placed = place(pair, PoolConfig(actors=2, side_by_side=2), tmp_path / "log")
+    assert all(len({s.item_id for s in scores}) == len(scores) == len(ITEMS) for scores in placed.scores.values())

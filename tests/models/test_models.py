@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an environment that has it")
 pytest.importorskip("transformers")
 
-from benchmarks import study_reading
 from judges import scoring
 from judges.engines.factory import build_engine
 from judges.engines.model import ModelJudgeEngine
@@ -22,6 +21,7 @@ from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
 from judges.prompts import find
 from judges.spec import JudgeSpec, LocalModel
+from tests.support.reading_ways import compare, table
 from tests.support.tiny import build
 from tests.support.workspaces import query, write_items
 
@@ -124,9 +124,9 @@ def test_tokens_of_several_digits_are_written_as_the_tokenizer_writes_them(model
 
 def test_expected_scores_are_equal_by_every_way(loaded, model, capsys):
     """All nodes one by one, two passes, and vLLM's nodes by the bound; on 0 to 100 with a token a digit."""
-    rows = study_reading.compare(loaded[model], model, ITEMS)
+    rows = compare(loaded[model], model, ITEMS)
     with capsys.disabled():
-        print("\n" + study_reading.table(rows))
+        print("\n" + table(rows))
     by_way = {row.way: row for row in rows}
     before, after = by_way["transformers, every node a pass"], by_way["transformers, two passes"]
     assert (before.passes, after.passes) == (22, 2)
