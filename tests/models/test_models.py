@@ -13,6 +13,8 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an environment that has it")
 pytest.importorskip("transformers")
 
+import ray
+
 from judges import scoring
 from judges.engines.factory import build_engine
 from judges.engines.model import ModelJudgeEngine
@@ -21,6 +23,7 @@ from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
 from judges.prompts import find
 from judges.spec import JudgeSpec, LocalModel
+from tests.support import gpu_rates
 from tests.support.reading_ways import compare, table
 from tests.support.tiny import build
 from tests.support.workspaces import query, write_items
@@ -233,3 +236,19 @@ def test_care_run_drives_it(tmp_path, model, chat_model):
         "WHERE ja.judge = 'big' AND jb.judge = 'plain'",
     )
     assert twins[0][0] < 1e-3
+
+
+def test_rates_are_measured_on_the_cpu_as_on_a_gpu(model, capsys):
+    """Every measurement of test_gpu, with the tiny model; its figures mean nothing here, so that none is asserted."""
+    setup = gpu_rates.Setup(model, 10**6, gpus=0, dtype="float32", batches=12, batch_size=8, words=50)
+    peak = gpu_rates.multiplication_rate("cpu", size=256, rounds=2)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        alone = gpu_rates.engine_rate(setup, "transformers")
+        pool = gpu_rates.pool_rate(setup, [setup.judge("transformers")])
+        both = gpu_rates.pool_rate(setup, [setup.judge("transformers", name, share=0.5) for name in ("one", "other")])
+    finally:
+        ray.shutdown()
+    with capsys.disabled():
+        print(f"\npeak {peak:.1e}, engine {alone:,.0f}, pool {pool:,.0f}, two side by side {both:,.0f} tokens/s")
+    assert min(peak, pool, both, alone) > 0
