@@ -73,7 +73,7 @@ class Actors:
         import ray
 
         self._tasks += 1
-        task = ray.put(Task(self._tasks, spec, context))
+        task = ray.put(Task(self._tasks, spec, context.for_another_machine(spec)))
         waiting = [Piece(number, batch) for number, batch in enumerate(batches)][::-1]
         running: dict[Any, tuple[Any, Piece]] = {}
         self._places.start(spec, len(waiting), task)

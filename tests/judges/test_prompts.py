@@ -1,5 +1,6 @@
 """The paper's own prompts, which a judge with ``profile: paper`` gets, and keys that no other judge loses by them."""
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,16 @@ def test_a_workspaces_own_prompt_comes_first(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "asset.yaml").write_text("instructions: Ours.\nitem: '{{ response }}'\n")
     assert Context(tmp_path).template(judge("asset", "paper")).instructions == "Ours."
+
+
+def test_a_workspaces_own_prompt_goes_to_a_machine_that_has_no_such_folder(tmp_path):
+    """Where a built-in one has the same name, another machine would ask by that one, under the key of ours."""
+    (tmp_path / "prompts").mkdir()
+    own = tmp_path / "prompts" / "quality.yaml"
+    own.write_text("values: [1, 2]\ninstructions: Ours.\nitem: '{{ response }}'\n")
+    sent = pickle.dumps(Context(tmp_path).for_another_machine(judge("quality", "care")))
+    own.unlink()
+    assert pickle.loads(sent).template(judge("quality", "care")).instructions == "Ours."
 
 
 def test_the_papers_profile_reads_a_fraction_in_the_papers_form():
