@@ -6,14 +6,17 @@ Belongs here: loading and running a model with transformers. Does not belong her
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from care_ops.errors import JudgeError
 from judges.scoring import Prefix
 from judges.spec import LocalModel
 
+_log = logging.getLogger(__name__)
 _PROMPTS_AT_ONCE = 16
+"""Prompts in one pass, until a machine turns out to have too little memory for them."""
 
 _SAME_MODEL = 0.25
 """Largest mean difference between log probabilities that were read at once and one by one, where both are right.
@@ -45,7 +48,8 @@ class TransformersBackend:
         self._model.to(device).eval()
         longest = int(getattr(self._model.config, "max_position_embeddings", 4096))
         self.max_length = min(engine.max_length or longest, longest)
-        self._masks_are_heeded: bool | None = None
+        self._at_once, self._name = _PROMPTS_AT_ONCE, engine.model
+        self._reads_tries: bool | None = None if attends_to_everything(self._model.config) else False
         self.version = f"transformers {transformers.__version__} {dtype} {device}"
 
     def encode(self, text: str, *, special: bool) -> list[int]:
@@ -56,19 +60,24 @@ class TransformersBackend:
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
         log_probabilities: list[dict[int, float]] = [{} for _ in requests]
-        for chosen in _of_similar_length([prompt for prompt, _ in requests]):
+
+        def read(chosen: Sequence[int]) -> None:
             output, _ = self._read([requests[k][0] for k in chosen])
             for k, row in zip(chosen, self._log_probabilities(output.logits[:, -1]), strict=True):
                 log_probabilities[k] = _picked(row, requests[k][1])
+
+        self._in_groups([prompt for prompt, _ in requests], read)
         return log_probabilities
 
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
     ) -> list[dict[Prefix, dict[int, float]]] | None:
         """Two passes: one over the prompt, one over all nodes, each of which sees the prompt and what leads to it."""
-        if self._masks_are_heeded is None:
-            self._masks_are_heeded = self._agrees_with_single_passes(prompts[0], wanted)
-        return self._read_tries(prompts, wanted) if self._masks_are_heeded else None
+        if self._reads_tries is None:
+            self._reads_tries = self._agrees_with_single_passes(prompts[0], wanted)
+            if not self._reads_tries:
+                _log.info("%s does not heed a mask of ours: its answers are read one after another.", self._name)
+        return self._read_tries(prompts, wanted) if self._reads_tries else None
 
     def _agrees_with_single_passes(self, prompt: list[int], wanted: Mapping[Prefix, tuple[int, ...]]) -> bool:
         """Whether the model heeds a mask that hides branches from each other, which not every architecture does."""
@@ -88,7 +97,8 @@ class TransformersBackend:
     ) -> list[dict[Prefix, dict[int, float]]]:
         nodes = [node for node in sorted(wanted, key=len) if node]
         by_node: list[dict[Prefix, dict[int, float]]] = [{} for _ in prompts]
-        for chosen in _of_similar_length(prompts):
+
+        def read(chosen: Sequence[int]) -> None:
             output, mask = self._read([prompts[k] for k in chosen], use_cache=bool(nodes))
             for k, row in zip(chosen, self._log_probabilities(output.logits[:, -1]), strict=True):
                 by_node[k][()] = _picked(row, wanted[()])
@@ -96,7 +106,34 @@ class TransformersBackend:
                 logits = self._branch_logits(nodes, mask, output.past_key_values)
                 for k, rows in zip(chosen, self._log_probabilities(logits), strict=True):
                     by_node[k] |= {node: _picked(row, wanted[node]) for node, row in zip(nodes, rows, strict=True)}
+
+        self._in_groups(prompts, read)
         return by_node
+
+    def _in_groups(self, prompts: Sequence[list[int]], read: Callable[[Sequence[int]], None]) -> None:
+        """Call ``read`` with the positions of prompts of similar length, fewer at once after it ran out of memory.
+
+        Raises
+        ------
+        JudgeError
+            There is too little memory for a single prompt.
+        """
+        waiting = sorted(range(len(prompts)), key=lambda k: len(prompts[k]), reverse=True)
+        while waiting:
+            chosen = waiting[: -self._at_once - 1 : -1]
+            try:
+                read(chosen)
+            except self._torch.OutOfMemoryError as error:
+                if len(chosen) == 1:
+                    raise JudgeError(
+                        f"{self._name} ran out of memory on a single prompt of {len(prompts[chosen[0]])} tokens; lower "
+                        "max_length in the judge's engine, or use kind: vllm on several GPUs"
+                    ) from error
+                self._at_once = len(chosen) // 2
+            else:
+                del waiting[-len(chosen) :]
+                continue
+            self._torch.cuda.empty_cache()  # not before the error, which holds what was computed, is gone
 
     def _branch_logits(self, nodes: Sequence[Prefix], mask: Any, cache: Any) -> Any:
         """Logits after each node, a (prompts, nodes, vocabulary) tensor; ``cache`` has the prompts' keys and values."""
@@ -159,11 +196,13 @@ class TransformersBackend:
         return output, mask
 
 
-def _of_similar_length(prompts: Sequence[list[int]]) -> Iterator[list[int]]:
-    """Positions of the prompts in groups that are read at once, from the shortest prompts to the longest."""
-    order = sorted(range(len(prompts)), key=lambda k: len(prompts[k]))
-    for first in range(0, len(order), _PROMPTS_AT_ONCE):
-        yield order[first : first + _PROMPTS_AT_ONCE]
+def attends_to_everything(config: Any) -> bool:
+    """Whether every layer of a model sees the whole prompt, which one with a sliding window forgets in part."""
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None)
+    if kinds is not None:
+        return set(kinds) == {"full_attention"}
+    return getattr(text, "sliding_window", None) is None
 
 
 def _picked(row: Any, tokens: tuple[int, ...]) -> dict[int, float]:

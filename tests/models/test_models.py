@@ -14,7 +14,9 @@ pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an
 pytest.importorskip("transformers")
 
 import ray
+import torch
 
+from care_ops.errors import JudgeError
 from judges import scoring
 from judges.engines.factory import build_engine
 from judges.engines.model import ModelJudgeEngine
@@ -88,8 +90,6 @@ def test_trie_scoring_equals_brute_force(model, template):
         for node, answered in zip(nodes, backend.next_logprobs(requests), strict=True):
             reading.add(node, answered)
     found = reading.probabilities()
-
-    import torch
 
     def next_probability(prefix):
         ids = torch.tensor([[*prompt, *prefix]])
@@ -195,6 +195,43 @@ def test_what_is_batched_together_does_not_matter(model):
     engine = build_engine(judge)
     for item in ITEMS[::5]:
         assert engine.score([item])[0].score == pytest.approx(whole[item.item_id].score, abs=1e-4)
+
+
+def test_a_model_with_a_sliding_window_is_read_one_by_one(model, tmp_path):
+    """Its cache forgets the beginning of a long prompt, so that a mask over the whole prompt would not fit it."""
+    from transformers import AutoTokenizer, MistralConfig, MistralForCausalLM
+
+    assert TransformersBackend(spec(model, "transformers", "asset").engine).trie_logprobs([[5, 6]], {(): (1,)})
+    small = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = MistralConfig(vocab_size=1200, num_key_value_heads=1, head_dim=32, sliding_window=64, **small)
+    MistralForCausalLM(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(model).save_pretrained(tmp_path)
+    judge = spec(tmp_path, "transformers", "asset")
+    assert TransformersBackend(judge.engine).trie_logprobs([[5, 6]], {(): (1,)}) is None
+    assert {s.status for s in by_item(judge, ITEMS[:2]).values()} == {Status.OK}
+
+
+def test_too_little_memory_makes_smaller_groups_and_then_says_so(model, monkeypatch):
+    whole, few, none = (TransformersBackend(spec(model, "transformers", "quality").engine) for _ in range(3))
+    prompts = [whole.encode("Rate this: " + "word " * n, special=True) for n in range(1, 20)]
+    requests = [(prompt, (5, 6, 7)) for prompt in prompts]
+
+    def with_memory_for(backend, most):
+        read = backend._read
+
+        def limited(chosen, **options):
+            if len(chosen) > most:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return read(chosen, **options)
+
+        monkeypatch.setattr(backend, "_read", limited)
+
+    with_memory_for(few, 3)
+    with_memory_for(none, 0)
+    for a, b in zip(whole.next_logprobs(requests), few.next_logprobs(requests), strict=True):
+        assert a == pytest.approx(b, abs=1e-4)
+    with pytest.raises(JudgeError, match="ran out of memory on a single prompt of"):
+        none.next_logprobs(requests)
 
 
 def test_care_run_drives_it(tmp_path, model, chat_model):
