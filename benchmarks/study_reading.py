@@ -13,7 +13,7 @@ from judges.items import Item
 from tests.support.reading_ways import compare, engine_of, table
 from tests.support.tiny import build
 
-ITEMS = 128
+ITEMS = 32
 
 
 def main() -> None:
