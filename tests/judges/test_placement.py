@@ -92,8 +92,12 @@ def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.slow
 def test_an_engine_out_of_memory_gets_smaller_batches_and_then_fails_alone(tmp_path, monkeypatch, caplog):
-    """One judge's model has memory for four requests at once, another's for none; the third has enough."""
+    """It earns that a batch that is too large costs a reload and not the night, in real actors that are replaced.
+
+    One judge's model has memory for four requests at once, another's for none; the third has enough.
+    """
     monkeypatch.setenv("VLLM_STUB_FITS", '{"tight": 4, "none": 0}')
     caplog.set_level(logging.WARNING, logger="judges.actors")
     kept: dict[str, list[str]] = {"tight": [], "none": [], "plenty": []}
