@@ -1,4 +1,4 @@
-"""The hub of models: which commit a repository is at, and whether its terms must be accepted.
+"""The hub of models: which commit a repository is at, whether its terms must be accepted, and its files.
 
 Belongs here: asking the hub. Does not belong here: loading a model (``engines``), writing a judge's file.
 """
@@ -6,10 +6,16 @@ Belongs here: asking the hub. Does not belong here: loading a model (``engines``
 from __future__ import annotations
 
 import importlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from care_ops.errors import JudgeError
+
+_LOADED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
+_NOT_LOADED = ("original/*", "consolidated*")
+"""Copies of the weights in the form of whoever trained the model, beside those that the engines load."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +42,39 @@ def look_up(repository: str) -> HubModel:
     JudgeError
         ``huggingface_hub`` is not installed, there is no such repository, or the hub does not answer.
     """
+    hub = _hub()
+    with _told(repository):
+        model = hub.HfApi().model_info(repository, timeout=20)
+    return HubModel(str(model.sha), bool(model.gated))
+
+
+def fetch(repository: str, revision: str) -> None:
+    """Bring what the engines load of a model into the hub's cache on this machine; what is there stays.
+
+    Raises
+    ------
+    JudgeError
+        ``huggingface_hub`` is not installed, the files cannot be had, or there is no space for them.
+    """
+    hub = _hub()
+    importlib.import_module("huggingface_hub.utils").disable_progress_bars()  # the terminal shows who scores
+    with _told(repository):
+        hub.snapshot_download(repository, revision=revision, allow_patterns=_LOADED, ignore_patterns=_NOT_LOADED)
+
+
+def _hub() -> Any:
     try:
-        hub: Any = importlib.import_module("huggingface_hub")
+        return importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise JudgeError(f"asking the hub needs huggingface_hub; install 'care-eval[huggingface]' ({error})") from error
+
+
+@contextmanager
+def _told(repository: str) -> Generator[None]:
+    """Turn what may go wrong between here and the hub into a ``JudgeError``."""
     errors: Any = importlib.import_module("huggingface_hub.errors")
     try:
-        model = hub.HfApi().model_info(repository, timeout=20)
+        yield
     except errors.RepositoryNotFoundError as error:
         raise JudgeError(
             f"the hub knows no repository {repository!r}, or shows it only with a token (HF_TOKEN) of an account that "
@@ -51,4 +83,3 @@ def look_up(repository: str) -> HubModel:
     except (errors.HfHubHTTPError, errors.OfflineModeIsEnabled, OSError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise JudgeError(f"the hub did not answer about {repository!r} ({first}); try again later") from error
-    return HubModel(str(model.sha), bool(model.gated))

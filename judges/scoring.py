@@ -2,10 +2,11 @@
 
 An answer may be spelled in several ways (with and without a space before it) and may take several tokens. The token
 sequences of all spellings form a trie. The model is asked for the next token's probabilities once at each inner node of
-the trie that is probable enough, starting at the root. A number that another digit may extend (1 to 10) counts as an
-answer only with the probability that no digit follows.
+the trie that can matter, starting at the root. A number that another digit may extend (1 to 10) counts as an answer
+only with the probability that no digit follows.
 
-Belongs here: the trie and the probabilities that it yields. Does not belong here: tokenizers and models (``engines``).
+Belongs here: the trie, which of its nodes matter, and the probabilities that it yields. Does not belong here:
+tokenizers and models (``engines``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Prefix = tuple[int, ...]
-LogProbs = Mapping[Prefix, Mapping[int, float]]
+
+EXACT_TO = 1e-4
+"""Largest error of an expected score, in units of the scale, that leaving out improbable answers may cause."""
 
 
 @dataclass(frozen=True)
@@ -45,41 +48,96 @@ class Ballot:
         return nodes
 
     @cached_property
-    def _complete(self) -> set[Prefix]:
-        return {sequence for sequences in self.writings.values() for sequence in sequences}
+    def complete(self) -> frozenset[Prefix]:
+        """The sequences that are an answer as they are."""
+        return frozenset(sequence for sequences in self.writings.values() for sequence in sequences)
 
-    def wanted(self, prefix: Prefix) -> tuple[int, ...]:
-        """Token ids whose probability after ``prefix`` is needed, sorted."""
-        extensions = self.digits if prefix in self._complete else frozenset[int]()
-        return tuple(sorted(self.children[prefix] | extensions))
-
-    def next_nodes(self, known: LogProbs, least: float = 0.0) -> list[Prefix]:
-        """The inner nodes to ask the model about next: those below known nodes, of probability above ``least``."""
-        if () not in known:
-            return [()]
-        ready = [p for p in self.children if p and p not in known and p[:-1] in known]
-        return [p for p in ready if math.exp(self._log_reach(p, known)) > least]
-
-    def probabilities(self, known: LogProbs) -> dict[str, float]:
-        """Probability of each answer; their sum, the valid mass, is at most one."""
+    @cached_property
+    def wanted(self) -> dict[Prefix, tuple[int, ...]]:
+        """For each inner node, the token ids whose probability is needed there, sorted."""
         return {
-            answer: sum(self._probability(sequence, known) for sequence in sequences)
-            for answer, sequences in self.writings.items()
+            node: tuple(sorted(tokens | (self.digits if node in self.complete else frozenset[int]())))
+            for node, tokens in self.children.items()
         }
 
-    def _probability(self, sequence: Prefix, known: LogProbs) -> float:
-        """Probability that the model writes this sequence and no further digit."""
-        if any(sequence[:depth] not in known for depth in range(len(sequence))):
-            return 0.0  # the sequence lies below a node that was too improbable to ask about
-        reached = math.exp(self._log_reach(sequence, known))
-        if sequence not in self.children or sequence not in known:
-            return reached
-        extended = sum(math.exp(known[sequence].get(token, -math.inf)) for token in self.wanted(sequence))
-        return reached * max(0.0, 1.0 - extended)
+    @cached_property
+    def always_legal(self) -> frozenset[Prefix]:
+        """The inner nodes from which every continuation is a legal answer: on 0 to 100, 2 to 9 but not 1."""
+        legal: set[Prefix] = set()
+        for node in sorted(self.children, key=len, reverse=True):
+            below = [(*node, token) for token in self.wanted[node]]
+            if node in self.complete and all(
+                child in legal or (child in self.complete and child not in self.children) for child in below
+            ):
+                legal.add(node)
+        return frozenset(legal)
 
-    @staticmethod
-    def _log_reach(sequence: Prefix, known: LogProbs) -> float:
-        return sum(known[sequence[:d]].get(token, -math.inf) for d, token in enumerate(sequence))
+
+class Reading:
+    """What is known of the answers to one prompt, while the model is asked at one node of the trie after another.
+
+    Notes
+    -----
+    Nodes may be left out without changing the expected score by more than a tolerance t. Let the legal scores span a
+    width w, let K be the probability of the answers whose probability is known and E their mean score, and let R be the
+    probability of the nodes that are left out. Of R some u <= R falls on legal answers, with a mean score m. The full
+    expected score is (K E + u m) / (K + u), which differs from E by u |m - E| / (K + u) <= w R / (K + R), because
+    u / (K + u) grows with u and both means lie within the width. So nodes may be left out as long as
+    R <= (t / w) (K + R). While some nodes are still to be asked, K is replaced by a lower bound: what is known plus the
+    probability of those nodes from which every continuation is legal. When nothing is left to ask K is known itself, so
+    the bound holds for what is returned. The most probable answer is the same too, since it has at least a share of
+    1 / (w + 1) of K where the answers are whole numbers, which is far more than R.
+    """
+
+    def __init__(self, ballot: Ballot) -> None:
+        self._ballot = ballot
+        self._waiting: dict[Prefix, float] = {(): 1.0}
+        self._mass: dict[Prefix, float] = {}
+        self._known = 0.0
+
+    def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
+        """The nodes to ask the model about next; none when all that is left out is negligible.
+
+        Parameters
+        ----------
+        negligible : float
+            Share t / w of the notes: the tolerance of the expected score over the width of the scale.
+        """
+        nodes = sorted(self._waiting, key=self._waiting.__getitem__)
+        legal = self._ballot.always_legal
+        sure = self._known + sum(self._waiting[node] for node in nodes if node in legal)
+        left_out = 0.0
+        for place, node in enumerate(nodes):
+            probability = self._waiting[node]
+            sure -= probability if node in legal else 0.0
+            left_out += probability
+            if left_out > negligible * (sure + left_out):
+                return nodes[place:]
+        return []
+
+    def add(self, node: Prefix, log_probabilities: Mapping[int, float]) -> None:
+        """Take in the log probabilities of the wanted tokens at a node."""
+        reached = self._waiting.pop(node)
+        following = {token: math.exp(log_probabilities[token]) for token in self._ballot.wanted[node]}
+        for token in self._ballot.children[node]:
+            child = (*node, token)
+            if child in self._ballot.children:
+                self._waiting[child] = reached * following[token]
+            else:
+                self._count(child, reached * following[token])
+        if node in self._ballot.complete:
+            self._count(node, reached * max(0.0, 1.0 - sum(following.values())))
+
+    def _count(self, sequence: Prefix, probability: float) -> None:
+        self._mass[sequence] = probability
+        self._known += probability
+
+    def probabilities(self) -> dict[str, float]:
+        """Probability of each answer, of those nodes that were asked; their sum, the valid mass, is at most one."""
+        return {
+            answer: sum(self._mass.get(sequence, 0.0) for sequence in sequences)
+            for answer, sequences in self._ballot.writings.items()
+        }
 
 
 def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]) -> Ballot:

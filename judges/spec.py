@@ -79,6 +79,11 @@ class EngineBase(BaseModel, ABC):
         """Name of the prompt template that the engine itself declares, or None."""
         return None
 
+    @property
+    def template_variant(self) -> str | None:
+        """Name of the built-in templates' variant that the engine asks for, or None."""
+        return None
+
     def with_template(self, _name: str | None) -> Self:
         """A copy that uses a test set's prompt template, if the engine takes templates and declares none itself."""
         return self
@@ -168,8 +173,9 @@ class LanguageModel(EngineBase):
         Smallest total probability of the legal answers, in [0, 1]; below it the score is missing as ``low_valid_mass``.
     max_tokens : int
         Longest answer, in tokens, where the answer is read as text.
-    profile : {"care", "paper-raw"}
-        ``paper-raw`` is the form that the paper released: raw text, eight tokens, the first number, one order.
+    profile : {"care", "paper", "paper-raw"}
+        ``paper`` is the paper's way to ask and to read: its own prompts where they differ from ours, raw text, eight
+        tokens, the first number, one order. ``paper-raw`` is the same with our prompts.
     """
 
     model: str
@@ -179,18 +185,22 @@ class LanguageModel(EngineBase):
     orders: Literal["both", "given"] = "both"
     min_valid_mass: float = Field(default=0.5, ge=0, le=1)
     max_tokens: int = Field(default=16, ge=1)
-    profile: Literal["care", "paper-raw"] = "care"
+    profile: Literal["care", "paper", "paper-raw"] = "care"
 
     @model_validator(mode="before")
     @classmethod
     def _as_the_paper(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("profile") == "paper-raw":
+        if isinstance(data, dict) and data.get("profile") in ("paper", "paper-raw"):
             return {"prompt": "raw", "scoring": "text", "orders": "given", "max_tokens": 8, **data}
         return data
 
     @property
     def template_name(self) -> str | None:
         return self.template
+
+    @property
+    def template_variant(self) -> str | None:
+        return "paper" if self.profile == "paper" else None
 
     def with_template(self, name: str | None) -> Self:
         return self if self.template is not None else self.model_copy(update={"template": name})

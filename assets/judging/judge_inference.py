@@ -24,6 +24,7 @@ from assets.sources import readings
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.engines.base import Ledger
+from judges.fetching import fetching_ahead
 from judges.items import Item, Score
 from judges.pool import Pool, Progress, Session
 from warehouse.sources.reading import Reading
@@ -85,7 +86,12 @@ def judge_inference(
         counts = score_pending(workspace, judge, items_of, pool, context.log.info)
         return counts, time.perf_counter() - started
 
-    with Pool(workspace.pool) as pool, ThreadPoolExecutor(workspace.pool.side_by_side) as side_by_side:
+    later = [workspace.judge(judge) for judge in context.partition_keys[workspace.pool.side_by_side :]]
+    with (
+        Pool(workspace.pool) as pool,
+        fetching_ahead(later, lambda spec: _has_work(workspace, spec.name, items_of)),
+        ThreadPoolExecutor(workspace.pool.side_by_side) as side_by_side,
+    ):
         under_way = {side_by_side.submit(one, judge): judge for judge in context.partition_keys}
         for future in as_completed(under_way):
             judge = under_way[future]
@@ -144,6 +150,16 @@ def score_pending(
                 count = replace(count, probes=len(probes), probes_scored=asked, probe_keys=_digest(probes))
             counts.append(count)
     return counts
+
+
+def _has_work(workspace: Workspace, judge: str, items_of: Callable[[str], list[Item]]) -> bool:
+    from assets.judging.pending import pending
+
+    return any(
+        pending(workspace, workspace.parts, judge, testset, items_of(testset)).items
+        for testset in workspace.testsets_of(judge)
+        if workspace.parts.items_file(testset).exists()
+    )
 
 
 def _digest(items: Sequence[Item]) -> str:

@@ -6,7 +6,7 @@ Belongs here: the interface. Does not belong here: which engine a specification 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -50,11 +50,14 @@ class Context:
         The scores that a recorded judge reads.
     ledger : Ledger, optional
         What a paid judge has spent so far, over all test sets of the run.
+    own_template : Template, optional
+        The judge's prompt template, where it was read before: another machine does not have the workspace's folder.
     """
 
     root: Path = Path()
     recordings: Mapping[str, Recording] | None = None
     ledger: Ledger | None = None
+    own_template: Template | None = None
 
     def path(self, name: str) -> Path:
         """The absolute path of a file that is named relative to the workspace."""
@@ -68,13 +71,19 @@ class Context:
         InputError
             Neither the judge nor the test set names a template, or there is none of that name.
         """
+        if self.own_template is not None:
+            return self.own_template
         name = spec.engine.template_name
         if name is None:
             raise InputError(
                 f"judge {spec.name!r} has no prompt template, nor has the test set; add template: NAME to the judge's "
                 "engine, or prompt: NAME to the test set"
             )
-        return find(name, self.root / "prompts")
+        return find(name, self.root / "prompts", spec.engine.template_variant)
+
+    def for_another_machine(self, spec: JudgeSpec) -> Context:
+        """This context with everything in it that the judge would read from the workspace's folder."""
+        return replace(self, own_template=self.template(spec)) if spec.engine.needs.template else self
 
 
 class Engine(Protocol):

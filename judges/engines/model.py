@@ -6,7 +6,7 @@ backends ``vllm`` and ``transformers``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -16,9 +16,6 @@ from judges.items import Status
 from judges.parsing import parse_answer
 from judges.prompts import Template
 from judges.spec import JudgeSpec, LocalModel
-
-_NEGLIGIBLE = 1e-5
-"""Answers that begin with a less probable sequence of tokens count as impossible."""
 
 
 class Backend(Protocol):
@@ -45,6 +42,16 @@ class Backend(Protocol):
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
         """For each pair of a prompt and token ids, the log probability that each of the tokens follows the prompt."""
+        ...
+
+    def trie_logprobs(
+        self, prompts: Sequence[list[int]], wanted: Mapping[scoring.Prefix, tuple[int, ...]]
+    ) -> list[dict[scoring.Prefix, dict[int, float]]] | None:
+        """For each prompt and each sequence of tokens after it, the log probabilities of the tokens wanted there.
+
+        None if the model can be asked about all sequences at once no faster than about one after another; the caller
+        then asks for those that matter with ``next_logprobs``.
+        """
         ...
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
@@ -103,32 +110,50 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     def _longest_writing(self) -> int:
         return max(len(s) for sequences in self._ballot.writings.values() for s in sequences)
 
+    @cached_property
+    def _negligible(self) -> float:
+        """Share of the probability that may be left out, so that expected scores stay exact to ``scoring.EXACT_TO``."""
+        return scoring.EXACT_TO / (max(self._answers.values()) - min(self._answers.values()))
+
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
-        log_probabilities: list[dict[scoring.Prefix, dict[int, float]]] = [{} for _ in prompts]
-        passes = [0] * len(prompts)
-        while True:
-            nodes = [
-                (k, prefix)
-                for k in range(len(prompts))
-                for prefix in self._ballot.next_nodes(log_probabilities[k], _NEGLIGIBLE)
-            ]
-            if not nodes:
-                break
-            requests = [([*prompts[k], *prefix], self._ballot.wanted(prefix)) for k, prefix in nodes]
-            for (k, prefix), answered in zip(nodes, self._backend.next_logprobs(requests), strict=True):
-                log_probabilities[k][prefix] = answered
-                passes[k] += 1
+        if not prompts:
+            return []
+        readings = [scoring.Reading(self._ballot) for _ in prompts]
+        at_once = self._backend.trie_logprobs(prompts, self._ballot.wanted)
+        asked = self._ask_by_node(prompts, readings) if at_once is None else _add_all(at_once, readings)
         return [
-            self.answer_from(self._ballot.probabilities(log_probabilities[k]), len(prompt), passes[k])
-            for k, prompt in enumerate(prompts)
+            self.answer_from(reading.probabilities(), len(prompt), count)
+            for prompt, reading, count in zip(prompts, readings, asked, strict=True)
         ]
+
+    def _ask_by_node(self, prompts: Sequence[list[int]], readings: Sequence[scoring.Reading]) -> list[int]:
+        """Ask about the nodes that matter, depth by depth; returns the number of nodes that each prompt took."""
+        asked = [0] * len(prompts)
+        while nodes := [
+            (k, node) for k, reading in enumerate(readings) for node in reading.next_nodes(self._negligible)
+        ]:
+            requests = [([*prompts[k], *node], self._ballot.wanted[node]) for k, node in nodes]
+            for (k, node), answered in zip(nodes, self._backend.next_logprobs(requests), strict=True):
+                readings[k].add(node, answered)
+                asked[k] += 1
+        return asked
 
     def _read_text(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
         answers: list[PromptAnswer] = []
         texts = self._backend.generate(prompts, self._settings.max_tokens)
         for tokens, (text, count) in zip(prompts, texts, strict=True):
             score, status = parse_answer(
-                text, self._answers, self._template.marker, first=self._settings.profile == "paper-raw"
+                text, self._answers, self._template.marker, first=self._settings.profile != "care"
             )
             answers.append(PromptAnswer(score, status, text, tokens_in=len(tokens), tokens_out=count))
         return answers
+
+
+def _add_all(
+    by_node: Sequence[Mapping[scoring.Prefix, Mapping[int, float]]], readings: Sequence[scoring.Reading]
+) -> list[int]:
+    """Take in every node of every prompt; returns the number of nodes for each prompt."""
+    for answered, reading in zip(by_node, readings, strict=True):
+        for node in sorted(answered, key=len):
+            reading.add(node, answered[node])
+    return [len(answered) for answered in by_node]

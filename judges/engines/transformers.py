@@ -6,13 +6,23 @@ Belongs here: loading and running a model with transformers. Does not belong her
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from care_ops.errors import JudgeError
+from judges.scoring import Prefix
 from judges.spec import LocalModel
 
+_log = logging.getLogger(__name__)
 _PROMPTS_AT_ONCE = 16
+"""Prompts in one pass, until a machine turns out to have too little memory for them."""
+
+_SAME_MODEL = 0.25
+"""Largest mean difference between log probabilities that were read at once and one by one, where both are right.
+
+Rounding in bfloat16 makes .05. A model that does not heed its mask reads other answers before each answer.
+"""
 
 
 class TransformersBackend:
@@ -38,6 +48,8 @@ class TransformersBackend:
         self._model.to(device).eval()
         longest = int(getattr(self._model.config, "max_position_embeddings", 4096))
         self.max_length = min(engine.max_length or longest, longest)
+        self._at_once, self._name = _PROMPTS_AT_ONCE, engine.model
+        self._reads_tries: bool | None = None if attends_to_everything(self._model.config) else False
         self.version = f"transformers {transformers.__version__} {dtype} {device}"
 
     def encode(self, text: str, *, special: bool) -> list[int]:
@@ -48,14 +60,104 @@ class TransformersBackend:
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
         log_probabilities: list[dict[int, float]] = [{} for _ in requests]
-        order = sorted(range(len(requests)), key=lambda k: len(requests[k][0]))
-        for first in range(0, len(order), _PROMPTS_AT_ONCE):
-            chosen = order[first : first + _PROMPTS_AT_ONCE]
-            logits = self._last_logits([requests[k][0] for k in chosen])
-            for k, row in zip(chosen, self._torch.log_softmax(logits.float(), dim=-1), strict=True):
-                wanted = requests[k][1]
-                log_probabilities[k] = dict(zip(wanted, row[list(wanted)].tolist(), strict=True))
+
+        def read(chosen: Sequence[int]) -> None:
+            output, _ = self._read([requests[k][0] for k in chosen])
+            for k, row in zip(chosen, self._log_probabilities(output.logits[:, -1]), strict=True):
+                log_probabilities[k] = _picked(row, requests[k][1])
+
+        self._in_groups([prompt for prompt, _ in requests], read)
         return log_probabilities
+
+    def trie_logprobs(
+        self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
+    ) -> list[dict[Prefix, dict[int, float]]] | None:
+        """Two passes: one over the prompt, one over all nodes, each of which sees the prompt and what leads to it."""
+        if self._reads_tries is None:
+            self._reads_tries = self._agrees_with_single_passes(prompts[0], wanted)
+            if not self._reads_tries:
+                _log.info("%s does not heed a mask of ours: its answers are read one after another.", self._name)
+        return self._read_tries(prompts, wanted) if self._reads_tries else None
+
+    def _agrees_with_single_passes(self, prompt: list[int], wanted: Mapping[Prefix, tuple[int, ...]]) -> bool:
+        """Whether the model heeds a mask that hides branches from each other, which not every architecture does."""
+        nodes = sorted(wanted, key=len)[-2:]
+        try:
+            (at_once,) = self._read_tries([prompt], wanted)
+        except (TypeError, ValueError, RuntimeError, AttributeError):  # no cache of keys, or no mask of this shape
+            return False
+        one_by_one = self.next_logprobs([([*prompt, *node], wanted[node]) for node in nodes])
+        return all(
+            sum(abs(at_once[node][token] - single[token]) for token in single) <= _SAME_MODEL * len(single)
+            for node, single in zip(nodes, one_by_one, strict=True)
+        )
+
+    def _read_tries(
+        self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
+    ) -> list[dict[Prefix, dict[int, float]]]:
+        nodes = [node for node in sorted(wanted, key=len) if node]
+        by_node: list[dict[Prefix, dict[int, float]]] = [{} for _ in prompts]
+
+        def read(chosen: Sequence[int]) -> None:
+            output, mask = self._read([prompts[k] for k in chosen], use_cache=bool(nodes))
+            for k, row in zip(chosen, self._log_probabilities(output.logits[:, -1]), strict=True):
+                by_node[k][()] = _picked(row, wanted[()])
+            if nodes:
+                logits = self._branch_logits(nodes, mask, output.past_key_values)
+                for k, rows in zip(chosen, self._log_probabilities(logits), strict=True):
+                    by_node[k] |= {node: _picked(row, wanted[node]) for node, row in zip(nodes, rows, strict=True)}
+
+        self._in_groups(prompts, read)
+        return by_node
+
+    def _in_groups(self, prompts: Sequence[list[int]], read: Callable[[Sequence[int]], None]) -> None:
+        """Call ``read`` with the positions of prompts of similar length, fewer at once after it ran out of memory.
+
+        Raises
+        ------
+        JudgeError
+            There is too little memory for a single prompt.
+        """
+        waiting = sorted(range(len(prompts)), key=lambda k: len(prompts[k]), reverse=True)
+        while waiting:
+            chosen = waiting[: -self._at_once - 1 : -1]
+            try:
+                read(chosen)
+            except self._torch.OutOfMemoryError as error:
+                if len(chosen) == 1:
+                    raise JudgeError(
+                        f"{self._name} ran out of memory on a single prompt of {len(prompts[chosen[0]])} tokens; lower "
+                        "max_length in the judge's engine, or use kind: vllm on several GPUs"
+                    ) from error
+                self._at_once = len(chosen) // 2
+            else:
+                del waiting[-len(chosen) :]
+                continue
+            self._torch.cuda.empty_cache()  # not before the error, which holds what was computed, is gone
+
+    def _branch_logits(self, nodes: Sequence[Prefix], mask: Any, cache: Any) -> Any:
+        """Logits after each node, a (prompts, nodes, vocabulary) tensor; ``cache`` has the prompts' keys and values."""
+        torch, device = self._torch, self._model.device
+        prompts = len(mask)
+        seen = torch.tensor([[node[: len(other)] == other for other in nodes] for node in nodes])
+        visible = torch.cat(
+            [mask.bool()[:, None, :].expand(-1, len(nodes), -1), seen.expand(prompts, -1, -1)], dim=2
+        ).to(device)
+        bias = torch.zeros(visible.shape, dtype=self._model.dtype, device=device)
+        bias.masked_fill_(~visible, torch.finfo(self._model.dtype).min)
+        depth = torch.tensor([len(node) - 1 for node in nodes])
+        with torch.inference_mode():
+            output = self._model(
+                input_ids=torch.tensor([node[-1] for node in nodes]).expand(prompts, -1).to(device),
+                attention_mask=bias[:, None],
+                position_ids=(mask.sum(dim=1, keepdim=True) + depth).to(device),
+                past_key_values=cache,
+                use_cache=True,
+            )
+        return output.logits
+
+    def _log_probabilities(self, logits: Any) -> Any:
+        return self._torch.log_softmax(logits.float(), dim=-1)
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
         answers: list[tuple[str, int]] = []
@@ -73,8 +175,8 @@ class TransformersBackend:
             answers.append((text_of(self._tokenizer, fresh.tolist()), len(fresh)))
         return answers
 
-    def _last_logits(self, prompts: Sequence[list[int]]) -> Any:
-        """Logits of the token after each prompt, as a (prompts, vocabulary) tensor; prompts are padded on the left."""
+    def _read(self, prompts: Sequence[list[int]], *, use_cache: bool = False) -> tuple[Any, Any]:
+        """What the model returns for prompts, which are padded on the left, and the mask that says where they lie."""
         longest = max(map(len, prompts))
         ids = self._torch.zeros((len(prompts), longest), dtype=self._torch.long)
         mask = self._torch.zeros_like(ids)
@@ -89,8 +191,22 @@ class TransformersBackend:
                 attention_mask=mask.to(device),
                 position_ids=positions.to(device),
                 logits_to_keep=1,
+                use_cache=use_cache,
             )
-        return output.logits[:, -1]
+        return output, mask
+
+
+def attends_to_everything(config: Any) -> bool:
+    """Whether every layer of a model sees the whole prompt, which one with a sliding window forgets in part."""
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None)
+    if kinds is not None:
+        return set(kinds) == {"full_attention"}
+    return getattr(text, "sliding_window", None) is None
+
+
+def _picked(row: Any, tokens: tuple[int, ...]) -> dict[int, float]:
+    return dict(zip(tokens, row[list(tokens)].tolist(), strict=True))
 
 
 def text_of(tokenizer: Any, tokens: Sequence[int]) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from care_ops.errors import JudgeError
 from judges.engines.transformers import chat_form, text_of
+from judges.scoring import Prefix
 from judges.spec import LocalModel
 
 _TOKENS_AT_ONCE = 128
@@ -82,6 +83,16 @@ class VllmBackend:
             by_token = output.outputs[0].logprobs[0]
             log_probabilities[k].update((token, float(by_token[token].logprob)) for token in wanted)
         return log_probabilities
+
+    def trie_logprobs(
+        self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
+    ) -> list[dict[Prefix, dict[int, float]]] | None:
+        """None: vLLM has no attention mask of the caller's, so each sequence is a request of its own.
+
+        A request for the prompt's own log probabilities would give several nodes of one branch, but it does not read
+        the prefix cache, and pays for the whole prompt again.
+        """
+        return None
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)

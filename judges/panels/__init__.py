@@ -18,6 +18,18 @@ from judges.spec import load_yaml
 _FOLDER = Path(__file__).parent
 
 
+class Endpoint(BaseModel):
+    """Where a model of a roster is asked, instead of being loaded here; the fields are those of ``OpenAIEngine``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base_url: str
+    api_key_env: str
+    price_in: float
+    price_out: float
+    spend_limit: float = 1.0
+
+
 class RosterModel(BaseModel):
     """One language model of a roster.
 
@@ -26,12 +38,14 @@ class RosterModel(BaseModel):
     name : str
         Name of the judge.
     model : str
-        Repository on the hub.
+        Repository on the hub, or the model's name at the endpoint.
     family, license : str
     gated : bool
         The repository can be read only with an account that has accepted its terms.
     instead : str, optional
         A judge of the same roster that is not gated and has about the same size.
+    endpoint : Endpoint, optional
+        Where the model is asked; by default it is loaded here.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -42,6 +56,7 @@ class RosterModel(BaseModel):
     license: str
     gated: bool = False
     instead: str | None = None
+    endpoint: Endpoint | None = None
 
 
 class Roster(BaseModel):
@@ -92,7 +107,9 @@ def judge_files(roster: Roster, engine: Literal["vllm", "transformers"] = "vllm"
             description=f"{model.model}{gate}",
             family=model.family,
             license=model.license,
-            engine={"kind": engine, "model": model.model},
+            engine={"kind": engine, "model": model.model}
+            if model.endpoint is None
+            else {"kind": "openai", "model": model.model, **model.endpoint.model_dump()},
         )
     return files
 

@@ -112,15 +112,23 @@ class Template(BaseModel):
         return (_compiled(self.instructions).render(context) + "\n\n" + _compiled(self.item).render(context)).strip()
 
 
-def find(name: str, folder: Path | None = None) -> Template:
+def find(name: str, folder: Path | None = None, variant: str | None = None) -> Template:
     """The template of this name in ``folder`` (a workspace's ``prompts``), or else the built-in one.
+
+    Parameters
+    ----------
+    name : str
+    folder : Path, optional
+    variant : str, optional
+        Folder of built-in templates that stand in for those of the same names; a template without a variant is used as
+        it is.
 
     Raises
     ------
     InputError
         There is no template of this name, or its file is not valid.
     """
-    for candidate in (folder, _FOLDER):
+    for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
         path = candidate / f"{name}.yaml" if candidate else None
         if path is not None and path.exists():
             return _read(path, path.stat().st_mtime_ns)

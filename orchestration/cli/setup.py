@@ -27,22 +27,47 @@ probes:
 """
 
 
+_ENDPOINTS_YAML = """\
+description: >-
+  Simulated questions and answers to try the endpoints on; `care run --dry-run` says what that costs. Replace them by
+  items of your own.
+source:
+  kind: demo
+scale: [0, 10]
+prompt: answer_rating
+"""
+
+_TEMPLATES = {"demo": _DEMO_YAML, "endpoints": _ENDPOINTS_YAML}
+"""The test set of each template of a workspace; its judges are the roster of the same name."""
+
+
 @speaking_errors
-def init(folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.")]) -> None:
-    """Make a workspace with the embedded demo: care.yaml, judges and a test set."""
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.")],
+    template: Annotated[
+        Literal["demo", "endpoints"],
+        typer.Option(help="demo: programs judge simulated answers; endpoints: models of three vendors do."),
+    ] = "demo",
+) -> None:
+    """Make a workspace: care.yaml, judges and a test set, all of them simulated or to be replaced."""
     from care_ops.errors import InputError
     from judges.panels import find, judge_files
-    from orchestration.template import template
+    from orchestration.template import template as care_yaml
 
     if (folder / "care.yaml").exists():
         raise InputError(f"{folder / 'care.yaml'}: there is a workspace already; delete it or choose another folder")
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    for name, text in judge_files(find("demo")).items():
+    for name, text in judge_files(find(template)).items():
         (folder / "judges" / f"{name}.yaml").write_text(text, encoding="utf-8")
-    (folder / "testsets" / "demo.yaml").write_text(_DEMO_YAML, encoding="utf-8")
-    (folder / "care.yaml").write_text(template(), encoding="utf-8")
-    console.print(f"made {folder}; next: care run --workspace {folder}", highlight=False, soft_wrap=True)
+    (folder / "testsets" / "demo.yaml").write_text(_TEMPLATES[template], encoding="utf-8")
+    (folder / "care.yaml").write_text(care_yaml(), encoding="utf-8")
+    following = {
+        "demo": f"care run --workspace {folder}",
+        "endpoints": "set the keys that judges/*.yaml name, and check models and prices there; then "
+        f"care doctor --workspace {folder} and care run --dry-run --workspace {folder}",
+    }
+    console.print(f"made {folder}; next: {following[template]}", highlight=False, soft_wrap=True)
 
 
 @speaking_errors

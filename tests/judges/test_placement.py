@@ -1,12 +1,14 @@
 """Models are loaded once for all test sets of their judge, on the GPUs that their settings ask for."""
 
 import logging
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from care_ops.errors import JudgeError
-from judges.pool import PoolConfig
-from tests.support.placement import ITEMS, declared_gpus, judge, place
+from judges.pool import Pool, PoolConfig
+from tests.support.placement import ITEMS, declared_gpus, judge, loads_in, place
 
 
 def test_a_model_is_loaded_once_for_twelve_test_sets(tmp_path):
@@ -32,6 +34,9 @@ def test_in_one_process_too_a_model_is_loaded_once(tmp_path, monkeypatch):
             return [ord(character) for character in text]
 
         def chat(self, text):
+            return None
+
+        def trie_logprobs(self, prompts, wanted):
             return None
 
         def next_logprobs(self, requests):
@@ -87,6 +92,36 @@ def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.slow
+def test_an_engine_out_of_memory_gets_smaller_batches_and_then_fails_alone(tmp_path, monkeypatch, caplog):
+    """It earns that a batch that is too large costs a reload and not the night, in real actors that are replaced.
+
+    One judge's model has memory for four requests at once, another's for none; the third has enough.
+    """
+    monkeypatch.setenv("VLLM_STUB_FITS", '{"tight": 4, "none": 0}')
+    caplog.set_level(logging.WARNING, logger="judges.actors")
+    kept: dict[str, list[str]] = {"tight": [], "none": [], "plenty": []}
+    failed: dict[str, str] = {}
+
+    def one(name):
+        try:
+            pool.run(judge(name, tmp_path), ITEMS, lambda batch, _: kept[name].extend(s.item_id for s in batch))
+        except JudgeError as error:
+            failed[name] = str(error)
+
+    gpus = declared_gpus(3, tmp_path / "log", load_s=0.1, score_s=0.0)
+    with gpus, Pool(PoolConfig(side_by_side=3)) as pool, ThreadPoolExecutor(3) as threads:
+        list(threads.map(one, kept))
+    everything = sorted(item.item_id for item in ITEMS)
+    assert sorted(kept["plenty"]) == sorted(kept["tight"]) == everything
+    assert kept["none"] == []
+    assert list(failed) == ["none"]
+    assert "'none' ran out of memory on a single question (CUDA out of memory: 1 prompts)" in failed["none"]
+    assert "'tight': out of memory on a batch of 10; it goes on with batches of 2, one at a time" in caplog.text
+    loads = Counter(load.model for load in loads_in(tmp_path / "log"))
+    assert (loads["plenty"], loads["tight"]) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
@@ -105,3 +140,13 @@ def test_four_gpus_are_used_and_options_count_in_the_key_where_they_change_a_sco
     assert judge("j", tmp_path, num_gpus=4).engine.parallel == (4, 1)  # type: ignore[union-attr]
     assert judge("j", tmp_path, num_gpus=4, vllm={"max_num_seqs": 8}).key("r") == plain.key("r")
     assert judge("j", tmp_path, vllm={"quantization": "fp8"}).key("r") != plain.key("r")
+
+
+@pytest.mark.slow
+def test_judges_that_each_wait_for_a_second_gpu_do_not_wait_for_each_other(tmp_path, monkeypatch):
+    """It earns that two judges with two actors each end on two GPUs: each may hold one and lack one, for ever."""
+    monkeypatch.setattr("judges.places._PATIENCE_S", 2.0)
+    pair = [[judge(f"pair{k}", tmp_path)] for k in range(2)]
+    with declared_gpus(2, tmp_path / "log", load_s=0.1, score_s=0.0):
+        placed = place(pair, PoolConfig(actors=2, side_by_side=2), tmp_path / "log")
+    assert all(len({s.item_id for s in scores}) == len(scores) == len(ITEMS) for scores in placed.scores.values())

@@ -1,10 +1,14 @@
-"""Prefill of an 8B-shaped random model as a share of what the chip's matrix units do; needs a CUDA GPU of 40 GB."""
+"""Prompt tokens a second of an 8B-shaped random model on a GPU, alone, through the pool, and two judges side by side.
+
+Needs a CUDA GPU of 80 GB, since two copies of 16 GB run beside each other with room for their caches; the commands and
+what the figures mean stand in docs/performance.md.
+"""
 
 from __future__ import annotations
 
-import time
-
 import pytest
+
+from tests.support import gpu_rates
 
 torch = pytest.importorskip("torch", reason="torch is not here: `make test-vllm` builds an environment that has it")
 pytestmark = [
@@ -12,76 +16,49 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU; run it on a machine that has one"),
 ]
 
-PROMPTS, TOKENS = 256, 400
+LEAST_SHARE = {"vllm": 0.3, "transformers": 0.15}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Qwen3-8B's shape with random weights, written once for both engines."""
-    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
-
-    from tests.support.tiny import build
-
-    where = tmp_path_factory.mktemp("eight")
-    AutoTokenizer.from_pretrained(build(where / "tokenizer", seed=0)).save_pretrained(where)
-    config = Qwen3Config(
-        vocab_size=151_936,
-        hidden_size=4096,
-        intermediate_size=12_288,
-        num_hidden_layers=36,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        head_dim=128,
-        max_position_embeddings=2048,
-        tie_word_embeddings=False,
-    )
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device("cuda"):
-        model = Qwen3ForCausalLM(config)
-    torch.set_default_dtype(torch.float32)
-    model.save_pretrained(where, safe_serialization=True)
-    parameters = sum(p.numel() for p in model.parameters())
-    del model
-    torch.cuda.empty_cache()
-    return where, parameters
+def setup(tmp_path_factory):
+    return gpu_rates.Setup(*gpu_rates.eight_billion(tmp_path_factory.mktemp("eight")))
 
 
 @pytest.fixture(scope="module")
 def peak():
-    """Measured bf16 rate of the chip, FLOP/s, by the best of twenty multiplications of 8,192 squared."""
-    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-    best = float("inf")
-    for _ in range(20):
-        torch.cuda.synchronize()
-        started = time.perf_counter()
-        a @ a
-        torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - started)
-    return 2 * 8192**3 / best
+    rate = gpu_rates.multiplication_rate("cuda")
+    torch.cuda.empty_cache()
+    return rate
 
 
-@pytest.mark.parametrize("kind", ["transformers", "vllm"])
-def test_prefill_is_a_fair_share_of_the_chip(folder, peak, kind):
-    from judges.engines.transformers import TransformersBackend
-    from judges.spec import LocalModel
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    """One Ray for all measurements, on the GPUs that it finds."""
+    import ray
 
-    where, parameters = folder
-    engine = LocalModel(kind=kind, model=str(where), dtype="bfloat16", max_length=1024)
+    ray.init(address="local", include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("kind", sorted(LEAST_SHARE))
+def test_prompts_are_read_at_a_fair_share_of_the_chip_and_the_pool_adds_little(setup, peak, kind):
     if kind == "vllm":
         pytest.importorskip("vllm")
-        from judges.engines.vllm import VllmBackend
+    engine = gpu_rates.engine_rate(setup, kind)
+    pool = gpu_rates.pool_rate(setup, [setup.judge(kind)])
+    share = 2 * setup.parameters * engine / peak
+    print(
+        f"\n{kind} on {torch.cuda.get_device_name()}: {engine:,.0f} prompt tokens/s, {share:.0%} of the "
+        f"{peak / 1e12:.0f} TFLOP/s measured; through the pool {pool:,.0f}, time {engine / pool:.3f} of the engine's"
+    )
+    assert share > LEAST_SHARE[kind]
+    assert engine / pool < 1.1
 
-        backend = VllmBackend(engine)
-    else:
-        backend = TransformersBackend(engine)
-    draw = torch.Generator().manual_seed(0)
-    prompts = torch.randint(300, 1000, (PROMPTS + 16, TOKENS), generator=draw).tolist()
-    wanted = tuple(range(10, 20))
-    backend.next_logprobs([(p, wanted) for p in prompts[PROMPTS:]])
-    started = time.perf_counter()
-    backend.next_logprobs([(p, wanted) for p in prompts[:PROMPTS]])
-    rate = PROMPTS * TOKENS / (time.perf_counter() - started)
-    share = 2 * parameters * rate / peak
-    name = torch.cuda.get_device_name()
-    print(f"\n{kind} on {name}: {rate:,.0f} prompt tokens/s, {share:.0%} of {peak / 1e12:.0f} TFLOP/s measured")
-    assert share > (0.3 if kind == "vllm" else 0.15)
+
+def test_two_judges_side_by_side_read_about_as_much_as_one(setup):
+    pytest.importorskip("vllm")
+    alone = gpu_rates.pool_rate(setup, [setup.judge("vllm")])
+    both = gpu_rates.pool_rate(setup, [setup.judge("vllm", name, share=0.5) for name in ("one", "other")])
+    print(f"\ntwo judges at half a GPU each: {both:,.0f} prompt tokens/s together, {both / alone:.2f} of one alone")
+    assert both / alone > 0.7

@@ -13,6 +13,10 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an environment that has it")
 pytest.importorskip("transformers")
 
+import ray
+import torch
+
+from care_ops.errors import JudgeError
 from judges import scoring
 from judges.engines.factory import build_engine
 from judges.engines.model import ModelJudgeEngine
@@ -21,6 +25,8 @@ from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
 from judges.prompts import find
 from judges.spec import JudgeSpec, LocalModel
+from tests.support import gpu_rates
+from tests.support.reading_ways import compare, table
 from tests.support.tiny import build
 from tests.support.workspaces import query, write_items
 
@@ -78,13 +84,12 @@ def test_trie_scoring_equals_brute_force(model, template):
     tail = form.prefill.rstrip()
     ballot = scoring.ballot(lambda text: backend.encode(text, special=False), tail, answers)
     prompt = backend.encode(form.render(ITEMS[0], (0, 100)) + "\n\n" + tail, special=True)
-    known = {}
-    while nodes := ballot.next_nodes(known):
-        requests = [([*prompt, *prefix], ballot.wanted(prefix)) for prefix in nodes]
-        known.update(zip(nodes, backend.next_logprobs(requests), strict=True))
-    found = ballot.probabilities(known)
-
-    import torch
+    reading = scoring.Reading(ballot)
+    while nodes := reading.next_nodes():
+        requests = [([*prompt, *node], ballot.wanted[node]) for node in nodes]
+        for node, answered in zip(nodes, backend.next_logprobs(requests), strict=True):
+            reading.add(node, answered)
+    found = reading.probabilities()
 
     def next_probability(prefix):
         ids = torch.tensor([[*prompt, *prefix]])
@@ -118,6 +123,19 @@ def test_tokens_of_several_digits_are_written_as_the_tokenizer_writes_them(model
     assert len(ballot.writings["7"]) == 2  # with and without the space
     assert max(map(len, ballot.writings["100"])) >= 3
     assert len(ballot.digits) == 10
+
+
+def test_expected_scores_are_equal_by_every_way(loaded, model, capsys):
+    """All nodes one by one, two passes, and vLLM's nodes by the bound; on 0 to 100 with a token a digit."""
+    rows = compare(loaded[model], model, ITEMS)
+    with capsys.disabled():
+        print("\n" + table(rows))
+    by_way = {row.way: row for row in rows}
+    before, after = by_way["transformers, every node a pass"], by_way["transformers, two passes"]
+    assert (before.passes, after.passes) == (22, 2)
+    assert after.tokens < before.tokens / 10
+    assert by_way["vllm, nodes that matter"].passes <= by_way["vllm, every node a request"].passes == 22
+    assert max(row.difference for row in rows if row.difference is not None) < 1e-4
 
 
 @pytest.mark.parametrize("chat", [False, True], ids=["raw", "chat"])
@@ -179,6 +197,43 @@ def test_what_is_batched_together_does_not_matter(model):
         assert engine.score([item])[0].score == pytest.approx(whole[item.item_id].score, abs=1e-4)
 
 
+def test_a_model_with_a_sliding_window_is_read_one_by_one(model, tmp_path):
+    """Its cache forgets the beginning of a long prompt, so that a mask over the whole prompt would not fit it."""
+    from transformers import AutoTokenizer, MistralConfig, MistralForCausalLM
+
+    assert TransformersBackend(spec(model, "transformers", "asset").engine).trie_logprobs([[5, 6]], {(): (1,)})
+    small = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = MistralConfig(vocab_size=1200, num_key_value_heads=1, head_dim=32, sliding_window=64, **small)
+    MistralForCausalLM(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(model).save_pretrained(tmp_path)
+    judge = spec(tmp_path, "transformers", "asset")
+    assert TransformersBackend(judge.engine).trie_logprobs([[5, 6]], {(): (1,)}) is None
+    assert {s.status for s in by_item(judge, ITEMS[:2]).values()} == {Status.OK}
+
+
+def test_too_little_memory_makes_smaller_groups_and_then_says_so(model, monkeypatch):
+    whole, few, none = (TransformersBackend(spec(model, "transformers", "quality").engine) for _ in range(3))
+    prompts = [whole.encode("Rate this: " + "word " * n, special=True) for n in range(1, 20)]
+    requests = [(prompt, (5, 6, 7)) for prompt in prompts]
+
+    def with_memory_for(backend, most):
+        read = backend._read
+
+        def limited(chosen, **options):
+            if len(chosen) > most:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return read(chosen, **options)
+
+        monkeypatch.setattr(backend, "_read", limited)
+
+    with_memory_for(few, 3)
+    with_memory_for(none, 0)
+    for a, b in zip(whole.next_logprobs(requests), few.next_logprobs(requests), strict=True):
+        assert a == pytest.approx(b, abs=1e-4)
+    with pytest.raises(JudgeError, match="ran out of memory on a single prompt of"):
+        none.next_logprobs(requests)
+
+
 def test_care_run_drives_it(tmp_path, model, chat_model):
     for name in ("judges", "testsets"):
         (tmp_path / name).mkdir()
@@ -218,3 +273,19 @@ def test_care_run_drives_it(tmp_path, model, chat_model):
         "WHERE ja.judge = 'big' AND jb.judge = 'plain'",
     )
     assert twins[0][0] < 1e-3
+
+
+def test_rates_are_measured_on_the_cpu_as_on_a_gpu(model, capsys):
+    """Every measurement of test_gpu, with the tiny model; its figures mean nothing here, so that none is asserted."""
+    setup = gpu_rates.Setup(model, 10**6, gpus=0, dtype="float32", batches=12, batch_size=8, words=50)
+    peak = gpu_rates.multiplication_rate("cpu", size=256, rounds=2)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        alone = gpu_rates.engine_rate(setup, "transformers")
+        pool = gpu_rates.pool_rate(setup, [setup.judge("transformers")])
+        both = gpu_rates.pool_rate(setup, [setup.judge("transformers", name, share=0.5) for name in ("one", "other")])
+    finally:
+        ray.shutdown()
+    with capsys.disabled():
+        print(f"\npeak {peak:.1e}, engine {alone:,.0f}, pool {pool:,.0f}, two side by side {both:,.0f} tokens/s")
+    assert min(peak, pool, both, alone) > 0

@@ -346,6 +346,25 @@ def test_init_does_not_write_over_a_workspace(tmp_path):
     assert "already" in result.output
 
 
+def test_a_workspace_of_three_endpoints_has_three_vendors_and_says_what_it_costs(tmp_path, monkeypatch):
+    from orchestration.workspace import load_workspace
+
+    folder = tmp_path / "ws"
+    assert "set the keys" in care("init", folder, "--template", "endpoints").output
+    engines = [spec.engine for spec in load_workspace(folder).judges.values()]
+    assert len({spec.family for spec in load_workspace(folder).judges.values()}) == 3
+    assert len({engine.base_url for engine in engines}) == 3
+    keys = {engine.api_key_env for engine in engines}
+    assert len(keys) == 3
+    for key in keys:
+        monkeypatch.delenv(key, raising=False)
+    told = care("doctor", "--workspace", folder).output
+    assert all(f"{key} is not set" in told for key in keys)
+    forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)
+    assert len(forecast) == 3
+    assert all(row["dollars"] > 0 and not row["failure"] for row in forecast)
+
+
 def test_usage_errors_end_with_two():
     done = subprocess.run(
         [sys.executable, "-m", "orchestration.cli", "fit"], capture_output=True, text=True, check=False

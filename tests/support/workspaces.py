@@ -47,7 +47,7 @@ def write_testset(folder: Path, name: str = "one") -> None:
 
 
 QUICK = "fit: {resamples: 0}\nreview: {hold: false, compared_judges: 0}\n"
-"""care.yaml without the bootstrap and without other solvers, which most tests do not look at; forty toy items drift with
+"""care.yaml without the bootstrap and the other solvers, which most tests do not look at; forty toy items drift with
 every judge."""
 
 

@@ -1,0 +1,71 @@
+"""Fetches the weights of the next judges' models from the hub while others score.
+
+On a cluster each node fetches what its actors load, when they load it: nothing is fetched ahead.
+
+Belongs here: the thread that fetches, and when there is something for it to do. Does not belong here: asking the hub
+(``hub``) and loading a model (``engines``).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from care_ops.errors import CareError
+from judges import hub
+from judges.spec import JudgeSpec, LocalModel
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def fetching_ahead(judges: Sequence[JudgeSpec], has_work: Callable[[JudgeSpec], bool]) -> Generator[None]:
+    """Fetch the models of these judges one after another, in the background, until the block ends.
+
+    A download that is under way at the end of the block goes on; it ends with the process. A model that cannot be
+    fetched is left to its judge, which fails with the reason.
+
+    Parameters
+    ----------
+    judges : sequence of JudgeSpec
+        In the order in which they will score; only those count whose model is a repository of the hub.
+    has_work : callable
+        Whether a judge has anything to score, asked shortly before its model would be fetched.
+    """
+    waiting = [judge for judge in judges if _is_on_the_hub(judge)]
+    ended = threading.Event()
+
+    def fetch() -> None:
+        for judge in waiting:
+            if ended.is_set():
+                return
+            try:
+                if has_work(judge):
+                    _fetch(judge)
+            except CareError as error:
+                _log.info("Judge %r: its model was not fetched ahead (%s).", judge.name, error)
+
+    if waiting and "RAY_ADDRESS" not in os.environ:
+        threading.Thread(target=fetch, name="fetching models", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _is_on_the_hub(judge: JudgeSpec) -> bool:
+    engine = judge.engine
+    return isinstance(engine, LocalModel) and engine.revision is not None and not Path(engine.model).is_dir()
+
+
+def _fetch(judge: JudgeSpec) -> None:
+    engine = judge.engine
+    assert isinstance(engine, LocalModel)
+    assert engine.revision is not None
+    _log.info("Judge %r: fetching %s while others score.", judge.name, engine.model)
+    hub.fetch(engine.model, engine.revision)
+    _log.info("Judge %r: %s is here.", judge.name, engine.model)

@@ -1,0 +1,122 @@
+"""A node of a cluster that dies while judges are at work: nothing is lost, nothing is double, others are unharmed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from judges.items import Item
+from judges.pool import Pool, PoolConfig
+from tests.support.placement import STUB, judge, loads_in
+
+RAY = Path(sys.executable).with_name("ray")
+ITEMS = [Item(f"i{k}", f"question {k}", f"answer {k}") for k in range(400)]
+
+
+@pytest.fixture
+def two_nodes(tmp_path, monkeypatch):
+    """Two ``ray start`` processes: a head with one GPU and a node with two; returns the node's process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    stub = {"VLLM_STUB_LOG": str(tmp_path / "loads"), "VLLM_STUB_LOAD_S": "0.1", "VLLM_STUB_SCORE_S": "0.2"}
+    stub["RAY_AUTH_MODE"] = "disabled"
+    path = os.pathsep.join([str(STUB), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, **stub, "PYTHONPATH": path, "RAY_health_check_period_ms": "500"}
+    for name, value in {**stub, "PYTHONPATH": path, "RAY_ADDRESS": address}.items():
+        monkeypatch.setenv(name, value)
+    with ExitStack() as until_end:
+        # A folder with a name that is short enough for Ray's sockets.
+        folder = until_end.enter_context(tempfile.TemporaryDirectory(prefix="care-ray-", ignore_cleanup_errors=True))
+
+        def start(*options: str) -> subprocess.Popen[bytes]:
+            log = until_end.enter_context((tmp_path / f"log {options[0][2:6]}").open("wb"))
+            command = [RAY, "start", "--block", "--num-cpus=2", "--node-ip-address=127.0.0.1", *options]
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+            until_end.callback(_end, process)
+            return process
+
+        start("--head", f"--port={address.rpartition(':')[2]}", f"--temp-dir={folder}", "--num-gpus=1")
+        _wait_for(address)
+        yield start(f"--address={address}", "--num-gpus=2")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a ``ray start`` and everything that it has started, which is in the session of its own."""
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, signum)
+            process.wait(20)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+        return
+
+
+def _wait_for(address: str) -> None:
+    host, _, port = address.partition(":")
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except OSError:
+            assert time.monotonic() < deadline, "the head of the cluster did not start"
+            time.sleep(0.5)
+        else:
+            return
+
+
+def _wait_for_gpus(count: int) -> None:
+    import ray
+
+    deadline = time.monotonic() + 120
+    while ray.cluster_resources().get("GPU", 0) < count:
+        assert time.monotonic() < deadline, ray.cluster_resources()
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(two_nodes, tmp_path):
+    """It earns that a night on a cluster outlives a machine: real raylets, of which one is killed while it scores."""
+    from judges.ray_cluster import connect
+
+    stored: dict[str, list[str]] = {"wide": [], "other": []}
+    half = threading.Event()
+
+    def run(name: str, pool: Pool) -> int:
+        def sink(batch, _):
+            stored[name].extend(score.item_id for score in batch)
+            if len(stored["wide"]) >= len(ITEMS) / 4:
+                half.set()
+
+        return pool.run(judge(name, tmp_path), ITEMS, sink)
+
+    import ray
+
+    connect()
+    try:
+        _wait_for_gpus(3)
+        with Pool(PoolConfig(actors=2, side_by_side=2)) as pool, ThreadPoolExecutor(2) as threads:
+            running = [threads.submit(run, name, pool) for name in stored]
+            assert half.wait(120)
+            os.killpg(two_nodes.pid, signal.SIGKILL)
+            counts = [future.result(timeout=300) for future in running]
+        assert ray.cluster_resources()["GPU"] == 1
+    finally:
+        ray.shutdown()
+    assert counts == [len(ITEMS)] * 2
+    for name, items in stored.items():
+        assert set(Counter(items).values()) == {1}, name
+        assert len(items) == len(ITEMS)
+    assert len(loads_in(tmp_path / "loads")) >= 3

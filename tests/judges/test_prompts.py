@@ -1,0 +1,80 @@
+"""The paper's own prompts, which a judge with ``profile: paper`` gets, and keys that no other judge loses by them."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from judges import prompts
+from judges.engines.base import Context
+from judges.engines.factory import revision_of
+from judges.items import Item
+from judges.spec import JudgeSpec, LocalModel
+
+PAPER = Path(prompts.__file__).parent / "paper"
+ITEM = Item("a", "A question", "An answer", "Another", "A reference", "meaning")
+IN_THE_PAPER = {
+    "asset": ("do not default to 50 ", "(e.g., 73, 88)"),
+    "answer_rating": ("as a float on a scale", "as a float between 0 and 100"),
+    "preference": ("Reminder:", "Outputs outside these sets will be rejected."),
+}
+
+
+def judge(template: str, profile: str, **more) -> JudgeSpec:
+    engine = LocalModel(kind="vllm", model="a/b", revision="0" * 40, template=template, profile=profile, **more)  # type: ignore[arg-type]
+    return JudgeSpec(name="j", scale=(0, 100), engine=engine)
+
+
+def test_the_papers_examples_are_in_its_prompts_and_not_in_ours():
+    assert {path.stem for path in PAPER.glob("*.yaml")} == set(IN_THE_PAPER)
+    for name, phrases in IN_THE_PAPER.items():
+        theirs = Context().template(judge(name, "paper")).render(ITEM, (0, 100))
+        ours = Context().template(judge(name, "care")).render(ITEM, (0, 100))
+        for phrase in phrases:
+            assert phrase in theirs
+            assert phrase not in ours
+
+
+def test_answers_are_the_same_and_a_template_without_a_variant_is_used_as_it_is():
+    for name in IN_THE_PAPER:
+        assert prompts.find(name, variant="paper").answers((0, 100)) == prompts.find(name).answers((0, 100))
+    assert Context().template(judge("yelp", "paper")) == prompts.find("yelp")
+
+
+def test_a_workspaces_own_prompt_comes_first(tmp_path):
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "asset.yaml").write_text("instructions: Ours.\nitem: '{{ response }}'\n")
+    assert Context(tmp_path).template(judge("asset", "paper")).instructions == "Ours."
+
+
+def test_a_workspaces_own_prompt_goes_to_a_machine_that_has_no_such_folder(tmp_path):
+    """Where a built-in one has the same name, another machine would ask by that one, under the key of ours."""
+    (tmp_path / "prompts").mkdir()
+    own = tmp_path / "prompts" / "quality.yaml"
+    own.write_text("values: [1, 2]\ninstructions: Ours.\nitem: '{{ response }}'\n")
+    sent = pickle.dumps(Context(tmp_path).for_another_machine(judge("quality", "care")))
+    own.unlink()
+    assert pickle.loads(sent).template(judge("quality", "care")).instructions == "Ours."
+
+
+def test_the_papers_profile_reads_a_fraction_in_the_papers_form():
+    engine = judge("answer_rating", "paper").engine
+    assert isinstance(engine, LocalModel)
+    assert (engine.prompt, engine.scoring, engine.orders, engine.max_tokens) == ("raw", "text", "given", 8)
+
+
+@pytest.mark.parametrize(
+    ("profile", "template", "key"),
+    [
+        ("care", "asset", "0f0cc2afbeb1630b6b84d09e31f3ed47"),
+        ("care", "answer_rating", "f5c8f5548ff68bf0dcb85f3d68a386f1"),
+        ("care", "preference", "f80394d3daf6bcbfc058cd767ecdf41d"),
+        ("paper-raw", "asset", "c65e400e524bb952d9b4121f17c0fdd5"),
+        ("paper-raw", "answer_rating", "32a8b8d2c618f2e81209b208cb1605c8"),
+        ("paper-raw", "preference", "2fe71622b8fa9ed48b7bfb84db9b6904"),
+    ],
+)
+def test_judges_that_ask_as_before_keep_their_keys(profile, template, key):
+    spec = judge(template, profile)
+    assert spec.key(revision_of(spec)) == key
+    assert judge(template, "paper").key(revision_of(judge(template, "paper"))) != key

@@ -1,0 +1,158 @@
+"""How fast a chip reads prompts: its own rate of multiplications, an engine alone, the pool, two judges side by side.
+
+Belongs here: models with random weights and the measurements, on a GPU or, with a tiny model, on the CPU. Does not
+belong here: what a rate has to be (``tests.models.test_gpu``).
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judges.engines.factory import build_engine
+from judges.items import Item
+from judges.pool import Pool, PoolConfig
+from judges.spec import JudgeSpec, LocalModel
+from tests.support.tiny import build
+
+WORDS = "answer question rating quality whole number correct complete clear style length decoration citations".split()
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model on some hardware, and how much it is asked.
+
+    Attributes
+    ----------
+    folder : Path
+        The model.
+    parameters : int
+        Number of its weights.
+    gpus : float
+        GPUs of each judge; 0 runs it on the CPU.
+    dtype : str
+        Number format of the weights.
+    batches, batch_size, words : int
+        How many batches are asked, of how many items of how many words.
+    """
+
+    folder: Path
+    parameters: int
+    gpus: float = 1.0
+    dtype: str = "bfloat16"
+    batches: int = 10
+    batch_size: int = 256
+    words: int = 350
+
+    @property
+    def items(self) -> list[Item]:
+        """As many items as are asked, no two with the same text, of the same length each."""
+        draw = random.Random(0)
+        texts = [" ".join(draw.choices(WORDS, k=self.words)) for _ in range(self.batches * self.batch_size)]
+        return [Item(f"i{k}", f"question {k}", text) for k, text in enumerate(texts)]
+
+    def judge(self, kind: str, name: str = "judge", share: float = 1.0) -> JudgeSpec:
+        """A judge of the model, on this share of its GPUs."""
+        engine: dict[str, Any] = {
+            "kind": kind,
+            "model": str(self.folder),
+            "template": "quality",
+            "dtype": self.dtype,
+            "max_length": 2048,
+            "min_valid_mass": 0.0,
+            "num_gpus": self.gpus * share,
+            "gpu_memory": 0.3 if self.gpus == 0 else 0.9 * share,
+        }
+        return JudgeSpec(name=name, engine=LocalModel(**engine), batch_size=self.batch_size)
+
+
+def eight_billion(folder: Path) -> tuple[Path, int]:
+    """Qwen3-8B's shape with random weights, written on the GPU; returns its folder and number of parameters."""
+    import torch
+    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+
+    AutoTokenizer.from_pretrained(build(folder / "tokenizer", seed=0)).save_pretrained(folder)
+    config = Qwen3Config(
+        vocab_size=151_936,
+        hidden_size=4096,
+        intermediate_size=12_288,
+        num_hidden_layers=36,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=128,
+        max_position_embeddings=2048,
+        tie_word_embeddings=False,
+    )
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device("cuda"):
+        model = Qwen3ForCausalLM(config)
+    torch.set_default_dtype(torch.float32)
+    model.save_pretrained(folder, safe_serialization=True)
+    parameters = sum(p.numel() for p in model.parameters())
+    del model
+    torch.cuda.empty_cache()
+    return folder, parameters
+
+
+def multiplication_rate(device: str, size: int = 8192, rounds: int = 20) -> float:
+    """Measured rate of a chip for bfloat16 matrices, FLOP/s: the best of some multiplications."""
+    import torch
+
+    a = torch.randn(size, size, device=device, dtype=torch.bfloat16)
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    best = float("inf")
+    for _ in range(rounds):
+        wait()
+        started = time.perf_counter()
+        a @ a
+        wait()
+        best = min(best, time.perf_counter() - started)
+    return 2 * size**3 / best
+
+
+def engine_rate(setup: Setup, kind: str) -> float:
+    """Prompt tokens a second of the engine called directly, in a process of its own, which frees its memory."""
+    import ray
+
+    remote: Any = ray.remote(num_gpus=setup.gpus, num_cpus=0, max_calls=1)(_engine_rate)
+    return float(ray.get(remote.remote(setup, kind), timeout=1800))
+
+
+def _engine_rate(setup: Setup, kind: str) -> float:
+    engine = build_engine(setup.judge(kind))
+    items, size = setup.items, setup.batch_size
+    engine.score(items[:size])
+    started = time.perf_counter()
+    scores = [score for first in range(size, len(items), size) for score in engine.score(items[first : first + size])]
+    return sum(score.tokens_in or 0 for score in scores) / (time.perf_counter() - started)
+
+
+def pool_rate(setup: Setup, judges: Sequence[JudgeSpec]) -> float:
+    """Prompt tokens a second of judges side by side, each in a Ray actor, while all of them are at work.
+
+    Each judge waits after its first batch until all have loaded. Its second one is made meanwhile, so the time begins
+    with the third.
+    """
+    batches: dict[str, list[tuple[float, int]]] = {judge.name: [] for judge in judges}
+    all_have_loaded = threading.Barrier(len(judges))
+
+    def one(judge: JudgeSpec) -> None:
+        def sink(scores: Sequence[Any], _: str) -> None:
+            if not batches[judge.name]:
+                all_have_loaded.wait(1800)
+            batches[judge.name].append((time.perf_counter(), sum(score.tokens_in or 0 for score in scores)))
+
+        pool.run(judge, setup.items, sink)
+
+    config = PoolConfig(mode="ray", side_by_side=len(judges), in_flight=1)
+    with Pool(config) as pool, ThreadPoolExecutor(len(judges)) as threads:
+        list(threads.map(one, judges))
+    begun = max(done[1][0] for done in batches.values())
+    ended = min(done[-1][0] for done in batches.values())
+    return sum(tokens for done in batches.values() for at, tokens in done if begun < at <= ended) / (ended - begun)
