@@ -13,6 +13,7 @@ from assets.report.charts import Axes, Series, line_chart, series_styles
 from assets.report.gather import gather
 from assets.report.items import item_rows, label_rows, most_informative
 from assets.report.page import write_page
+from assets.report.summary import summary
 from assets.report.svg import decades, ticks
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
@@ -117,8 +118,42 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     assert data.made_at == published.made_at[:16].replace("T", " ")
     cards = [card for card in judge_cards(data) if card.number]
     assert [card.before for card in cards] == pytest.approx([card.weight.weight for card in cards])
+    assert data.changes.why == ["made again"]
+    assert data.changes.order == pytest.approx(1.0)
+    assert len(data.changes.items) == 10
+    assert {move.moved for move in data.changes.items} == {0.0}
+    assert data.changes.gold_before == data.changes.gold_after, "both editions name the same fits"
     fits.fit_file("one", published.fits["care"]).unlink()
-    assert gather(load_workspace(after_a_night), "one").previous_weights == {}, "an old fit that is gone stops no page"
+    data = gather(load_workspace(after_a_night), "one")
+    assert data.previous_weights == {}, "an old fit that is gone stops no page"
+    assert answers(data)["What changed since the fit before?"].startswith(f"Since {data.made_at}: made again.")
+
+
+def answers(data):
+    return {answer.question: answer.says for answer in summary(data, judge_cards(data), item_rows(data))}
+
+
+def test_a_page_in_short_says_what_changed_and_of_a_first_fit_that_there_is_none(data):
+    says = answers(data)["What changed since the fit before?"]
+    judge = data.scores.judges[0]
+    assert f"Since 2026-11-21 03:00: scores changed: {judge}." in says
+    assert "correlates at 0.970" in says
+    assert "the item item-00003 (+1.5 standard deviations)" in says
+    assert answers(replace(data, changes=None))["What changed since the fit before?"].startswith("There is no fit")
+    assert "What changed since the fit before?" not in answers(replace(data, changes=None, edition=None))
+
+
+def test_a_page_in_short_never_claims_to_know_what_only_labels_tell(data):
+    assert "Nothing here can say" in answers(replace(data, evaluations={}))["Is the answer right?"]
+
+
+def test_a_page_in_short_names_who_is_left_out_and_what_did_not_answer(data):
+    says = answers(data)
+    assert says["Which judges need a look?"] == "Left out: constant."
+    assert says["What is missing?"].endswith("no answer from care_tensor.")
+    calm = replace(data, checks=data.checks[:-1], failures={})
+    assert answers(calm)["Which judges need a look?"].startswith("None: ")
+    assert answers(calm)["What is missing?"].endswith("every aggregator answered.")
 
 
 def test_a_page_that_would_be_too_large_shows_fewer_items(data, tmp_path, monkeypatch):
