@@ -30,7 +30,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     data, labels = gather(workspace, testset), workspace.anchors_of(testset).labels
     path = workspace.report_folder / page_name(testset)
     FactsDocument(gather_facts(workspace, testset, data)).write(workspace.fit_folder(testset))
-    note_failures(workspace, testset, ())
+    note_failures(workspace, testset, {})
     with workspace.warehouse.reader() as connection:
         verdict = verdict_on(workspace, testset, unheard(workspace, connection, testset))
     write_page(data, path, verdict)
