@@ -19,7 +19,6 @@ from assets.hashing import content_hash
 from assets.partitions import TESTSETS
 from orchestration.alerts import failure_message
 from orchestration.dagster_internals import RANGE_START_TAG
-from orchestration.instance import partition_statuses
 from orchestration.launches import split_partition
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ def note_failed_run(workspace: Workspace, run: dg.DagsterRun, failures: Sequence
 def forget_mended_failures(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     """Forget the failures of assets whose last run was good, where no page has been drawn since."""
     from assets.report.verdicts import failed_assets, forget_mended
+    from orchestration.instance import partition_statuses
 
     for testset in workspace.testsets:
         assets = failed_assets(workspace, testset)

@@ -39,6 +39,9 @@ console = Console(width=_WIDTH)
 errors = Console(stderr=True)
 
 
+Watch = Callable[[str, int, int], None]
+"""Called as work goes on: with what is being done, how many parts of it are done, and how many there are."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -138,6 +141,18 @@ def progress_bar() -> Generator[Progress]:
     )
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         yield progress
+
+
+@contextmanager
+def watching(what: str) -> Generator[Watch]:
+    """A bar that says ``what`` until the work says more; yields what the work calls to say how far it has come."""
+    with progress_bar() as progress:
+        task = progress.add_task(what, total=None)
+
+        def watch(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total or None)
+
+        yield watch
 
 
 def typed_again(context: typer.Context, **changed: object) -> str:
