@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from care_ops.admission import JudgeCheck, check_panel
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError, listed
-from care_ops.fit import Fit, fit_panel
+from care_ops.fit import Fit, Watch, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.uncertainty import weight_intervals
@@ -41,9 +41,6 @@ from warehouse.matrix import ItemColumnsRead
 from warehouse.sources.reading import Reading
 
 _log = logging.getLogger(__name__)
-
-Watch = Callable[[str, int, int], None]
-"""Called as the work goes on: with what is being done, how many parts of it are done, and how many there are."""
 
 IN_PYTHON = Remedies(
     label=Step(

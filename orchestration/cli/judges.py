@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from orchestration.cli.output import Watch, console, errors, show, speaking_errors, watching
+from orchestration.cli.output import console, errors, show, speaking_errors, watching
 from orchestration.cli.pin import pin
 
 if TYPE_CHECKING:
+    from care_ops.fit import Watch
     from judges.engines.base import Context
     from judges.items import Score
     from judges.pool import PoolConfig

@@ -30,6 +30,7 @@ from warehouse.refusals import refusal
 
 if TYPE_CHECKING:
     from assets.report.data import SystemRow
+    from care_ops.fit import Watch
     from care_ops.results.verdict import Verdict
     from orchestration.runner import Outcome
 
@@ -38,9 +39,6 @@ _WIDTH = None if sys.stdout.isatty() else 160  # wide enough that no table is cu
 console = Console(width=_WIDTH)
 errors = Console(stderr=True)
 
-
-Watch = Callable[[str, int, int], None]
-"""Called as work goes on: with what is being done, how many parts of it are done, and how many there are."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

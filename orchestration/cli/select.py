@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import Watch, console, show, speaking_errors, watching
+from orchestration.cli.output import console, show, speaking_errors, watching
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from care_ops.config import FitConfig
+    from care_ops.fit import Watch
     from care_ops.scores import ScoreMatrix
     from care_ops.selection import Selection
     from warehouse.items import ItemRecord
