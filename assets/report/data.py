@@ -100,6 +100,18 @@ class Changes:
 
 
 @dataclass(frozen=True)
+class Retest:
+    """A judge held against itself: items that it was asked about again, how far its scores moved, and when.
+
+    ``moved`` is the mean absolute change as a share of the scale; None where it answered none of them.
+    """
+
+    items: int
+    moved: float | None
+    asked_at: str
+
+
+@dataclass(frozen=True)
 class WeightCell:
     """A judge's weight in one aggregate with the ends of its interval; None where there is none."""
 
@@ -207,6 +219,8 @@ class ReportData:
     rivals : dict name -> (n,) array
         Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
     probes : ProbeResponses
+    retests : dict judge -> Retest
+        Of the judges that the canary has asked again.
     """
 
     title: str
@@ -231,6 +245,7 @@ class ReportData:
     changes: Changes | None = None
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     probes: ProbeResponses = NO_PROBES
+    retests: Mapping[str, Retest] = field(default_factory=dict[str, Retest])
 
     @property
     def lead(self) -> str:
