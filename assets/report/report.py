@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from assets.code import code_version
 from assets.partitions import TESTSETS
-from assets.report.data import Retest
 from assets.report.names import labels_name, page_name
 from assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from assets.report.data import Retest
 
 
 @dg.asset(
@@ -57,8 +60,10 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     )
 
 
-def _retests(context: dg.AssetExecutionContext, workspace: Workspace, testset: str) -> dict[str, Retest]:
+def _retests(context: dg.AssetExecutionContext, workspace: Workspace, testset: str) -> "dict[str, Retest]":
     """What the canary last found of each judge of a test set; it keeps its findings in Dagster's record of its runs."""
+    from assets.report.data import Retest
+
     found: dict[str, Retest] = {}
     for judge in workspace.judges_of(testset):
         records = context.instance.fetch_materializations(

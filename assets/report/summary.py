@@ -69,6 +69,8 @@ def _changed(data: ReportData) -> Answer | None:
     sentences = [f"Since {changes.made_at}: {listed(changes.why, _NAMED)}."]
     if changes.order is not None:
         sentences.append(f"The order of the items correlates at {changes.order:.3f} with the one before.")
+    if changes.gold_before is not None and changes.gold_after is not None:
+        sentences.append(f"Its order against gold was {changes.gold_before:.3f} and is {changes.gold_after:.3f}.")
     sentences += _moves(changes)
     return Answer(question, " ".join(sentences), "changes")
 
