@@ -6,7 +6,7 @@ stages one by one. Does not: files, plots, gold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,9 @@ from care_ops.moments.state import Moments, accumulate
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
 from care_ops.structure.program import Structure
+
+Watch = Callable[[str, int, int], None]
+"""Called as a fit goes on: with what is being done, how many parts of it are done, and how many there are."""
 
 Solve = Literal["exactly", "roughly", "not"]
 
@@ -63,6 +66,7 @@ def fit_panel(
     solve: Solve = "exactly",
     pairs: Mapping[str, Pair] | None = None,
     probes: ProbeResponses = NO_PROBES,
+    watch: Watch | None = None,
 ) -> Fit:
     """Moments, structure and every aggregator on one panel.
 
@@ -79,6 +83,8 @@ def fit_panel(
         See ``aggregators.base.Problem``.
     probes : ProbeResponses
         How judges respond to versions of items.
+    watch : callable, optional
+        Told what is being fitted, and how many aggregators of how many are done.
 
     Raises
     ------
@@ -95,10 +101,14 @@ def fit_panel(
     if config.missing == "em":
         moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
     structure, details, failures = None, {}, {}
+    if watch is not None:
+        watch("moments and structure", 0, len(config.aggregators))
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
-    aggregates, more = run_aggregators(scores, moments, structure, config, anchors, pairs=pairs, probes=probes)
+    aggregates, more = run_aggregators(
+        scores, moments, structure, config, anchors, pairs=pairs, probes=probes, watch=watch
+    )
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
@@ -125,6 +135,7 @@ def run_aggregators(
     registry: Mapping[str, Aggregator] = REGISTRY,
     pairs: Mapping[str, Pair] | None = None,
     probes: ProbeResponses = NO_PROBES,
+    watch: Watch | None = None,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
     """Every configured aggregator on one panel.
 
@@ -136,6 +147,8 @@ def run_aggregators(
         Moments and structure of the scores in canonical order.
     registry : mapping name -> Aggregator
         The aggregators by the names that the configuration uses.
+    watch : callable, optional
+        As in ``fit_panel``.
 
     Returns
     -------
@@ -147,7 +160,9 @@ def run_aggregators(
     content = content_seed(canonical)
     aggregates: dict[str, Aggregate] = {}
     failures: dict[str, str] = {}
-    for name in config.aggregators:
+    for done, name in enumerate(config.aggregators):
+        if watch is not None:
+            watch(f"fitting {name}", done, len(config.aggregators))
         aggregator = registry[name]
         problem = Problem(
             canonical,

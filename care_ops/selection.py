@@ -6,7 +6,7 @@ must be measured on the other items only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,7 +18,7 @@ from care_ops.aggregators.care_svd import CareSVD, fit_structure, penalty_rate
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError
-from care_ops.fit import run_aggregators
+from care_ops.fit import Watch, run_aggregators
 from care_ops.metrics import evaluate
 from care_ops.moments.state import Moments, accumulate, shrink
 from care_ops.scores import ScoreMatrix, content_seed
@@ -137,6 +137,7 @@ def select_with_labels(
     aggregator: Literal["care_svd", "care_tensor"] = "care_svd",
     criterion: Criterion = "order",
     grid: Sequence[tuple[float, float | None]] | None = None,
+    watch: Watch | None = None,
 ) -> Selection:
     """The penalties under which the aggregate does best on the labelled items.
 
@@ -152,6 +153,8 @@ def select_with_labels(
         AUC (binary labels) or Kendall's tau; or accuracy at the aggregate's threshold (binary) or less mean absolute
         error on its own scale.
     grid : sequence of (gamma, tau or None), optional
+    watch : callable, optional
+        Told how many points of how many have been tried.
 
     Raises
     ------
@@ -165,7 +168,7 @@ def select_with_labels(
         raise InputError(f"selection: at least two labels that differ are needed, there are {int(labelled.sum())}")
     points = GRIDS[aggregator] if grid is None else grid
     candidates: list[Candidate] = []
-    for gamma, tau, relative, answer in _answers(scores, config, aggregator, points):
+    for gamma, tau, relative, answer in _answers(scores, config, aggregator, points, watch):
         if isinstance(answer, FitError):
             candidates.append(Candidate(gamma, tau, relative, None, str(answer)))
             continue
@@ -185,8 +188,11 @@ def select_without_labels(
     *,
     grid: Sequence[tuple[float, float | None]] | None = None,
     folds: int = 5,
+    watch: Watch | None = None,
 ) -> Selection:
     """The penalties whose structure makes held-out split units likeliest (Gaussian, of the shrunk correlation).
+
+    ``watch`` is told how many points of how many have been tried.
 
     Raises
     ------
@@ -205,7 +211,7 @@ def select_without_labels(
     z = (scores.values - centre) / scale
     parts = [(accumulate(z[fold != k]), accumulate(z[fold == k]).covariance()) for k in range(folds)]
     candidates: list[Candidate] = []
-    for gamma, tau in GRIDS["care_svd"] if grid is None else grid:
+    for gamma, tau in _watched(GRIDS["care_svd"] if grid is None else grid, watch):
         relative = _relative(whole, config.structure, gamma, tau, absolute=False)
         try:
             value = float(np.mean([_held_out(train, test, relative, scores.judges) for train, test in parts]))
@@ -216,14 +222,18 @@ def select_without_labels(
 
 
 def _answers(
-    scores: ScoreMatrix, config: FitConfig, name: str, points: Sequence[tuple[float, float | None]]
+    scores: ScoreMatrix,
+    config: FitConfig,
+    name: str,
+    points: Sequence[tuple[float, float | None]],
+    watch: Watch | None,
 ) -> list[tuple[float, float | None, StructureConfig, Aggregate | FitError]]:
     """The aggregate at every point, in the order of ``scores``; mixtures are fitted once for each partition."""
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
     aggregator: Aggregator = CareSVD() if name == "care_svd" else CareTensor(memo={})
     answers: list[tuple[float, float | None, StructureConfig, Aggregate | FitError]] = []
-    for gamma, tau in points:
+    for gamma, tau in _watched(points, watch):
         relative = _relative(moments, config.structure, gamma, tau, absolute=name in _ABSOLUTE)
         try:
             structure, _ = fit_structure(moments, relative, canonical.judges)
@@ -235,6 +245,14 @@ def _answers(
         answer = aggregates[name] if name in aggregates else FitError(failures[name])
         answers.append((gamma, tau, relative, answer))
     return answers
+
+
+def _watched(points: Sequence[tuple[float, float | None]], watch: Watch | None) -> Iterator[tuple[float, float | None]]:
+    """The points; before each of them ``watch`` is told how many are done."""
+    for done, point in enumerate(points):
+        if watch is not None:
+            watch("trying penalties", done, len(points))
+        yield point
 
 
 def _relative(

@@ -38,6 +38,9 @@ ORDER = (
 )
 """The stages of a night, then experiments: a launch never comes before one whose result it reads."""
 
+REASON = "care/reason"
+"""Tag of the runs that the schedule or a sensor asks for: why."""
+
 _IN_RANGES = ("judge_inference", "scores")
 """Assets whose runs cover ranges of partitions."""
 

@@ -11,11 +11,8 @@ from assets.judging.canary import watched
 from assets.state.reconcile import Missing, missing
 from assets.workspace import Workspace
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
-from orchestration.launches import ORDER
+from orchestration.launches import ORDER, REASON
 from orchestration.workspace import NightlySettings
-
-REASON = "care/reason"
-"""Tag of the runs that a night asks for."""
 
 
 def build_schedules(load: Callable[[], Workspace], nightly: NightlySettings | None) -> list[dg.ScheduleDefinition]:

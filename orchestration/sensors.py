@@ -12,9 +12,10 @@ import dagster as dg
 
 from assets.workspace import Workspace
 from orchestration.alerts import failure_message, send
-from orchestration.dagster_internals import RANGE_START_TAG
 from orchestration.experiment_sensor import experiment_sensor
+from orchestration.launches import REASON
 from orchestration.observe import observe
+from orchestration.standing import forget_mended_failures, note_failed_run, partition_of, untold_verdicts
 from orchestration.workspace import Settings
 
 _DAY_S = 86_400.0
@@ -51,17 +52,33 @@ def _workspace_sensor(load: Callable[[], Workspace], watch_seconds: int) -> dg.S
         name="workspace_sensor",
         minimum_interval_seconds=watch_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports new content of test sets, judges and settings; adds and deletes partitions.",
+        asset_selection=dg.AssetSelection.assets("report_index"),
+        description="Reports new content of test sets, judges and settings; adds and deletes partitions. Asks for the "
+        "index where a verdict is no longer what the pages say.",
     )
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        observation = observe(load(), context.instance)
+        workspace = load()
+        observation = observe(workspace, context.instance)
         if not observation.events and not observation.requests:
-            return dg.SkipReason("nothing has changed")
+            return _tell_verdicts(context, workspace)
         for sentence in observation.sentences():
             context.log.info(sentence)
         return dg.SensorResult(asset_events=observation.events, dynamic_partitions_requests=observation.requests)
 
     return workspace_sensor
+
+
+def _tell_verdicts(context: dg.SensorEvaluationContext, workspace: Workspace) -> dg.SensorResult | dg.SkipReason:
+    """Ask for the index once for each new state of the verdicts; the cursor is the state that it was last asked for.
+
+    Not in the tick that reports a change: what follows from one within seconds is told by the run that it leads to.
+    """
+    forget_mended_failures(workspace, context.instance)
+    state = untold_verdicts(workspace)
+    if not state or state == context.cursor:
+        context.update_cursor(state)
+        return dg.SkipReason("nothing has changed")
+    return dg.SensorResult(run_requests=[dg.RunRequest(tags={REASON: "verdict"})], cursor=state)
 
 
 def _stale_assets_sensor(watch_seconds: int) -> dg.SensorDefinition:
@@ -86,8 +103,10 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
         if context.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN:
             return  # `care run` sends one alert at its end, with all that failed
         root, settings = read_settings()
-        told = verdict_told(load(), context.dagster_run.tags.get("dagster/partition"))
-        text = failure_text(context.dagster_run, context.get_step_failure_events(), told)
+        workspace, failures = load(), context.get_step_failure_events()
+        note_failed_run(workspace, context.dagster_run, failures)
+        told = verdict_told(workspace, context.dagster_run.tags.get("dagster/partition"))
+        text = failure_text(context.dagster_run, failures, told)
         if not send(settings.alerts, root, text):
             context.log.info(f"care.yaml names nobody under `alerts` who would be sent: {text}")
 
@@ -138,6 +157,6 @@ def verdict_told(workspace: Workspace, testset: str | None) -> str:
 
 def failure_text(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent], told: str = "") -> str:
     """One line: what failed on which partition, and why, and then the verdict on the test set, where there is one."""
-    partition = run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
+    partition = partition_of(run)
     reasons = "; ".join(f"{event.step_key}: {failure_message(event)}" for event in failures) or "the run was lost"
     return f"CARE: run {run.run_id[:8]} {partition} failed. {reasons}{told}"

@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.parquet as pq
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
@@ -147,9 +148,13 @@ class PartStore:
     def source_version(self, testset: str) -> str | None:
         """Version of the source that the items were read from; None in parts of earlier releases.
 
-        Raises the errors of ``read_items``.
+        Reads the head of the file only. Raises the errors of ``read_items`` where that cannot be read.
         """
-        metadata = self._items_table(testset, None).schema.metadata or {}
+        try:
+            schema = pq.read_schema(self.items_file(testset))
+        except (pa.ArrowInvalid, OSError):
+            schema = self._items_table(testset, None).schema
+        metadata = schema.metadata or {}
         return json.loads(metadata[_SOURCE_VERSION]) if _SOURCE_VERSION in metadata else None
 
     def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_ITEMS_COMPARED = 10
+"""Items that a comparison of two fits names, those that moved most."""
+
 
 def find(workspace: Workspace, edition: str) -> Edition:
     """An edition by its id, the beginning of it, or the id of one of its fits.
@@ -222,15 +225,18 @@ class Difference:
     judges : list of dict
         judge, weight before and after (None where the judge was not there), largest change first.
     items : list of dict
-        item_id, estimate before and after, change in standard deviations of the earlier estimates.
+        item_id, estimate before and after, change in standard deviations of the earlier estimates; the furthest first.
+    order : float or None
+        Rank correlation (Spearman) of the estimates of the items that both have; None where it is undefined.
     """
 
     why: list[str]
     judges: list[dict[str, Any]]
     items: list[dict[str, Any]]
+    order: float | None
 
 
-def difference(workspace: Workspace, before: Edition, after: Edition, aggregator: str, most: int = 10) -> Difference:
+def difference(workspace: Workspace, before: Edition, after: Edition, aggregator: str) -> Difference:
     """Compare two editions.
 
     Raises
@@ -249,9 +255,19 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     )
     spread = _spread(list(then.values()))
     moved = {i: (now[i] - then[i]) / spread for i in then.keys() & now.keys()}
-    furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))[:most]
-    items = [{"item_id": i, "before": then[i], "after": now[i], "moved": moved[i]} for i in furthest]
-    return Difference(reasons(before, after), judges[:most], items)
+    furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))
+    items = [{"item_id": i, "before": then[i], "after": now[i], "moved": moved[i]} for i in furthest[:_ITEMS_COMPARED]]
+    order = _rank_correlation([then[i] for i in furthest], [now[i] for i in furthest])
+    return Difference(reasons(before, after), judges, items, order)
+
+
+def _rank_correlation(first: list[float], second: list[float]) -> float | None:
+    """Spearman's; None where there are fewer than two values, or where those of one side are all alike."""
+    from scipy.stats import spearmanr
+
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    return float(spearmanr(first, second).statistic)  # type: ignore[attr-defined]
 
 
 def _spread(values: list[float]) -> float:

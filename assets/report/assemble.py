@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from assets.report.data import EditionShown, ReportData
+from assets.report.data import Changes, EditionShown, ReportData
 from assets.results.gold import held_out_gold
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, rival_answers
@@ -79,7 +79,7 @@ class PanelResults:
     systems: SystemsDocument
     evaluations: Mapping[str, Evaluation]
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, "tuple[Array, Array]"])
-    previous_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    changes: Changes | None = None
     probes: ProbeResponses = NO_PROBES
 
 
@@ -143,7 +143,7 @@ def assemble(
         edition=edition,
         made_at=made_at or f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
         partial_correlations=_partial_correlations(scores, fitted.structure),
-        previous_weights=results.previous_weights,
+        changes=results.changes,
         rivals=_rivals(fitted),
         probes=results.probes,
     )

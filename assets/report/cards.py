@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from assets.report.data import FOLLOWS, JudgeRow, ReportData, WeightCell
+from assets.report.data import FOLLOWS, JudgeRow, ReportData, Retest, WeightCell
 from care_ops.metrics import auc, is_binary, tau
+from care_ops.results.dropping import LEAST_LABELS, DropEvidence, drop_evidence
 
 Array = NDArray[np.float64]
 
@@ -56,12 +57,16 @@ class PartedItem:
 
 @dataclass(frozen=True)
 class AgainstLabels:
-    """Order by a judge alone, by the answer, and by the answer without the judge (AUC, or Kendall's tau)."""
+    """Order by a judge alone, by the answer, and by the answer without the judge (AUC, or Kendall's tau).
+
+    ``evidence`` compares the last two; None where the labels do not differ.
+    """
 
     metric: str
     alone: float | None
     answer: float | None
     without: float | None
+    evidence: DropEvidence | None
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ class JudgeCard:
         The items where it parts most from the answer.
     labels : AgainstLabels or None
         None where there is no gold.
+    retest : Retest or None
+        None where the judge has not been asked again.
     """
 
     number: int | None
@@ -95,6 +102,7 @@ class JudgeCard:
     without: float | None
     parted: Sequence[PartedItem]
     labels: AgainstLabels | None
+    retest: Retest | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 None if sums is None else sums.correlations[j],
                 _parted(data, j, answer),
                 None if sums is None else _against_labels(data, j, sums),
+                data.retests.get(judge),
             )
         )
     left_out = [row for row in data.judge_rows if not row.check.admitted]
@@ -201,7 +210,30 @@ def _against_labels(data: ReportData, j: int, sums: _Without) -> AgainstLabels |
         order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None,
         order(sums.whole[known], data.gold[known]),
         order(sums.parts[known, j], data.gold[known]),
+        drop_evidence(sums.whole, sums.parts[:, j], data.gold, len(data.judges)),
     )
+
+
+def advice(card: JudgeCard) -> str:
+    """Whether the judge should be dropped, which only labels say; else which labels would be needed to say it."""
+    evidence = None if card.labels is None else card.labels.evidence
+    if evidence is None or evidence.labels < LEAST_LABELS:
+        labels = 0 if evidence is None else evidence.labels
+        return (
+            f"Keep it for now: only labels can say that a judge should go, and {labels} that the fit has not seen are "
+            f"too few. Label at least {LEAST_LABELS} items drawn at random."
+        )
+    measured = (
+        f"by {evidence.labels:,} labels, leaving it out changes the share of pairs in the right order by "
+        f"{-evidence.gain:+.1%} ({-evidence.hi:+.1%} … {-evidence.lo:+.1%}, adjusted for the number of judges)"
+    )
+    if evidence.advice == "drop":
+        return f"Drop it: {measured}."
+    if evidence.advice == "keep":
+        return f"Keep it: {measured}."
+    if evidence.gain < 0 and evidence.needed is not None:
+        return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would tell."
+    return f"Keep it: {measured}, which is no reason to drop it."
 
 
 def _correlation(first: Array, second: Array) -> float | None:

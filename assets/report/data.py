@@ -51,6 +51,67 @@ class EditionShown:
 
 
 @dataclass(frozen=True)
+class WeightMove:
+    """A judge's weight in two fits; None in the fit of which it is no part."""
+
+    judge: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True)
+class ItemMove:
+    """An item's estimate in two fits, and the change in standard deviations of the earlier estimates."""
+
+    item_id: str
+    before: float
+    after: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How the fit of a page differs from the one that was published before it.
+
+    Attributes
+    ----------
+    edition, made_at : str
+        Of the fit before.
+    why : sequence of str
+        What went into the fit that was different, in words.
+    judges : sequence of WeightMove
+        Those whose weight moved most come first; empty where the fit before is no longer kept.
+    items : sequence of ItemMove
+        The items that moved most; empty likewise.
+    order : float or None
+        Rank correlation (Spearman) of the two answers; None where it is undefined.
+    gold_before, gold_after : float or None
+        Order of each fit against gold: AUC, or Kendall's tau.
+    """
+
+    edition: str
+    made_at: str
+    why: Sequence[str]
+    judges: Sequence[WeightMove] = ()
+    items: Sequence[ItemMove] = ()
+    order: float | None = None
+    gold_before: float | None = None
+    gold_after: float | None = None
+
+
+@dataclass(frozen=True)
+class Retest:
+    """A judge held against itself: items that it was asked about again, how far its scores moved, and when.
+
+    ``moved`` is the mean absolute change as a share of the scale; None where it answered none of them.
+    """
+
+    items: int
+    moved: float | None
+    asked_at: str
+
+
+@dataclass(frozen=True)
 class WeightCell:
     """A judge's weight in one aggregate with the ends of its interval; None where there is none."""
 
@@ -153,11 +214,13 @@ class ReportData:
     partial_correlations : (p, p) array or None
         Of the judges that the structure links directly, in the order of ``scores.judges``; zero for the others, and
         None where there is no structure.
-    previous_weights : dict judge -> weight
-        In the recommended answer of the edition that was published before this one.
+    changes : Changes or None
+        Against the edition that was published before this one; None where there is none.
     rivals : dict name -> (n,) array
         Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
     probes : ProbeResponses
+    retests : dict judge -> Retest
+        Of the judges that the canary has asked again.
     """
 
     title: str
@@ -179,14 +242,21 @@ class ReportData:
     edition: EditionShown | None = None
     made_at: str = ""
     partial_correlations: Array | None = None
-    previous_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    changes: Changes | None = None
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     probes: ProbeResponses = NO_PROBES
+    retests: Mapping[str, Retest] = field(default_factory=dict[str, Retest])
 
     @property
     def lead(self) -> str:
         """The aggregator whose answer is recommended; empty where none gave one."""
         return recommended(self.aggregates)
+
+    @cached_property
+    def previous_weights(self) -> dict[str, float]:
+        """By judge its weight in the recommended answer of the fit before; empty where there is none."""
+        moves = () if self.changes is None else self.changes.judges
+        return {move.judge: move.before for move in moves if move.before is not None}
 
     @cached_property
     def judge_order(self) -> list[int]:

@@ -33,8 +33,17 @@ class VerdictDocument(FolderDocument):
 
 @dataclass(frozen=True)
 class FailureDocument(FolderDocument):
-    """What failed when the test set was last brought up to date; there is none where nothing did."""
+    """What failed when the test set was last brought up to date; there is none where nothing did.
+
+    Attributes
+    ----------
+    failures : tuple of str
+        Whole sentences.
+    assets : tuple of str
+        The asset that each of them is about; empty in documents of earlier releases.
+    """
 
     NAME: ClassVar[str] = "failure"
 
     failures: tuple[str, ...] = ()
+    assets: tuple[str, ...] = ()

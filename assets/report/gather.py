@@ -15,8 +15,9 @@ import numpy as np
 from assets.code import code_version
 from assets.fit.kept import read_fitted, read_moments, read_responses, read_structure
 from assets.fit.stages import fit_code, recommended
+from assets.publication.editions import difference, order_of, reasons
 from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
-from assets.report.data import EditionShown, ReportData
+from assets.report.data import Changes, EditionShown, ItemMove, ReportData, WeightMove
 from assets.report.verdict_facts import fit_facts
 from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import aligned
@@ -61,7 +62,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             SystemsDocument.read(folder),
             {name: evaluation for name, evaluation in evaluations.items() if evaluation is not None},
             {name: bounds for name, bounds in intervals.items() if bounds is not None},
-            _previous_weights(workspace, testset, edition.previous),
+            _changes(workspace, testset, edition),
             read_responses(folder),
         ),
         anchors=anchors,
@@ -107,19 +108,29 @@ def _edition(workspace: Workspace, testset: str, edition: str) -> tuple[EditionS
     return shown, minute_of(made_at)
 
 
-def _previous_weights(workspace: Workspace, testset: str, edition: str | None) -> dict[str, float]:
-    """Weights in the recommended answer of an edition that is kept; empty where it is not, or has none."""
-    kept = next((e for e in workspace.fits.editions(testset) if e.edition == edition), None)
-    name = recommended(kept.fits) if kept is not None else ""
-    if kept is None or not name:
-        return {}
+def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes | None:
+    """How the edition of a page differs from the one that was published before it; None where that is not kept."""
+    kept = {edition.edition: edition for edition in workspace.fits.editions(testset)}
+    before, after = kept.get(shown.previous or ""), kept.get(shown.edition)
+    if before is None or after is None:
+        return None
+    changes = Changes(before.edition, minute_of(before.made_at), reasons(before, after))
+    name = recommended(after.fits)
+    if name not in before.fits:
+        return changes
     try:
-        fit = workspace.fits.read_fit(testset, kept.fits[name])
+        moved = difference(workspace, before, after, name)
     except WarehouseError as error:
-        _log.warning("%s: the page does not say how weights have moved: %s", testset, error)
-        return {}
-    weights = zip(fit.judges, fit.weights, strict=True)
-    return {judge: weight for judge, weight in weights if weight is not None}
+        _log.warning("%s: the page does not say what has moved: %s", testset, error)
+        return changes
+    return replace(
+        changes,
+        judges=[WeightMove(**row) for row in moved.judges],
+        items=[ItemMove(**row) for row in moved.items],
+        order=moved.order,
+        gold_before=order_of(workspace, before, name),
+        gold_after=order_of(workspace, after, name),
+    )
 
 
 def _aggregate(connection: duckdb.DuckDBPyConnection, fit_id: str, name: str, scores: ScoreMatrix) -> Aggregate:

@@ -16,13 +16,14 @@ from typing import Any
 from markupsafe import Markup
 
 from assets.report.assumptions import assumptions
-from assets.report.cards import JudgeCard, judge_cards
+from assets.report.cards import JudgeCard, advice, judge_cards
 from assets.report.charts import Figure, Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
 from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
 from assets.report.items import MOST_ITEMS, ItemRow, ends, item_rows, label_rows, most_informative
 from assets.report.names import items_name, page_name
 from assets.report.probe_cards import probe_cards
+from assets.report.summary import summary
 from care_ops.results.verdict import Verdict, minute_of
 from warehouse.storage import write_bytes
 
@@ -47,8 +48,10 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     """Write one test set's page, which the verdict opens, and beside it the page of all its items."""
     rows, items_page = item_rows(data), items_name(path.name)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name)
+    cards = judge_cards(data)
     values = {
-        **_values(data),
+        **_values(data, cards),
+        "summary": summary(data, cards, rows),
         "verdict": verdict,
         "items_page": items_page,
         "item_count": len(rows),
@@ -63,14 +66,15 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     write_bytes(path, page)
 
 
-def _values(data: ReportData) -> dict[str, Any]:
+def _values(data: ReportData, cards: Sequence[JudgeCard]) -> dict[str, Any]:
     """What the template of a page shows, but for the items."""
-    cards, care = judge_cards(data), data.aggregates.get("care")
+    care = data.aggregates.get("care")
     return {
         "data": data,
         "probe_cards": probe_cards(data.probes, data.scores, care.details if care is not None else {}),
         "label_rows": label_rows(data),
         "cards": cards,
+        "advice": advice,
         "bars": _bars(cards),
         "system_list": _system_list(data),
         "shared": shared_figures(data),

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from assets.fit.documents import FitDocument, PanelDocument
 from assets.judging.failures import Unheard
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import held_back
 from assets.report.documents import FactsDocument, FailureDocument, VerdictDocument
 from assets.report.names import labels_name, page_name
+from assets.versions import panel_version, readable_source_version, settings_version
+from care_ops.errors import CareError
 from care_ops.results.verdict import Reason, Remedies, Standing, Step, Verdict, decide
 
 if TYPE_CHECKING:
@@ -46,22 +50,20 @@ def _is_known(workspace: Workspace, testset: str) -> bool:
     return ReviewDocument.find(folder) is not None or FailureDocument.find(folder) is not None
 
 
-def verdict_on(workspace: Workspace, testset: str, owing: Sequence[Unheard], changed: Sequence[str] = ()) -> Verdict:
+def verdict_on(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> Verdict:
     """The verdict on a test set as it stands now.
 
     Parameters
     ----------
     owing : sequence of Unheard
         Judges whose scores are incomplete or partly failed.
-    changed : sequence of str
-        Whole sentences about what has changed since, where the caller has looked for that.
     """
     document = FactsDocument.find(workspace.fit_folder(testset))
     facts = None if document is None else document.facts
-    return decide(facts, _standing(workspace, testset, owing, changed), remedies(workspace, testset))
+    return decide(facts, _standing(workspace, testset, owing), remedies(workspace, testset))
 
 
-def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard], changed: Sequence[str]) -> Standing:
+def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> Standing:
     held = held_back(workspace, testset)
     failure = FailureDocument.find(workspace.fit_folder(testset))
     unverified = workspace.testset(testset).unverified()
@@ -73,9 +75,30 @@ def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard], chan
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
-        stale=(*changed, *stale),
+        stale=(*_changed_since(workspace, testset), *stale),
         notes=(*([Reason("source", unverified)] if unverified else []), *notes),
     )
+
+
+def _changed_since(workspace: Workspace, testset: str) -> list[str]:
+    """A sentence about what the latest fit was not made from, by the records of its stages; none where there is no fit.
+
+    A source that cannot be read is left out: `items` has failed and said why.
+    """
+    folder = workspace.fit_folder(testset)
+    panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
+    if panel is None or fit is None:
+        return []
+    names: list[str] = []
+    read = workspace.parts.source_version(testset) if workspace.parts.items_file(testset).is_file() else None
+    with suppress(CareError):
+        if read not in (None, readable_source_version(workspace, testset)):
+            names.append("source")
+    if panel.settings != panel_version(workspace, testset):
+        names.append("judges or admission rule")
+    if fit.settings != settings_version(workspace, testset):
+        names.append("settings or anchors")
+    return [f"{', '.join(names)} changed since the last run; `care run` brings it up to date."] if names else []
 
 
 def _unscored(entry: Unheard) -> list[str]:
@@ -83,8 +106,9 @@ def _unscored(entry: Unheard) -> list[str]:
     if not entry.unscored:
         return []
     return [
-        f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items: its last run failed or was "
-        "stopped. The next `care run` asks for them and says why, should it fail again."
+        f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items as it is specified now: it is "
+        "new or has changed, or its last run failed or was stopped. The next `care run` asks for them and says why, "
+        "should it fail again."
     ]
 
 
@@ -162,22 +186,67 @@ def verdicts_differ(workspace: Workspace, owing: Owing) -> bool:
         return False
     if not all((workspace.report_folder / file).is_file() for file in (FILE, "index.html")):
         return True
-    for name in names:
-        told = VerdictDocument.find(workspace.fit_folder(name))
-        if told is None or _said(told.verdict) != _said(verdict_on(workspace, name, owing[name])):
-            return True
-    return False
+    return bool(untold(workspace, owing))
+
+
+def untold(workspace: Workspace, owing: Owing) -> dict[str, Verdict]:
+    """The verdicts that are not those that were told last, by test set, without their commands."""
+    found: dict[str, Verdict] = {}
+    for name in shown(workspace):
+        told, now = VerdictDocument.find(workspace.fit_folder(name)), _said(verdict_on(workspace, name, owing[name]))
+        if told is None or _said(told.verdict) != now:
+            found[name] = now
+    return found
 
 
 def _said(verdict: Verdict) -> Verdict:
     return replace(verdict, next_steps=())
 
 
-def note_failures(workspace: Workspace, testset: str, failures: Sequence[str]) -> None:
-    """Remember what failed when a test set was last brought up to date, or that nothing did."""
+def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:
+    """Remember what failed when a test set was last brought up to date, or that nothing did.
+
+    Parameters
+    ----------
+    failures : mapping asset -> why
+    """
+    sentences = tuple(f"`{asset}` could not be made: {why}" for asset, why in failures.items())
+    _keep_failures(workspace, testset, FailureDocument(sentences, tuple(failures)))
+
+
+def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> None:
+    """Remember that one asset failed, beside what is remembered already."""
+    known = FailureDocument.find(workspace.fit_folder(testset)) or FailureDocument()
+    others = [pair for pair in zip(known.failures, known.assets, strict=False) if pair[1] != asset]
+    sentences, assets = zip(*others, (f"`{asset}` could not be made: {why}", asset), strict=True)
+    _keep_failures(workspace, testset, FailureDocument(sentences, assets))
+
+
+def forget_mended(workspace: Workspace, testset: str, failing: Collection[str]) -> None:
+    """Forget the failures of assets that have been made since.
+
+    Parameters
+    ----------
+    failing : collection of str
+        Assets of the test set whose last run failed.
+    """
+    known = FailureDocument.find(workspace.fit_folder(testset))
+    if known is None or set(known.assets) <= set(failing):
+        return
+    left = [pair for pair in zip(known.failures, known.assets, strict=False) if pair[1] in failing]
+    sentences, assets = zip(*left, strict=True) if left else ((), ())
+    _keep_failures(workspace, testset, FailureDocument(sentences, assets))
+
+
+def failed_assets(workspace: Workspace, testset: str) -> tuple[str, ...]:
+    """The assets of a test set that are remembered to have failed."""
+    known = FailureDocument.find(workspace.fit_folder(testset))
+    return () if known is None else known.assets
+
+
+def _keep_failures(workspace: Workspace, testset: str, document: FailureDocument) -> None:
     folder = workspace.fit_folder(testset)
-    known = FailureDocument.find(folder)
-    if not failures:
+    if not document.failures:
         folder.remove_record(FailureDocument.NAME)
-    elif known is None or tuple(failures) != known.failures:
-        FailureDocument(tuple(failures)).write(folder)
+    elif FailureDocument.find(folder) != document:
+        document.write(folder)

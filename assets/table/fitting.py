@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from care_ops.admission import JudgeCheck, check_panel
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError, listed
-from care_ops.fit import Fit, fit_panel
+from care_ops.fit import Fit, Watch, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.uncertainty import weight_intervals
@@ -41,9 +41,6 @@ from warehouse.matrix import ItemColumnsRead
 from warehouse.sources.reading import Reading
 
 _log = logging.getLogger(__name__)
-
-Watch = Callable[[str, int, int], None]
-"""Called as the work goes on: with what is being done, how many parts of it are done, and how many there are."""
 
 IN_PYTHON = Remedies(
     label=Step(
@@ -167,8 +164,7 @@ def fit_table(
     panel, checks = admit(table, config)
     items, named = item_columns(table), systems_of(table, config)
     pairs = pairs_of(items.item_ids, named, items.units())
-    watch("fitting", 0, 0)
-    fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes)
+    fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
     watch("describing the factors", 0, 0)

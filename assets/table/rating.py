@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from assets.results.comparison import recommended_answer
-from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
+from assets.table.fitting import ScoreTable, TableConfig, Watch, admit, item_columns, systems_of, unwatched
 from care_ops.errors import InputError
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision, gate, rogan_gladen
@@ -28,7 +28,13 @@ Method = Literal["ppi", "rogan-gladen"]
 
 
 def rate_table(
-    table: ScoreTable, labels: Labels, config: TableConfig, *, level: float = 0.9, of_these_items: bool = True
+    table: ScoreTable,
+    labels: Labels,
+    config: TableConfig,
+    *,
+    level: float = 0.9,
+    of_these_items: bool = True,
+    watch: Watch = unwatched,
 ) -> Rates:
     """Rates of the systems that ``config.systems`` names, or of all items as one.
 
@@ -39,7 +45,9 @@ def rate_table(
     FitError
         The panel gives no answer, or no system has enough labels.
     """
+    watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config)
+    watch("rates", 1, 2)
     return rates_of(
         sample.estimate,
         sample.labels,
@@ -63,9 +71,12 @@ def gate_table(
     margin: float,
     level: float,
     method: Method = "ppi",
+    watch: Watch = unwatched,
 ) -> Decision:
     """A decision about two systems; raises as ``rate_table`` and the gates of ``care_ops.results.gate`` do."""
+    watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config)
+    watch("comparing the systems", 1, 2)
     if sample.systems is None:
         raise InputError("a gate compares two systems; name the column of the items that says whose each item is")
     if method == "rogan-gladen":

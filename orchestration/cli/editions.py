@@ -23,6 +23,8 @@ Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 Why = Annotated[str, typer.Option(help="Reason for the decision, which is kept with it.")]
 
+_JUDGES_SHOWN = 10
+
 
 def _load(workspace: Path) -> Workspace:
     from orchestration.workspace import load_workspace
@@ -101,7 +103,7 @@ def diff(
         return
     title = f"{pair[0].testset}: {pair[0].edition} -> {pair[1].edition}, {aggregator}"
     console.print(f"{title}\nwhy: {'; '.join(changes.why)}", markup=False, highlight=False)
-    show(changes.judges, "weights that moved most", as_json=False)
+    show(changes.judges[:_JUDGES_SHOWN], "weights that moved most", as_json=False)
     show(changes.items, "items that moved most, in standard deviations", as_json=False)
 
 

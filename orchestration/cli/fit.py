@@ -16,11 +16,11 @@ from orchestration.cli.output import (
     console,
     errors,
     print_verdict,
-    progress_bar,
     show,
     speaking_errors,
     system_table,
     typed_again,
+    watching,
 )
 
 if TYPE_CHECKING:
@@ -109,12 +109,7 @@ def fit(
     several: dict[str, Any] = {"aggregators": aggregator, "systems": systems, "intervals": intervals}
     config = table_config(FitOptions(**given, **several, **settings))
     table = with_probes(read_table(scores, items, judges, anchors, columns, reading), probes, scale)
-    with progress_bar() as progress:
-        task = progress.add_task("fitting", total=None)
-
-        def watch(what: str, done: int, total: int) -> None:
-            progress.update(task, description=what, completed=done, total=total or None)
-
+    with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, out), watch)
     write_files(result, out)
     _print(result, out, as_json=json)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import console, errors, speaking_errors
+from orchestration.cli.output import console, errors, speaking_errors, watching
 
 Kind = Annotated[
     str,
@@ -36,7 +36,8 @@ def import_(
     from warehouse.importers.files import write_file
     from warehouse.importers.registry import read_import
 
-    imported = read_import(kind, path)
+    with watching(f"reading {path.name}") as watch:
+        imported = read_import(kind, path, watch)
     for sentence in imported.sentences():
         errors.print(sentence, markup=False, highlight=False, soft_wrap=True)
     write_file(imported.score_table(), out)

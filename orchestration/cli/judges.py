@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from orchestration.cli.output import console, errors, show, speaking_errors
+from orchestration.cli.output import console, errors, show, speaking_errors, watching
 from orchestration.cli.pin import pin
 
 if TYPE_CHECKING:
+    from care_ops.fit import Watch
     from judges.engines.base import Context
     from judges.items import Score
     from judges.pool import PoolConfig
@@ -182,7 +183,8 @@ def try_judge(
     context = Context(loaded.root, ledger=Ledger())
     template = context.template(spec) if spec.engine.needs.template else None
     pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None
-    first, second = _answers_twice(loaded.pool, spec, context)
+    with watching(f"asking {name}") as watch:
+        first, second = _answers_twice(loaded.pool, spec, context, watch)
     verdict = findings(first, second, pair_answers)
     rows = _probe_rows(first)
     if json:
@@ -203,18 +205,22 @@ def try_judge(
     errors.print(f"passes: it scores the good answer {verdict.spread:g} above the bad one", style="green")
 
 
-def _answers_twice(config: PoolConfig, spec: JudgeSpec, context: Context) -> list[dict[str, Score]]:
+def _answers_twice(config: PoolConfig, spec: JudgeSpec, context: Context, watch: Watch) -> list[dict[str, Score]]:
     """The scores of every probe, asked for twice: a judge may answer differently the second time."""
     from judges.pool import Pool
     from judges.trial import PROBES
 
     runs: list[dict[str, Score]] = []
     with Pool(config) as pool:
-        for _ in range(2):
+        for asked_before in (0, len(PROBES)):
             scores: dict[str, Score] = {}
+            watch(f"asking {spec.name}", asked_before, 2 * len(PROBES))
 
-            def keep(batch: Sequence[Score], _: object, scores: dict[str, Score] = scores) -> None:
+            def keep(
+                batch: Sequence[Score], _: object, scores: dict[str, Score] = scores, before: int = asked_before
+            ) -> None:
                 scores.update({score.item_id.removeprefix("probe "): score for score in batch})
+                watch(f"asking {spec.name}", before + len(scores), 2 * len(PROBES))
 
             pool.run(spec, list(PROBES.values()), keep, context)
             runs.append(scores)

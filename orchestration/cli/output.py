@@ -30,6 +30,7 @@ from warehouse.refusals import refusal
 
 if TYPE_CHECKING:
     from assets.report.data import SystemRow
+    from care_ops.fit import Watch
     from care_ops.results.verdict import Verdict
     from orchestration.runner import Outcome
 
@@ -138,6 +139,18 @@ def progress_bar() -> Generator[Progress]:
     )
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         yield progress
+
+
+@contextmanager
+def watching(what: str) -> Generator[Watch]:
+    """A bar that says ``what`` until the work says more; yields what the work calls to say how far it has come."""
+    with progress_bar() as progress:
+        task = progress.add_task(what, total=None)
+
+        def watch(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total or None)
+
+        yield watch
 
 
 def typed_again(context: typer.Context, **changed: object) -> str:

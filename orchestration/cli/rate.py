@@ -13,7 +13,7 @@ import typer
 
 from orchestration.cli import tables
 from orchestration.cli.inputs import read_table
-from orchestration.cli.output import console, errors, show, speaking_errors
+from orchestration.cli.output import console, errors, show, speaking_errors, watching
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
@@ -63,7 +63,8 @@ def rate(
     from care_ops.results.rates import labels_needed
 
     table, drawn, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
-    rates = rate_table(table, drawn, config, level=level, of_these_items=not population)
+    with watching("fitting the panel") as watch:
+        rates = rate_table(table, drawn, config, level=level, of_these_items=not population, watch=watch)
     title = f"{'share that people pass' if rates.kind == 'share' else 'mean label'}, {level:.0%} intervals"
     rows = [_row(each) for each in rates.rates]
     if width is not None:
@@ -117,7 +118,10 @@ def gate(
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
     chosen = "rogan-gladen" if method == "rogan-gladen" else "ppi"
-    decision = gate_table(table, given, config, new, against, margin=margin, level=level, method=chosen)
+    with watching("fitting the panel") as watch:
+        decision = gate_table(
+            table, given, config, new, against, margin=margin, level=level, method=chosen, watch=watch
+        )
     if json:
         show([_decision_row(decision)], "gate", as_json=True)
     else:

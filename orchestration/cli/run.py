@@ -84,7 +84,7 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
     failed = _failed_testsets(outcome)
     for testset in loaded.testsets:
         if testset in failed or not narrowed:
-            note_failures(loaded, testset, failed.get(testset, ()))
+            note_failures(loaded, testset, failed.get(testset, {}))
     if not loaded.warehouse.usable():
         return {}
     with loaded.warehouse.reader() as connection:
@@ -94,17 +94,15 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
     return {testset: verdict_on(loaded, testset, owing[testset]) for testset in shown(loaded)}
 
 
-def _failed_testsets(outcome: Outcome) -> dict[str, list[str]]:
-    """What failed of each test set, as sentences; a judge that failed owes scores, and a review holds back."""
-    from orchestration.launches import split_partition
+def _failed_testsets(outcome: Outcome) -> dict[str, dict[str, str]]:
+    """Why what failed of each test set, by asset."""
+    from orchestration.standing import told_testset
 
-    failed: dict[str, list[str]] = {}
+    failed: dict[str, dict[str, str]] = {}
     for (asset, partition), why in outcome.failures.items():
-        if partition is None or asset in ("review", "scores", "judge_inference"):
-            continue
-        testset = split_partition(asset, partition)[1]
+        testset = told_testset(asset, partition)
         if testset is not None:
-            failed.setdefault(testset, []).append(f"`{asset}` could not be made: {why}")
+            failed.setdefault(testset, {})[asset] = why
     return failed
 
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import console, show, speaking_errors
+from orchestration.cli.output import console, show, speaking_errors, watching
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from care_ops.config import FitConfig
+    from care_ops.fit import Watch
     from care_ops.scores import ScoreMatrix
     from care_ops.selection import Selection
     from warehouse.items import ItemRecord
@@ -70,19 +71,24 @@ def select(
     gold, units = _gold_and_units(items, matrix.item_ids, split, columns.item_id, options)
     config = FitConfig(cut=cut, seed=seed)
     if criterion == "likelihood":
-        _print(select_without_labels(matrix, config, units), [], as_json=json)
+        with watching("trying penalties") as watch:
+            chosen = select_without_labels(matrix, config, units, watch=watch)
+        _print(chosen, [], as_json=json)
         return
-    selection, rest = _by_labels(
-        matrix,
-        config,
-        gold,
-        units,
-        share,
-        aggregator="care_svd" if aggregator == "care_svd" else "care_tensor",
-        criterion="order" if criterion == "order" else "error",
-        items=items,
-    )
-    _print(selection, _on_the_rest(matrix, config, selection, rest), as_json=json)
+    with watching("trying penalties") as watch:
+        selection, rest = _by_labels(
+            matrix,
+            config,
+            gold,
+            units,
+            share,
+            aggregator="care_svd" if aggregator == "care_svd" else "care_tensor",
+            criterion="order" if criterion == "order" else "error",
+            items=items,
+            watch=watch,
+        )
+        measured = _on_the_rest(matrix, config, selection, rest, watch)
+    _print(selection, measured, as_json=json)
 
 
 def _gold_and_units(
@@ -140,6 +146,7 @@ def _by_labels(
     aggregator: Literal["care_svd", "care_tensor"],
     criterion: Literal["order", "error"],
     items: Path,
+    watch: Watch,
 ) -> tuple[Selection, NDArray[np.float64]]:
     """The choice by the gold of a share of the split units, and the gold of the others."""
     import numpy as np
@@ -151,12 +158,12 @@ def _by_labels(
         raise InputError(f"{items}: no item has gold; use --criterion likelihood, which needs none")
     may_choose = validation_items(units, share, np.random.default_rng(config.seed))
     labels = np.where(may_choose, gold, np.nan)
-    selection = select_with_labels(matrix, config, labels, aggregator=aggregator, criterion=criterion)
+    selection = select_with_labels(matrix, config, labels, aggregator=aggregator, criterion=criterion, watch=watch)
     return selection, np.where(may_choose, np.nan, gold)
 
 
 def _on_the_rest(
-    scores: ScoreMatrix, config: FitConfig, selection: Selection, gold: NDArray[np.float64]
+    scores: ScoreMatrix, config: FitConfig, selection: Selection, gold: NDArray[np.float64], watch: Watch
 ) -> list[dict[str, Any]]:
     """The choice, the default and the mean on the items whose gold chose nothing."""
     from dataclasses import replace
@@ -165,11 +172,13 @@ def _on_the_rest(
     from care_ops.metrics import evaluate
 
     rows: list[dict[str, Any]] = []
-    for label, at, name in (
+    tried = (
         (f"{selection.aggregator}, chosen", selection.best.config, selection.aggregator),
         (f"{selection.aggregator}, default", config.structure, selection.aggregator),
         ("avg", config.structure, "avg"),
-    ):
+    )
+    for done, (label, at, name) in enumerate(tried):
+        watch("measuring the choice", done, len(tried))
         aggregate = fit_panel(scores, replace(config, aggregators=(name,), structure=at)).aggregates[name]
         measured = evaluate(aggregate.estimate, gold, threshold=aggregate.threshold, scale=None).as_dict()
         used = selection.labels_used if label.endswith("chosen") else 0

@@ -46,7 +46,7 @@ def status(
     with workspace_instance(loaded) as instance:
         changed = {(e.asset_key.to_user_string(), str(e.partition)) for e in observe(loaded, instance).events}
         slices = slice_states(loaded, instance, changed)
-    verdicts = current_verdicts(loaded, changed)
+    verdicts = current_verdicts(loaded)
     if json:
         rows = [{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()]
         sentences = {testset: verdict.sentence for testset, verdict in verdicts.items()}
@@ -64,14 +64,8 @@ def status(
         console.print(f"experiments out of date: {', '.join(outdated)}")
 
 
-def current_verdicts(workspace: Workspace, changed: Collection[tuple[str, str]]) -> dict[str, Verdict]:
-    """The verdict on each test set as it stands at this moment.
-
-    Parameters
-    ----------
-    changed : collection of (asset, partition)
-        What has come in since the workspace was last brought up to date.
-    """
+def current_verdicts(workspace: Workspace) -> dict[str, Verdict]:
+    """The verdict on each test set as it stands at this moment."""
     from assets.judging.failures import unheard
     from assets.report.verdicts import shown, verdict_on
 
@@ -79,15 +73,7 @@ def current_verdicts(workspace: Workspace, changed: Collection[tuple[str, str]])
         return {}
     with workspace.warehouse.reader() as connection:
         owing = {testset: unheard(workspace, connection, testset) for testset in shown(workspace)}
-    return {name: verdict_on(workspace, name, owing[name], _changes(workspace, name, changed)) for name in owing}
-
-
-def _changes(workspace: Workspace, testset: str, changed: Collection[tuple[str, str]]) -> list[str]:
-    """Sentences about what a test set's fit does not know yet."""
-    words = {"source": "source", "panel_settings": "judges or admission rule", "fit_settings": "settings or anchors"}
-    names = [word for asset, word in words.items() if (asset, testset) in changed]
-    names += [f"judge {judge}" for judge in workspace.judges_of(testset) if ("judge_spec", judge) in changed]
-    return [f"{', '.join(names)} changed since the last run; `care run` brings it up to date."] if names else []
+    return {name: verdict_on(workspace, name, owing[name]) for name in owing}
 
 
 def slice_states(

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from assets.report.assumptions import assumptions
-from assets.report.cards import followed, judge_cards
+from assets.report.cards import advice, followed, judge_cards
 from assets.report.charts import Axes, Series, line_chart, series_styles
+from assets.report.data import Retest
 from assets.report.gather import gather
 from assets.report.items import item_rows, label_rows, most_informative
 from assets.report.page import write_page
+from assets.report.summary import summary
 from assets.report.svg import decades, ticks
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
@@ -117,8 +119,74 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     assert data.made_at == published.made_at[:16].replace("T", " ")
     cards = [card for card in judge_cards(data) if card.number]
     assert [card.before for card in cards] == pytest.approx([card.weight.weight for card in cards])
+    assert data.changes.why == ["made again"]
+    assert data.changes.order == pytest.approx(1.0)
+    assert len(data.changes.items) == 10
+    assert {move.moved for move in data.changes.items} == {0.0}
+    assert data.changes.gold_before == data.changes.gold_after, "both editions name the same fits"
     fits.fit_file("one", published.fits["care"]).unlink()
-    assert gather(load_workspace(after_a_night), "one").previous_weights == {}, "an old fit that is gone stops no page"
+    data = gather(load_workspace(after_a_night), "one")
+    assert data.previous_weights == {}, "an old fit that is gone stops no page"
+    assert answers(data)["What changed since the fit before?"].startswith(f"Since {data.made_at}: made again.")
+
+
+def test_a_judge_is_advised_to_be_dropped_by_labels_alone():
+    """One judge of six scores against the labels and has a third of the weight; 400 labels say so, 20 do not."""
+    many = report_data(400, 6)
+    rng = np.random.default_rng(4)
+    values = many.scores.values.copy()
+    values[:, 5] = -3 * many.gold + rng.normal(size=400)
+    scores = ScoreMatrix(values, many.scores.item_ids, many.scores.judges, many.scores.families)
+    weights = np.array([0.14, 0.13, 0.13, 0.13, 0.13, 0.34])
+    many = with_care(replace(many, scores=scores), weights=weights)
+    cards = {card.row.check.judge: card for card in judge_cards(many) if card.number}
+    bad = cards[scores.judges[5]]
+    assert bad.labels.evidence.advice == "drop"
+    assert advice(bad).startswith("Drop it: by 400 labels")
+    assert "drop" not in [card.labels.evidence.advice for card in cards.values() if card is not bad]
+    few = replace(many, gold=np.where(np.arange(400) < 20, many.gold, np.nan))
+    card = next(card for card in judge_cards(few) if card.row.check.judge == scores.judges[5])
+    assert advice(card).startswith("Keep it for now: only labels can say")
+    assert "20 that the fit has not seen are too few. Label at least 30 items" in advice(card)
+    none = replace(many, gold=np.full(400, np.nan))
+    assert "and 0 that the fit has not seen" in advice(judge_cards(none)[0])
+
+
+def test_a_card_says_how_far_a_judge_agrees_with_itself(data, tmp_path):
+    judge = data.scores.judges[0]
+    asked = replace(data, retests={judge: Retest(12, 0.034, "2026-11-22 03:00")})
+    write_page(asked, tmp_path / "report.html", VERDICT)
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<dt>Asked again</dt>") == 1
+    assert "12 items on 2026-11-22 03:00: its scores moved by 3.4 % of the scale on average" in page
+
+
+def answers(data):
+    return {answer.question: answer.says for answer in summary(data, judge_cards(data), item_rows(data))}
+
+
+def test_a_page_in_short_says_what_changed_and_of_a_first_fit_that_there_is_none(data):
+    says = answers(data)["What changed since the fit before?"]
+    judge = data.scores.judges[0]
+    assert f"Since 2026-11-21 03:00: scores changed: {judge}." in says
+    assert "correlates at 0.970" in says
+    assert "against gold was 0.710 and is 0.740" in says
+    assert "the item item-00003 (+1.5 standard deviations)" in says
+    assert answers(replace(data, changes=None))["What changed since the fit before?"].startswith("There is no fit")
+    assert "What changed since the fit before?" not in answers(replace(data, changes=None, edition=None))
+
+
+def test_a_page_in_short_never_claims_to_know_what_only_labels_tell(data):
+    assert "Nothing here can say" in answers(replace(data, evaluations={}))["Is the answer right?"]
+
+
+def test_a_page_in_short_names_who_is_left_out_and_what_did_not_answer(data):
+    says = answers(data)
+    assert says["Which judges need a look?"] == "Left out: constant."
+    assert says["What is missing?"].endswith("no answer from care_tensor.")
+    calm = replace(data, checks=data.checks[:-1], failures={})
+    assert answers(calm)["Which judges need a look?"].startswith("None: ")
+    assert answers(calm)["What is missing?"].endswith("every aggregator answered.")
 
 
 def test_a_page_that_would_be_too_large_shows_fewer_items(data, tmp_path, monkeypatch):

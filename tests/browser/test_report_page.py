@@ -145,7 +145,8 @@ def test_a_page_is_small_and_all_items_stand_beside_it(pages, opened, name):
 
 
 @pytest.mark.parametrize("name", ["testset-small", "testset-judges", "trend"])
-def test_no_figure_is_cut_on_paper(opened, name):
+def test_figures_fit_on_paper_dark_on_white(opened, name):
+    """Laid out for print; ``test_paper`` reads what is printed."""
     page = opened(name, viewport=PAPER, color_scheme="dark")
     page.emulate_media(media="print")
     whole = page.evaluate(
@@ -159,7 +160,6 @@ def test_no_figure_is_cut_on_paper(opened, name):
     assert max(each["wide"] for each in whole) <= PAPER["width"]
     colours = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
     assert colours == ["rgb(27, 33, 40)", "rgb(255, 255, 255)"], "dark on white in any scheme"
-    assert page.pdf(format="A4", margin=dict.fromkeys(("top", "right", "bottom", "left"), "1cm")).startswith(b"%PDF")
 
 
 def test_judges_keep_one_order(opened):

@@ -5,6 +5,7 @@ import re
 import dagster as dg
 import pytest
 
+from assets.report.names import page_name
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
@@ -38,6 +39,15 @@ def ask_again(folder, judge="api"):
     return result.get_asset_check_evaluations()[0]
 
 
+def drawn_again(folder):
+    """The page of the test set, drawn anew."""
+    loaded = load_workspace(folder)
+    with workspace_instance(loaded) as instance:
+        job = build_defs(folder).resolve_implicit_global_asset_job_def()
+        job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("report")], partition_key="one")
+    return (loaded.report_folder / page_name("one")).read_text()
+
+
 def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace):
     folder, server, shift = workspace
     assert not run(folder).failures
@@ -53,6 +63,9 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
     assert "Change `revision`" in (changed.description or "")
     assert score_rows(folder) == rows
     assert not run(folder).materialised, "asking again makes nothing stale"
+    page = drawn_again(folder)
+    assert page.count("<dt>Asked again</dt>") == 1
+    assert "its scores moved by 30.0 % of the scale on average" in page
 
 
 def test_only_judges_behind_an_api_are_asked_every_night(workspace):

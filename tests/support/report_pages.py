@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from assets.report.data import EditionShown, ReportData
+from assets.report.data import Changes, EditionShown, ItemMove, ReportData, WeightMove
 from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.admission import JudgeCheck
 from care_ops.aggregators.base import Aggregate
@@ -70,7 +70,7 @@ def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, see
         edition=EditionShown("edition-2", "edition-2", "edition-1") if workspace else None,
         made_at="2026-11-22 03:00",
         partial_correlations=partial,
-        previous_weights=dict.fromkeys(names, 1 / judges),
+        changes=_changes(scores, estimate=aggregates["care"].estimate, weights=weights) if workspace else None,
         rivals={"mean of the families": quality, "one common factor": length},
     )
 
@@ -92,6 +92,20 @@ def _aggregates(
         "avg": Aggregate("avg", np.nanmean(scores.values, axis=1), 5.0, weights=np.full(len(loads), 1 / len(loads))),
         "care_svd": Aggregate("care_svd", length, 0.0, weights=loads / loads.sum(), loadings=loadings, details=svd),
     }
+
+
+def _changes(scores: ScoreMatrix, estimate: np.ndarray, weights: np.ndarray) -> Changes:
+    before = 1 / len(scores.judges)
+    return Changes(
+        "edition-1",
+        "2026-11-21 03:00",
+        ["scores changed: " + scores.judges[0]],
+        [WeightMove(judge, before, float(weight)) for judge, weight in zip(scores.judges, weights, strict=True)],
+        [ItemMove(scores.item_ids[3], float(estimate[3]) - 1.5, float(estimate[3]), 1.5)],
+        0.97,
+        0.71,
+        0.74,
+    )
 
 
 def _checks(names: tuple[str, ...]) -> list[JudgeCheck]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from pathlib import Path
@@ -30,6 +32,9 @@ from warehouse.sources.reading import listed
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 """Words that stand for a score."""
+
+_TELL: ContextVar[Callable[[Path], None]] = ContextVar("_TELL", default=lambda _: None)
+"""Who is told of each file that is opened; see ``told_of_files``."""
 
 _TEXTS = ("prompt", "response", "response_2", "reference")
 
@@ -254,6 +259,21 @@ def files_of(path: Path, pattern: str, what: str) -> list[Path]:
     return files
 
 
+@contextmanager
+def told_of_files(tell: Callable[[Path], None]) -> Generator[None]:
+    """Call ``tell`` with each file that is opened within, whichever importer opens it."""
+    token = _TELL.set(tell)
+    try:
+        yield
+    finally:
+        _TELL.reset(token)
+
+
+def opening(path: Path) -> None:
+    """Say that an importer is about to read a file."""
+    _TELL.get()(path)
+
+
 def read_document(path: Path) -> Any:
     """A JSON document.
 
@@ -262,6 +282,7 @@ def read_document(path: Path) -> Any:
     InputError
         The file is no JSON.
     """
+    opening(path)
     with open_text(path, "utf-8-sig") as text:
         try:
             return json.load(text)
@@ -277,6 +298,7 @@ def read_lines(path: Path) -> Iterator[Any]:
     InputError
         A line is no JSON.
     """
+    opening(path)
     with open_text(path, "utf-8-sig") as text:
         for number, line in enumerate(text, start=1):
             if line.strip():

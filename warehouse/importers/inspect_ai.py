@@ -26,6 +26,7 @@ from warehouse.importers.collected import (
     files_of,
     is_label,
     label_of,
+    opening,
     read_document,
     text_of,
 )
@@ -90,6 +91,7 @@ def _log(path: Path) -> dict[str, Any]:
 
 
 def _archive(path: Path) -> dict[str, Any]:
+    opening(path)
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

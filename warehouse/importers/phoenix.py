@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from care_ops.errors import InputError
-from warehouse.importers.collected import Collector, ImportedScores, files_of, read_document, text_of
+from warehouse.importers.collected import Collector, ImportedScores, files_of, opening, read_document, text_of
 from warehouse.items import ItemRecord
 from warehouse.sources.input_table import WantedColumns
 from warehouse.sources.tables import read_input_table
@@ -85,4 +85,5 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         document = read_document(path)
         yield from document.get("data", []) if isinstance(document, dict) else document
         return
+    opening(path)
     yield from read_input_table(path, lambda names: WantedColumns(frozenset(_SPAN) & set(names))).table.to_pylist()

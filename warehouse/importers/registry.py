@@ -11,7 +11,10 @@ from pathlib import Path
 
 from care_ops.errors import InputError
 from warehouse.importers import alpaca_eval, deepeval, inspect_ai, langfuse, lm_eval, phoenix, promptfoo, released
-from warehouse.importers.collected import ImportedScores
+from warehouse.importers.collected import ImportedScores, told_of_files
+
+Watch = Callable[[str, int, int], None]
+"""Called as the work goes on: with what is being done, how many parts of it are done, and how many there are."""
 
 IMPORTERS: dict[str, Callable[[Path], ImportedScores]] = {
     "inspect_ai": inspect_ai.read,
@@ -41,7 +44,7 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
     return _read_once(kind, path, tuple((name, state.st_size, state.st_mtime_ns) for name, state in states))
 
 
-def read_import(kind: str, path: Path) -> ImportedScores:
+def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedScores:
     """Read another tool's files.
 
     Parameters
@@ -50,6 +53,8 @@ def read_import(kind: str, path: Path) -> ImportedScores:
         A name in ``IMPORTERS``; ``inspect-ai`` is ``inspect_ai``.
     path : Path
         A file, or a folder of files.
+    watch : callable, optional
+        Told of each file before it is read, with how many of the files there have been opened.
 
     Raises
     ------
@@ -59,4 +64,14 @@ def read_import(kind: str, path: Path) -> ImportedScores:
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
         raise InputError(f"there is no import {kind!r}; there are {', '.join(IMPORTERS)}")
-    return importer(path)
+    if watch is None:
+        return importer(path)
+    total = sum(each.is_file() for each in path.rglob("*")) if path.is_dir() else 1
+    opened: set[Path] = set()
+
+    def tell(file: Path) -> None:
+        watch(f"reading {file.name}", len(opened), total)
+        opened.add(file)
+
+    with told_of_files(tell):
+        return importer(path)

@@ -1,0 +1,187 @@
+"""A timed reading: twelve questions of whoever is on call, answered by a page within its first 600 words.
+
+The page is that of the demo after a second night, from which one judge was taken away. Each answer is computed here
+from the files and the database, not by the code that writes the page. ``docs/report.md`` shows the same list.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.support.workspaces import query
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+WORDS = 600
+DOCS = Path(__file__).parents[2] / "docs" / "report.md"
+GONE = "readability"
+"""The judge of the first night that the second one lacks."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The page as a browser shows it, its workspace, and the words that a reader sees first."""
+
+    page: Page
+    workspace: Path
+    first_words: str
+
+    @property
+    def verdict(self) -> dict:
+        """The record that every place shows."""
+        return json.loads((self.workspace / "data" / "report" / "verdicts.json").read_text())["demo"]
+
+    def rows(self, sql: str) -> list[tuple]:
+        return query(self.workspace, sql)
+
+
+@pytest.fixture(scope="module")
+def reading(chromium, demo, tmp_path_factory) -> Iterator[Reading]:
+    """The demo after a night without one of its judges: the second whole night that makes this test slow."""
+    workspace = shutil.copytree(demo, tmp_path_factory.mktemp("second") / "demo", symlinks=True)
+    (workspace / "judges" / f"{GONE}.yaml").unlink()
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(workspace)]
+    subprocess.run(command, check=True, capture_output=True)
+    page = chromium.new_page()
+    page.goto((workspace / "data" / "report" / "testset-demo.html").as_uri())
+    yield Reading(page, workspace, " ".join(page.locator("main").inner_text().split()[:WORDS]))
+    page.close()
+
+
+def numbers_can_be_used(reading: Reading) -> list[str]:
+    return [reading.verdict["sentence"]]
+
+
+def why(reading: Reading) -> list[str]:
+    sentence = reading.verdict["sentence"]
+    reasons = [reason["sentence"] for reason in reading.verdict["reasons"] if reason["topic"] != "suspect judge"]
+    return [reason for reason in reasons if reason not in sentence]
+
+
+def what_to_do(reading: Reading) -> list[str]:
+    return [step["command"] for step in reading.verdict["next_steps"] if step["command"]]
+
+
+def which_fit(reading: Reading) -> list[str]:
+    ((edition, made_at),) = reading.rows(
+        "SELECT edition, strftime(made_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') "
+        "FROM published JOIN editions USING (edition)"
+    )
+    return [f"{made_at}, edition {edition}, which is published"]
+
+
+def what_changed(reading: Reading) -> list[str]:
+    """The judge that is gone, and the item whose estimate moved most between the two nights."""
+    ((moved, _),) = reading.rows(
+        "WITH nights AS (SELECT edition, row_number() OVER (ORDER BY made_at) AS night FROM editions), "
+        "answers AS (SELECT night, item_id, estimate FROM nights JOIN edition_fits USING (edition) "
+        "JOIN aggregates USING (fit_id) JOIN items USING (item_ix) WHERE aggregator = 'care') "
+        "SELECT item_id, abs(b.estimate - a.estimate) AS change FROM answers a JOIN answers b USING (item_id) "
+        "WHERE a.night = 1 AND b.night = 2 ORDER BY change DESC LIMIT 1"
+    )
+    return [f"judge gone: {GONE}", f"the item {moved} "]
+
+
+def whom_to_trust(reading: Reading) -> list[str]:
+    rows = reading.rows(
+        "SELECT judge, weight FROM latest_fits JOIN weights USING (fit_id) WHERE aggregator = 'care' "
+        "ORDER BY abs(weight) DESC LIMIT 3"
+    )
+    return [", ".join(f"{judge} {weight:.3f}" for judge, weight in rows)]
+
+
+def which_judges_to_look_at(reading: Reading) -> list[str]:
+    """Of each kind those that are few enough to be named."""
+    against = reading.rows(
+        "SELECT judge FROM latest_fits JOIN weights USING (fit_id) WHERE aggregator = 'care' AND weight < 0"
+    )
+    noticed = reading.rows("SELECT judge FROM panels WHERE notes IS NOT NULL AND admitted")
+    assert 0 < len(against) <= 3
+    assert 0 < len(noticed) <= 3
+    return [judge for (judge,) in (*against, *noticed)]
+
+
+def what_is_shared(reading: Reading) -> list[str]:
+    """The feature of the texts that the strongest factor follows most closely."""
+    path = reading.workspace / "data" / "fits" / "testset=demo" / "factors.json"
+    factors = json.loads(path.read_text())
+    first = factors["correlations"][0]
+    nearest = max(range(len(first)), key=lambda k: abs(first[k]))
+    return [f"Factor 1 follows {factors['features'][nearest].replace('_', ' ')} ({first[nearest]:+.2f})"]
+
+
+def best_and_worst(reading: Reading) -> list[str]:
+    rows = reading.rows(
+        "SELECT item_id, estimate FROM latest_aggregates WHERE aggregator = 'care' ORDER BY estimate DESC"
+    )
+    return [f"{item} ({estimate:.3f})" for item, estimate in (rows[0], rows[-1])]
+
+
+def how_sure(reading: Reading) -> list[str]:
+    rows = reading.rows("SELECT sd FROM latest_aggregates WHERE aggregator = 'care'")
+    return [f"narrower than {median(2 * 1.645 * sd for (sd,) in rows):.3f}"]
+
+
+def how_right(reading: Reading) -> list[str]:
+    tau = dict(reading.rows("SELECT aggregator, tau FROM latest_fits JOIN evaluations USING (fit_id)"))
+    return [f"Kendall's tau is {tau['care']:.3f}", f"the mean of the judges has {tau['avg']:.3f}"]
+
+
+def what_to_label(reading: Reading) -> list[str]:
+    with (reading.workspace / "data" / "report" / "to_label-demo.csv").open() as file:
+        first, second, third, *_ = [row["item_id"] for row in csv.DictReader(file)]
+    return [f"{first}, {second}, {third}"]
+
+
+QUESTIONS = {
+    "Can I use these numbers?": (numbers_can_be_used, "verdict"),
+    "Why?": (why, "verdict"),
+    "What do I do now?": (what_to_do, "verdict"),
+    "Which fit is this, and do people read it?": (which_fit, "title"),
+    "What changed since the fit before?": (what_changed, "changes"),
+    "Whom does the answer trust?": (whom_to_trust, "judges"),
+    "Which judges need a look?": (which_judges_to_look_at, "judges"),
+    "What do the judges share?": (what_is_shared, "shared"),
+    "Which item is best, which worst?": (best_and_worst, "items"),
+    "How sure is the order?": (how_sure, "items"),
+    "Is the answer right?": (how_right, "gold"),
+    "What should be labelled first?": (what_to_label, "label"),
+}
+"""Each question, what computes its answer, and the section of the page that has the whole of it."""
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_answer_stands_within_the_first_600_words(reading, question):
+    answer, _ = QUESTIONS[question]
+    expected = answer(reading)
+    assert expected
+    for words in expected:
+        assert words in reading.first_words
+
+
+@pytest.mark.parametrize(
+    "question", [question for question, (_, place) in QUESTIONS.items() if place not in ("verdict", "title")]
+)
+def test_one_click_leads_to_the_whole_answer(reading, question):
+    _, place = QUESTIONS[question]
+    link = reading.page.get_by_role("link", name=f"More: {question}", exact=True)
+    link.click()
+    assert reading.page.url.endswith(f"#{place}")
+    assert reading.page.locator(f"#{place} h2").bounding_box()["y"] < 400, "the section has come to the top"
+
+
+def test_the_documentation_has_the_same_list():
+    rows = re.findall(r"^\| \d+ \| (.*?) \| .*?`#?(\w+)`.* \|$", DOCS.read_text(), re.MULTILINE)
+    assert rows == [(question, place) for question, (_, place) in QUESTIONS.items()]
