@@ -71,6 +71,8 @@ class Defensible:
         Whether an item has a score.
     sd : (n,) array
         Standard deviation of ``factor`` given the noise of its judges (``factor_analysis.posterior_sd``).
+    weights : (p,) array, optional
+        Weights of the judges on a sparse panel, where the scores of one item follow from few of them.
     """
 
     mean: Array
@@ -84,6 +86,7 @@ class Defensible:
     followed: NDArray[np.intp]
     scored: NDArray[np.bool_]
     sd: Array
+    weights: Array | None = None
 
     @property
     def ambiguous(self) -> bool:
@@ -168,7 +171,9 @@ class Care:
             p_quality = expit(intercept + slope * latent / spread)
             threshold = offset - unit * spread * intercept / slope
             details["threshold"] = "where the labels make P(Q = 1) one half"
-        weights = np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
+        weights = answers.weights
+        if weights is None:
+            weights = np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
         return Aggregate(
             self.name,
             estimate,
@@ -196,6 +201,8 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     FitError
         There are fewer than three judges or ten items, or a judge does not vary.
     """
+    if problem.sparse:
+        return _of_sparse_panel(problem)
     normal, correlation = normal_correlation(problem)
     judges, declared = problem.scores.judges, problem.scores.families
     comparable = problem.standardised if problem.config.scale is None else problem.scores.values
@@ -230,6 +237,33 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
         followed,
         scored,
         sd=factor_analysis.posterior_sd(single, rotated, normal),
+    )
+
+
+def _of_sparse_panel(problem: Problem) -> Defensible:
+    """The answers of a panel of which most judges scored few items.
+
+    One factor is all that can be told there. Its prior draws judges of few scores towards the average judge, so that
+    the answer lies between the mean and the factor by how much is known of the judges.
+    """
+    model = problem.sparse_factor
+    scored = ~np.isnan(problem.standardised).all(axis=1)
+    mean = _unit(row_mean(problem.standardised), scored)
+    families = _unit(family_mean(problem.standardised, problem.scores.judges, problem.scores.families), scored)
+    factor = _unit(model.quality, scored)
+    return Defensible(
+        mean,
+        families,
+        factor,
+        latent=factor,
+        agreement=float(families[scored] @ factor[scored]) / int(scored.sum()),
+        share=1.0,
+        one_factor_is_followed=False,
+        factors=factor[:, None],
+        followed=np.array([], dtype=np.intp),
+        scored=scored,
+        sd=model.sd,
+        weights=model.loading / model.variance,
     )
 
 

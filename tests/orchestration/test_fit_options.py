@@ -89,7 +89,7 @@ def test_every_option_reaches_the_configuration():
             "em",
             seed=3,
         ),
-        AdmissionRule("all", 0.2, 0.9, 0.1, 0.2, 0.3, 0.05),
+        AdmissionRule("all", "not_asked", 0.2, 0.9, 0.1, 0.2, 0.3, 0.05),
         20,
         ("model",),
     )
