@@ -100,8 +100,8 @@ class Coverage:
             return f"{absent}; they count as not asked, as was declared."
         return (
             f"{absent}, and most judges scored less than half of the items: absent scores count as not asked (where "
-            "they are failures, say so: `absent` failed). So few scores show one common factor; a bias that many judges "
-            "share cannot be told from quality."
+            "they are failures, say so: `absent` failed). So few scores show one common factor; a bias that many "
+            "judges share cannot be told from quality."
         )
 
 
