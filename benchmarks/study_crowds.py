@@ -9,7 +9,8 @@ The design, fixed before any result was seen.
 - Methods: ``care``, ``avg``, ``mv`` and ``dawid_skene`` as ``care fit`` runs them, and crowd-kit's Dawid-Skene, GLAD
   and MACE on the same votes in the same run, by their probabilities (an expected grade where there are more than two
   classes).
-- Measure: AUC, or Kendall's tau-b where gold is no yes or no, against gold that no method sees; the mean over the seeds.
+- Measure: AUC, or Kendall's tau-b where gold is no yes or no, against gold that no method sees; the mean over the
+  seeds.
 - What counts: over all cells (a panel at one thinning), the mean of ``care`` minus the best of the other methods of
   that cell, which is to be -.01 or more; the worst cell is printed.
 

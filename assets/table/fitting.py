@@ -190,7 +190,7 @@ def fit_table(
             checks,
             fit.structure,
             config.fit,
-            means_not_asked(config.admission, table.scores.values),
+            means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
         ),
         items=shown_items,
         results=results,

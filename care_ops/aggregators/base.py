@@ -21,7 +21,7 @@ from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix
-from care_ops.sparsity import TELLING_SCORES, comparable, is_sparse
+from care_ops.sparsity import comparable, is_sparse
 from care_ops.structure.program import Structure
 
 Array = NDArray[np.float64]
@@ -103,15 +103,12 @@ class Problem:
 
     @cached_property
     def sparse_factor(self) -> SparseFactor:
-        """The common factor of a sparse panel; raises ``FitError`` where scores cannot be compared."""
+        """The common factor of a sparse panel; raises ``FitError`` where there are too few scores, or all are alike."""
         n, p = self.scores.shape
         if p < 3 or n < 10:
             raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
-        if np.isnan(self.standardised).all():
-            raise FitError(
-                f"factor analysis: the judges' scales are unlike, and none has the {TELLING_SCORES} scores that show "
-                "where its scale lies; bring the scores to one scale, or have each judge score more items"
-            )
+        if not np.nanstd(self.standardised) > 0:
+            raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
         return fit_sparse_factor(self.standardised)
 
     @cached_property

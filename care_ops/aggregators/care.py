@@ -247,7 +247,7 @@ def _of_sparse_panel(problem: Problem) -> Defensible:
     the answer lies between the mean and the factor by how much is known of the judges.
     """
     model = problem.sparse_factor
-    scored = ~np.isnan(problem.standardised).all(axis=1)
+    scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
     mean = _unit(row_mean(problem.standardised), scored)
     families = _unit(family_mean(problem.standardised, problem.scores.judges, problem.scores.families), scored)
     factor = _unit(model.quality, scored)

@@ -61,10 +61,10 @@ class _Scores:
     judges: int
 
     def by_item(self, weights: Array) -> Array:
-        return np.bincount(self.item, weights, self.items)
+        return np.bincount(self.item, weights, self.items).astype(np.float64)
 
     def by_judge(self, weights: Array) -> Array:
-        return np.bincount(self.judge, weights, self.judges)
+        return np.bincount(self.judge, weights, self.judges).astype(np.float64)
 
 
 def fit(
