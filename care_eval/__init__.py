@@ -22,6 +22,7 @@ Belongs here: the names that a caller needs. Does not: anything that they do (``
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from care_eval.rating import gate, rate, select
     from care_eval.reducer import score_reducer
     from care_eval.result import CriteriaResult, FitResult
     from care_eval.table import fit, fit_criteria
@@ -40,7 +41,10 @@ __all__ = [
     "InputError",
     "fit",
     "fit_criteria",
+    "gate",
+    "rate",
     "score_reducer",
+    "select",
 ]
 
 
@@ -54,6 +58,8 @@ def __getattr__(name: str) -> Any:
         from care_ops import errors as module
     elif name.endswith("Result"):
         from care_eval import result as module
+    elif name in ("gate", "rate", "select"):
+        from care_eval import rating as module
     elif name == "score_reducer":
         from care_eval import reducer as module
     else:
