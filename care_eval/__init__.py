@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from care_eval.rating import gate, rate, select
-    from care_eval.reducer import score_reducer
+    from care_eval.reducer import epoch_reducer, score_reducer
     from care_eval.result import CriteriaResult, FitResult
     from care_eval.table import fit, fit_criteria
     from care_ops.errors import CareError, FitError, InputError
@@ -39,6 +39,7 @@ __all__ = [
     "FitError",
     "FitResult",
     "InputError",
+    "epoch_reducer",
     "fit",
     "fit_criteria",
     "gate",
@@ -60,7 +61,7 @@ def __getattr__(name: str) -> Any:
         from care_eval import result as module
     elif name in ("gate", "rate", "select"):
         from care_eval import rating as module
-    elif name == "score_reducer":
+    elif name in ("epoch_reducer", "score_reducer"):
         from care_eval import reducer as module
     else:
         from care_eval import table as module
