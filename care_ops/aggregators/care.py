@@ -171,16 +171,13 @@ class Care:
             p_quality = expit(intercept + slope * latent / spread)
             threshold = offset - unit * spread * intercept / slope
             details["threshold"] = "where the labels make P(Q = 1) one half"
-        weights = answers.weights
-        if weights is None:
-            weights = np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
         return Aggregate(
             self.name,
             estimate,
             threshold=threshold,
             sd=np.where(answers.scored, answers.sd * unit * spread, np.nan),
             p_quality=p_quality,
-            weights=unit_weights(weights),
+            weights=unit_weights(_weights(answers, z, latent)),
             latent=latent,
             labels_used=len(rows),
             details=details,
@@ -355,6 +352,13 @@ def _unit(score: Array, scored: NDArray[np.bool_]) -> Array:
     """``score`` with mean 0 and variance 1 over the items that are scored, and 0 on the others."""
     centred = np.where(scored, score - score[scored].mean(), 0.0)
     return centred / max(float(centred[scored].std()), 1e-12)
+
+
+def _weights(answers: Defensible, z: Array, latent: Array) -> Array:
+    """The judges' weights in the answer, by regression of it on their scores where the model does not say them."""
+    if answers.weights is not None:
+        return answers.weights
+    return np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
 
 
 def _effect(spoils: bool) -> str:

@@ -66,6 +66,7 @@ def test_every_option_reaches_the_configuration():
             "calibrate": "uniform",
             "prevalence": 0.3,
             "admit": "all",
+            "absent": "not_asked",
             "max_missing": 0.2,
             "max_mode_share": 0.9,
             "min_entropy": 0.1,
