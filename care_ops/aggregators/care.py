@@ -40,6 +40,9 @@ _FOLLOWING_LOADING, _LEAST_FOLLOWERS = 0.4, 3
 _PRIORS = {"mean": 0.25, "care": 0.30, "families": 0.25, "factors": 0.20}
 """Prior probabilities of what quality may follow; the oblique factors share the last one equally."""
 
+_SPARSE_SHARE = _PRIORS["care"] + _PRIORS["factors"]
+"""Share of the factor in the answer on a sparse panel, where nothing but these priors weighs it against the mean."""
+
 
 @dataclass(frozen=True)
 class Defensible:
@@ -240,8 +243,8 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
 def _of_sparse_panel(problem: Problem) -> Defensible:
     """The answers of a panel of which most judges scored few items.
 
-    One factor is all that can be told there. Its prior draws judges of few scores towards the average judge, so that
-    the answer lies between the mean and the factor by how much is known of the judges.
+    One factor is all that can be told there, and nothing tells whether it is quality or a bias that many judges share.
+    The two answers are therefore mixed in equal parts, as the prior probabilities of the hypotheses say (``_PRIORS``).
     """
     model = problem.sparse_factor
     scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
@@ -252,15 +255,16 @@ def _of_sparse_panel(problem: Problem) -> Defensible:
         mean,
         families,
         factor,
-        latent=factor,
+        latent=_unit(_SPARSE_SHARE * factor + (1.0 - _SPARSE_SHARE) * families, scored),
         agreement=float(families[scored] @ factor[scored]) / int(scored.sum()),
-        share=1.0,
+        share=_SPARSE_SHARE,
         one_factor_is_followed=False,
         factors=factor[:, None],
         followed=np.array([], dtype=np.intp),
         scored=scored,
         sd=model.sd,
-        weights=model.loading / model.variance,
+        weights=_SPARSE_SHARE * unit_weights(model.loading / model.variance)
+        + (1.0 - _SPARSE_SHARE) / len(model.loading),
     )
 
 
