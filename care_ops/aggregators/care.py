@@ -250,7 +250,7 @@ def _of_sparse_panel(problem: Problem) -> Defensible:
     scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
     mean = _unit(row_mean(problem.standardised), scored)
     families = _unit(family_mean(problem.standardised, problem.scores.judges, problem.scores.families), scored)
-    factor = _unit(model.quality, scored)
+    factor, of_factor = _unit(model.quality, scored), unit_weights(model.loading / model.variance)
     return Defensible(
         mean,
         families,
@@ -263,7 +263,7 @@ def _of_sparse_panel(problem: Problem) -> Defensible:
         followed=np.array([], dtype=np.intp),
         scored=scored,
         sd=model.sd,
-        weights=_SPARSE_SHARE * unit_weights(model.loading / model.variance)
+        weights=_SPARSE_SHARE * of_factor + (1.0 - _SPARSE_SHARE) / len(of_factor),
         + (1.0 - _SPARSE_SHARE) / len(model.loading),
     )
 
