@@ -264,7 +264,6 @@ def _of_sparse_panel(problem: Problem) -> Defensible:
         scored=scored,
         sd=model.sd,
         weights=_SPARSE_SHARE * of_factor + (1.0 - _SPARSE_SHARE) / len(of_factor),
-        + (1.0 - _SPARSE_SHARE) / len(model.loading),
     )
 
 
