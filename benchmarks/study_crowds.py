@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 from care_ops.aggregators.annotators import votes
 from care_ops.aggregators.base import Problem
 from care_ops.config import FitConfig
-from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.moments.state import of_panel
 from care_ops.scores import ScoreMatrix
@@ -128,10 +127,8 @@ def thinned(view: View, each: int, seed: int) -> Crowd:
 
 
 def ours(crowd: Crowd) -> dict[str, Array]:
-    """The estimates of our aggregators."""
+    """The estimates of our aggregators, without ``mv`` where it does not apply."""
     fit = fit_panel(crowd.view.scores, crowd.config, solve="not")
-    if fit.failures:
-        raise FitError(f"{crowd.view.name} at {crowd.each}: {fit.failures}")
     return {name: aggregate.estimate for name, aggregate in fit.aggregates.items()}
 
 
@@ -155,14 +152,16 @@ def rivals(crowds: Sequence[Crowd]) -> list[dict[str, Array]]:
 
 
 def _print(cells: Mapping[tuple[str, int], Mapping[str, float]]) -> None:
-    names = list(next(iter(cells.values())))
+    names = list(dict.fromkeys(name for by_name in cells.values() for name in by_name))
     print(f"| panel | scores an item | {' | '.join(names)} | care - best other |\n|{'---|' * (len(names) + 3)}")
     apart: dict[tuple[str, int], float] = {}
     for (panel, each), m in cells.items():
         apart[panel, each] = m["care"] - max(value for name, value in m.items() if name != "care")
-        print(f"| {panel} | {each} | {' | '.join(f'{m[name]:.3f}' for name in names)} | {apart[panel, each]:+.3f} |")
+        print(
+            f"| {panel} | {each} | {' | '.join(f'{m[name]:.3f}' if name in m else '' for name in names)} | {apart[panel, each]:+.3f} |"
+        )
     for name in names[1:]:
-        print(f"care - {name}: mean {np.mean([m['care'] - m[name] for m in cells.values()]):+.4f}")
+        print(f"care - {name}: mean {np.mean([m['care'] - m[name] for m in cells.values() if name in m]):+.4f}")
     for each in SCORES_AN_ITEM:
         print(f"care - best other at {each}: mean {np.mean([d for (_, e), d in apart.items() if e == each]):+.4f}")
     worst = min(apart, key=lambda cell: apart[cell])
