@@ -161,7 +161,8 @@ def _print(cells: Mapping[tuple[str, int], Mapping[str, float]]) -> None:
             f"| {panel} | {each} | {' | '.join(f'{m[name]:.3f}' if name in m else '' for name in names)} | {apart[panel, each]:+.3f} |"
         )
     for name in names[1:]:
-        print(f"care - {name}: mean {np.mean([m['care'] - m[name] for m in cells.values() if name in m]):+.4f}")
+        differences = [m["care"] - m[name] for m in cells.values() if name in m]
+        print(f"care - {name}: mean {np.mean(differences):+.4f}")
     for each in SCORES_AN_ITEM:
         print(f"care - best other at {each}: mean {np.mean([d for (_, e), d in apart.items() if e == each]):+.4f}")
     worst = min(apart, key=lambda cell: apart[cell])
