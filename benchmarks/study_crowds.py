@@ -114,7 +114,7 @@ def thinned(view: View, each: int, seed: int) -> Crowd:
         share = work[present] / work[present].sum()
         judges = rng.choice(present, min(each, len(present)), replace=False, p=share)
         kept_row[judges] = row[judges]
-    used = ~np.isnan(kept).all(axis=0)
+    used: NDArray[np.bool_] = ~np.all(np.isnan(kept), axis=0)
     judges = tuple(judge for judge, u in zip(view.scores.judges, used, strict=True) if u)
     item_ids = tuple(view.scores.item_ids[int(row)] for row in rows)
     scores = ScoreMatrix(kept[:, used], item_ids, judges, view.scores.families)
@@ -157,9 +157,8 @@ def _print(cells: Mapping[tuple[str, int], Mapping[str, float]]) -> None:
     apart: dict[tuple[str, int], float] = {}
     for (panel, each), m in cells.items():
         apart[panel, each] = m["care"] - max(value for name, value in m.items() if name != "care")
-        print(
-            f"| {panel} | {each} | {' | '.join(f'{m[name]:.3f}' if name in m else '' for name in names)} | {apart[panel, each]:+.3f} |"
-        )
+        shown = " | ".join(f"{m[name]:.3f}" if name in m else "" for name in names)
+        print(f"| {panel} | {each} | {shown} | {apart[panel, each]:+.3f} |")
     for name in names[1:]:
         differences = [m["care"] - m[name] for m in cells.values() if name in m]
         print(f"care - {name}: mean {np.mean(differences):+.4f}")
