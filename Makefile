@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-reading bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-reading bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -111,6 +111,9 @@ bench-ambiguity: $(VENV)/.dev ## is a panel on which care loses called ambiguous
 
 bench-sampling: $(VENV)/.dev ## labels of chosen items beside labels of random ones; needs CARE_DATA_DIR
 	$(BIN)/python -W ignore -m benchmarks.study_sampling
+
+bench-crowds: $(VENV)/.dev ## panels thinned to crowds, beside crowd-kit; needs CARE_DATA_DIR, and `make rivals` before
+	$(BIN)/python -W ignore -m benchmarks.study_crowds
 
 bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds what differs; needs CARE_DATA_DIR
 	$(BIN)/python -W ignore -m benchmarks.study_gate

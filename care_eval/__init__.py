@@ -22,7 +22,8 @@ Belongs here: the names that a caller needs. Does not: anything that they do (``
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from care_eval.reducer import score_reducer
+    from care_eval.rating import gate, rate, select
+    from care_eval.reducer import epoch_reducer, score_reducer
     from care_eval.result import CriteriaResult, FitResult
     from care_eval.table import fit, fit_criteria
     from care_ops.errors import CareError, FitError, InputError
@@ -38,9 +39,13 @@ __all__ = [
     "FitError",
     "FitResult",
     "InputError",
+    "epoch_reducer",
     "fit",
     "fit_criteria",
+    "gate",
+    "rate",
     "score_reducer",
+    "select",
 ]
 
 
@@ -54,7 +59,9 @@ def __getattr__(name: str) -> Any:
         from care_ops import errors as module
     elif name.endswith("Result"):
         from care_eval import result as module
-    elif name == "score_reducer":
+    elif name in ("gate", "rate", "select"):
+        from care_eval import rating as module
+    elif name in ("epoch_reducer", "score_reducer"):
         from care_eval import reducer as module
     else:
         from care_eval import table as module

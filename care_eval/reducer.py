@@ -1,4 +1,4 @@
-"""A fit as a reducer of inspect_ai's several scorers: one score out of a panel's, by the weights of an earlier fit.
+"""Reducers for inspect_ai: one score out of a panel's, by the weights of an earlier fit, and one out of several epochs.
 
 Belongs here: how inspect_ai hands scores over. Does not: what the fit says (``result``), inspect_ai itself, which is
 not imported.
@@ -65,6 +65,28 @@ def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
         )
 
     return reduce
+
+
+def epoch_reducer(scores: list[S]) -> S:
+    """A reducer for inspect_ai's epochs: the mean over a sample's epochs that have a score.
+
+    ``score_reducer`` makes one score of a panel in each epoch, and this makes one of a sample. An epoch without a score
+    counts as not run. The epochs' values, and the votes of each where it has any, stay in the metadata.
+
+    Raises
+    ------
+    InputError
+        A value stands for no number.
+    """
+    numbers = [number_of(score.value) for score in scores]
+    unread = next((number for number in numbers if isinstance(number, str)), None)
+    if unread is not None:
+        raise InputError(f"an epoch says {unread!r}, which stands for no number")
+    values = [float("nan") if number is None or isinstance(number, str) else number for number in numbers]
+    known = [value for value in values if not np.isnan(value)]
+    kept = {"epochs": values, "votes": [(score.metadata or {}).get("votes") for score in scores]}
+    value = float(np.mean(known)) if known else float("nan")
+    return scores[0].model_copy(update={"value": value, "metadata": {**(scores[0].metadata or {}), **kept}})
 
 
 def _row(scores: Sequence[ToolScore], judges: Sequence[str], judge_of_model: Mapping[str, str]) -> np.ndarray:

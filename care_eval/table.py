@@ -76,8 +76,8 @@ def fit(
         The scores allow no fit.
     """
     config = table_config(options)
-    inputs = TableInputs(_table(scores, "scores"), _optional(items, "items"), judges, anchors)
-    columns = score_columns(item, _several(judge), score, _several(drop))
+    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
+    columns = score_columns(item, several(judge), score, several(drop))
     reading = reading_options(separator, encoding, decimal, sheet)
     table = read_table(inputs, columns, reading, tell_nobody)
     if isinstance(scores, Mapping):
@@ -113,16 +113,16 @@ def fit_criteria(
         The scores of a criterion allow no fit.
     """
     config = table_config(options)
-    inputs = TableInputs(_table(scores, "scores"), _optional(items, "items"), judges)
+    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges)
     tables = read_criteria(inputs, by, score_columns(None, None, None, None), ReadingOptions(), tell_nobody)
     return CriteriaResult(fit_all_criteria(tables, config), frame_kind(scores))
 
 
-def _optional(source: TableSource | Columns | None, what: str) -> TableSource | None:
-    return None if source is None else _table(source, what)
+def optional_table(source: TableSource | Columns | None, what: str) -> TableSource | None:
+    return None if source is None else as_table(source, what)
 
 
-def _table(source: TableSource | Columns, what: str) -> TableSource:
+def as_table(source: TableSource | Columns, what: str) -> TableSource:
     """A dictionary of columns as a table; anything else as it is.
 
     Raises
@@ -142,7 +142,7 @@ def _table(source: TableSource | Columns, what: str) -> TableSource:
         raise InputError(f"{what}: the columns are no table: {' '.join(str(error).split())}") from error
 
 
-def _several(names: str | Sequence[str] | None) -> list[str] | None:
+def several(names: str | Sequence[str] | None) -> list[str] | None:
     """One name or several, as a list."""
     if names is None:
         return None

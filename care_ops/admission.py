@@ -8,13 +8,14 @@ best one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.config import AdmissionRule
 from care_ops.scores import Array, ScoreMatrix
+from care_ops.sparsity import TELLING_SCORES, comparable, is_sparse
 
 _STANDARD_ERRORS = 3.0
 """Agreement within so many standard errors of zero cannot be told from that of chance."""
@@ -95,6 +96,10 @@ def check_panel(
     -------
     list of JudgeCheck, in the order of ``scores.judges``
     """
+    if is_sparse(scores.values) and means_not_asked(rule, scores.values):
+        return _check_crowd(scores, rule, out_of_range or {}, text_mismatches or {})
+    if means_not_asked(rule, scores.values):
+        rule = replace(rule, max_missing=1.0)
     standardised = _standardise(scores.values)
     checks: list[JudgeCheck] = []
     for j, judge in enumerate(scores.judges):
@@ -123,6 +128,52 @@ def check_panel(
             )
         )
     return checks
+
+
+def means_not_asked(rule: AdmissionRule, values: Array) -> bool:
+    """Whether a score that is not there means that its judge was not asked, by the rule or by the scores."""
+    return is_sparse(values) if rule.absent == "auto" else rule.absent == "not_asked"
+
+
+def _check_crowd(
+    scores: ScoreMatrix, rule: AdmissionRule, out_of_range: Mapping[str, int], text_mismatches: Mapping[str, int]
+) -> list[JudgeCheck]:
+    """Checks of judges that scored what they were asked, most of them few items.
+
+    A judge needs one score: few scores that are alike do not make it degenerate, and the order of the rows says nothing
+    about judges that have most of them empty. From ``TELLING_SCORES`` scores on the limits of ``rule`` apply.
+    """
+    standardised = comparable(scores.values)
+    present = ~np.isnan(standardised)
+    filled = np.where(present, standardised, 0.0)
+    total, count = filled.sum(axis=1), present.sum(axis=1)
+    checks: list[JudgeCheck] = []
+    for j, judge in enumerate(scores.judges):
+        column, given = scores.values[:, j], int((~np.isnan(scores.values[:, j])).sum())
+        mode_share, entropy = concentration(column)
+        rows = present[:, j] & (count > 1)
+        agreement = _correlation(filled[rows, j], (total[rows] - filled[rows, j]) / (count[rows] - 1))
+        reason = None
+        if given == 0:
+            reason = "it has no score"
+        elif rule.admit == "rule" and given >= TELLING_SCORES:
+            asked = replace(rule, max_missing=1.0)
+            unmoved = _Alignment(agreement, -np.inf, certain=False, how="")
+            reason = _reason(asked, 0.0, mode_share, entropy, text_mismatches.get(judge, 0), unmoved)
+        missing = 1.0 - given / max(len(column), 1)
+        checks.append(
+            JudgeCheck(
+                judge, reason is None, reason, None, missing, mode_share, entropy, agreement, out_of_range.get(judge, 0)
+            )
+        )
+    return checks
+
+
+def _correlation(a: Array, b: Array) -> float:
+    """Correlation of two columns; NaN below three rows, and where one of them does not vary."""
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return float("nan")
+    return float(np.corrcoef(a, b)[0, 1])
 
 
 def _reason(

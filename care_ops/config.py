@@ -21,6 +21,7 @@ from care_ops.errors import InputError
 Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
 ObservationModel = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
+Absent = Literal["auto", "failed", "not_asked"]
 QualityRule = Literal["leading", "balance", "style", "probes", "anchors"]
 DeclaredRule = Literal["leading", "balance", "probes"]
 """The rules for the quality factor that a person may declare."""
@@ -118,6 +119,10 @@ class AdmissionRule:
     ----------
     admit : {"rule", "all"}
         ``rule`` applies the thresholds below; ``all`` admits every judge that has at least two different scores.
+    absent : {"auto", "failed", "not_asked"}
+        What a score that is not there means: that its judge failed, which counts against the judge, or that it was not
+        asked, as in a crowd. ``auto`` takes it for not asked where most judges scored less than half of the items; in
+        a workspace, which asks every judge about every item, it takes it for failed.
     max_missing : float
         Largest share of missing or out-of-range scores (paper: 10 %).
     max_mode_share : float
@@ -135,6 +140,7 @@ class AdmissionRule:
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     admit: Literal["rule", "all"] = "rule"
+    absent: Absent = "auto"
     max_missing: Annotated[float, Interval(ge=0, le=1)] = 0.10
     max_mode_share: Annotated[float, Interval(gt=0, le=1)] = 0.95
     min_entropy: Annotated[float, Ge(0)] = 0.20

@@ -22,7 +22,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
 from care_ops.moments.missing import em_moments, expected_sums
-from care_ops.moments.state import Moments, accumulate
+from care_ops.moments.state import Moments, of_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
 from care_ops.structure.program import Structure
@@ -97,8 +97,8 @@ def fit_panel(
             f"({', '.join(scores.judges) or 'none'}); add judges or loosen the admission rule"
         )
     canonical = scores.canonical()
-    moments = accumulate(canonical.values)
-    if config.missing == "em":
+    moments = of_panel(canonical.values)
+    if config.missing == "em" and not moments.sparse:
         moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
     structure, details, failures = None, {}, {}
     if watch is not None:

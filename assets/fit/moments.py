@@ -36,12 +36,18 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     import numpy as np
 
     from care_ops.moments.sharded import em_of_shards, moments_of_shards, shards_of, shift_of_shards
+    from care_ops.moments.state import of_panel
+    from care_ops.sparsity import is_sparse
 
     folder = workspace.fit_folder(context.partition_key)
     scores = folder.read_panel()
     shards, judges = shards_of(folder.panel_file, workspace.moments.rows_per_shard), tuple(sorted(scores.judges))
-    missing, em = workspace.fit.missing, None
-    counted, updates = from_before(folder, scores, shift_of_shards(shards, judges))
+    sparse = is_sparse(scores.values)  # then its aggregators rest on no moments but means and variances
+    missing, em = "pairwise" if sparse else workspace.fit.missing, None
+    if sparse:
+        counted, updates = of_panel(scores.canonical().values), 0
+    else:
+        counted, updates = from_before(folder, scores, shift_of_shards(shards, judges))
     summing = counted is None or missing == "em"
     with dask_client(workspace.moments, scores.shape[0]) if summing else nullcontext() as client:
         if counted is None:
@@ -52,7 +58,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         where = "this process" if client is None else f"Dask ({workspace.moments.dask_address or 'local cluster'})"
     write_moments(folder, state)
     keep_counted(folder, scores, counted, updates)
-    spread = np.sqrt(np.diag(state.covariance()))
+    spread = np.sqrt(state.variance())
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{scores.fingerprint()[:24]}-{missing}-{stage_code('moments')}"),
         metadata={

@@ -1,6 +1,6 @@
 """``panel``: which judges may enter the fit of a test set, and the matrix of their scores."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -60,12 +60,16 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 
 
 def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
-    """Check every judge of a test set; returns the findings, the admitted columns and the slices that were read."""
+    """Check every judge of a test set; returns the findings, the admitted columns and the slices that were read.
+
+    A judge of a workspace is asked about every item, so that a score that is absent is a failure unless it is declared
+    as not asked.
+    """
     from care_ops.admission import check_panel
     from warehouse.database import drop_slice, replace_panel, slice_versions
     from warehouse.matrix import read_scores
 
-    roster = set(workspace.judges_of(testset))
+    roster, rule = set(workspace.judges_of(testset)), workspace.admission
     with workspace.warehouse.writer() as connection:
         left = connection.execute("SELECT judge FROM slices WHERE testset = ?", [testset]).fetchall()
         for (judge,) in left:
@@ -74,7 +78,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         read = read_scores(connection, testset, roster)
         checks = check_panel(
             read.scores,
-            workspace.admission,
+            replace(rule, absent="failed") if rule.absent == "auto" else rule,
             out_of_range=read.out_of_range,
             text_mismatches=read.text_mismatches,
         )

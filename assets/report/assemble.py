@@ -52,6 +52,8 @@ class FittedPanel:
         In canonical order of the judges.
     config : FitConfig or None
         The settings of the fit.
+    not_asked : bool
+        Whether an absent score was taken for one that was not asked.
     """
 
     scores: ScoreMatrix
@@ -61,6 +63,7 @@ class FittedPanel:
     checks: Sequence[JudgeCheck]
     structure: Structure | None = None
     config: FitConfig | None = None
+    not_asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ def assemble(
         changes=results.changes,
         rivals=_rivals(fitted),
         probes=results.probes,
+        not_asked=fitted.not_asked,
     )
 
 

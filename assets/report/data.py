@@ -23,6 +23,7 @@ from care_ops.metrics import Evaluation
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.scores import ScoreMatrix
+from care_ops.sparsity import is_sparse
 
 Array = NDArray[np.float64]
 
@@ -221,6 +222,8 @@ class ReportData:
     probes : ProbeResponses
     retests : dict judge -> Retest
         Of the judges that the canary has asked again.
+    not_asked : bool
+        Whether an absent score was taken for one that was not asked, and not for a failure of its judge.
     """
 
     title: str
@@ -246,6 +249,7 @@ class ReportData:
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     probes: ProbeResponses = NO_PROBES
     retests: Mapping[str, Retest] = field(default_factory=dict[str, Retest])
+    not_asked: bool = False
 
     @property
     def lead(self) -> str:
@@ -290,7 +294,12 @@ class ReportData:
 
     @cached_property
     def mean_kappas(self) -> dict[str, float]:
-        """Mean of each judge's weighted kappas with the other judges; judges without any are left out."""
+        """Mean of each judge's weighted kappas with the other judges; judges without any are left out.
+
+        Two judges of a sparse panel share too few items for a kappa, so that no judge has any.
+        """
+        if is_sparse(self.scores.values):
+            return {}
         kappas = weighted_kappas(self.scores.values)
         defined = ~np.isnan(kappas)
         means = np.where(defined, kappas, 0.0).sum(axis=1) / np.maximum(defined.sum(axis=1), 1)

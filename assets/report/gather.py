@@ -50,12 +50,14 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         evaluations = {name: _evaluation(connection, fit_id) for name, fit_id in fit.fit_ids}
         intervals = {name: _intervals(connection, fit_id, scores) for name, fit_id in fit.fit_ids}
     structure, structure_document = read_structure(folder)
-    config = workspace.fit_config(testset)
+    config, not_asked = workspace.fit_config(testset), workspace.admission.absent == "not_asked"
     edition, made_at = _edition(workspace, testset, fit.edition)
     return assemble(
         title=testset,
         description=workspace.testset(testset).description,
-        fitted=FittedPanel(scores, read_moments(folder), aggregates, fit.failures, checks, structure, config),
+        fitted=FittedPanel(
+            scores, read_moments(folder), aggregates, fit.failures, checks, structure, config, not_asked
+        ),
         items=panel_items(scores, columns, anchors),
         results=PanelResults(
             FactorsDocument.read(folder),

@@ -18,6 +18,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.residuals import moving_together
 from care_ops.results.settled import probability_by_probes, probability_settled
@@ -69,6 +70,7 @@ def fit_facts(
         _judges(data, declared),
         cautions=tuple(_cautions(data)),
         publication=_publication(data),
+        coverage=coverage_of(data.scores, not_asked=data.not_asked),
     )
     try:
         care = _care(data, config, anchors)

@@ -58,12 +58,13 @@ class CriteriaFit:
         return list(self.fits)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a criterion: its items and judges, and what is said of its recommended score."""
+        """A row a criterion: the verdict's state, its items and judges, and what is said of its recommended score."""
         rows: list[dict[str, Any]] = []
         for criterion, fitted in self.fits.items():
             name = recommended(fitted.fit.aggregates)
             (row,) = [row for row in aggregate_rows(fitted.page) if row["aggregator"] == name]
-            rows.append({"criterion": criterion, "judges": len(fitted.fit.scores.judges), **row})
+            judges = len(fitted.fit.scores.judges)
+            rows.append({"criterion": criterion, "verdict": fitted.verdict.state, "judges": judges, **row})
         columns = list(dict.fromkeys(column for row in rows for column in row))
         return [{column: row.get(column) for column in columns} for row in rows]
 
@@ -154,7 +155,7 @@ def write_criteria(result: CriteriaFit, out: Path) -> None:
     }
     write_bytes(out / "criteria.json", json.dumps(document, indent=1, default=str).encode())
     carriers = sorted(result.halo.items(), key=lambda pair: -np.nan_to_num(pair[1], nan=-2.0))
-    render(out, "criteria.html", "criteria.html", result=result, folders=folders, carriers=carriers)
+    render(out, "criteria.html", "criteria.html", result=result, folders=folders, carriers=carriers, least_halo=_HALO)
 
 
 def _nested(matrix: Array) -> Sequence[Sequence[float | None]]:

@@ -25,7 +25,7 @@ from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
-from care_ops.admission import JudgeCheck, check_panel
+from care_ops.admission import JudgeCheck, check_panel, means_not_asked
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError, listed
@@ -178,7 +178,16 @@ def fit_table(
     page = assemble(
         title=Path(table.source).name,
         description="Recorded scores, aggregated by care fit.",
-        fitted=FittedPanel(fit.scores, fit.moments, fit.aggregates, fit.failures, checks, fit.structure, config.fit),
+        fitted=FittedPanel(
+            fit.scores,
+            fit.moments,
+            fit.aggregates,
+            fit.failures,
+            checks,
+            fit.structure,
+            config.fit,
+            means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
+        ),
         items=shown_items,
         results=results,
         anchors=table.anchors,
@@ -238,8 +247,8 @@ def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
     sparse = sum(check.missing_rate > 0.5 for check in checks)
     if 2 * sparse > len(checks):
         left_out = (
-            f" {sparse:,} judges have scored less than half of the items, as the workers of a crowd do: try a model of "
-            "annotators over all of them (--admit all --aggregator dawid_skene)."
+            f" {sparse:,} judges have scored less than half of the items, as the workers of a crowd do: if they "
+            "were not asked about the others, declare it (--absent not_asked)."
         )
     raise FitError(f"{source}: {refusal(admitted)}. Give scores of more judges.{left_out}")
 

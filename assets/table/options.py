@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict
 
 from assets.table.fitting import TableConfig
 from care_ops.config import (
+    Absent,
     AdmissionRule,
     Calibration,
     DeclaredRule,
@@ -42,7 +43,7 @@ class FitOptions(TypedDict, total=False):
         Declared scale of quality: ``own``, ``uniform``, ``judge:NAME`` or ``anchors``.
     prevalence : float
         Declared share of items with Q = 1.
-    admit, max_missing, max_mode_share, min_entropy, min_return, min_gain, report_agreement :
+    admit, absent, max_missing, max_mode_share, min_entropy, min_return, min_gain, report_agreement :
         Which judges may sit on the panel; see ``care_ops.config.AdmissionRule``.
     intervals : int
         Resamples for intervals of weights, 20 or more; 0 for none.
@@ -66,6 +67,7 @@ class FitOptions(TypedDict, total=False):
     calibrate: str
     prevalence: float | None
     admit: Literal["rule", "all"]
+    absent: Absent
     max_missing: float
     max_mode_share: float
     min_entropy: float

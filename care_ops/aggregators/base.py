@@ -16,14 +16,23 @@ from numpy.typing import NDArray
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
+from care_ops.models.sparse_factor import SparseFactor
+from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix
+from care_ops.sparsity import comparable, is_sparse
 from care_ops.structure.program import Structure
 
 Array = NDArray[np.float64]
 
 Pair = tuple[str, str, str]
+
+TOO_SPARSE = (
+    "most judges scored less than half of the items, and two of them share too few for their correlation; use care, "
+    "factor_analysis or dawid_skene, which need no pairs of judges"
+)
+"""Why an aggregator that rests on pairs of judges gives no answer on a sparse panel."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +85,31 @@ class Problem:
     @cached_property
     def scale(self) -> Array:
         """Standard deviation of each judge, shape (p,)."""
-        return np.sqrt(np.diag(self.moments.covariance()))
+        return np.sqrt(self.moments.variance() if self.sparse else np.diag(self.moments.covariance()))
+
+    @cached_property
+    def sparse(self) -> bool:
+        """Whether most judges scored few of the items, so that no correlation of two judges can be relied upon."""
+        return is_sparse(self.scores.values)
 
     @cached_property
     def standardised(self) -> Array:
-        """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
-        return self.moments.standardise(self.scores.values)
+        """Scores less their mean over their standard deviation, NaN where missing, shape (n, p).
+
+        On a sparse panel the mean and the standard deviation are those of all judges' scores together, unless the
+        judges' scales are unlike (``sparsity.comparable``).
+        """
+        return comparable(self.scores.values) if self.sparse else self.moments.standardise(self.scores.values)
+
+    @cached_property
+    def sparse_factor(self) -> SparseFactor:
+        """The common factor of a sparse panel; raises ``FitError`` where there are too few scores, or all are alike."""
+        n, p = self.scores.shape
+        if p < 3 or n < 10:
+            raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
+        if not np.nanstd(self.standardised) > 0:
+            raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
+        return fit_sparse_factor(self.standardised)
 
     @cached_property
     def panel_probes(self) -> ProbeResponses:

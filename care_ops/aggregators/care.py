@@ -40,6 +40,9 @@ _FOLLOWING_LOADING, _LEAST_FOLLOWERS = 0.4, 3
 _PRIORS = {"mean": 0.25, "care": 0.30, "families": 0.25, "factors": 0.20}
 """Prior probabilities of what quality may follow; the oblique factors share the last one equally."""
 
+_SPARSE_SHARE = _PRIORS["care"] + _PRIORS["factors"]
+"""Share of the factor in the answer on a sparse panel, where nothing but these priors weighs it against the mean."""
+
 
 @dataclass(frozen=True)
 class Defensible:
@@ -71,6 +74,8 @@ class Defensible:
         Whether an item has a score.
     sd : (n,) array
         Standard deviation of ``factor`` given the noise of its judges (``factor_analysis.posterior_sd``).
+    weights : (p,) array, optional
+        Weights of the judges on a sparse panel, where the scores of one item follow from few of them.
     """
 
     mean: Array
@@ -84,6 +89,7 @@ class Defensible:
     followed: NDArray[np.intp]
     scored: NDArray[np.bool_]
     sd: Array
+    weights: Array | None = None
 
     @property
     def ambiguous(self) -> bool:
@@ -168,14 +174,13 @@ class Care:
             p_quality = expit(intercept + slope * latent / spread)
             threshold = offset - unit * spread * intercept / slope
             details["threshold"] = "where the labels make P(Q = 1) one half"
-        weights = np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
         return Aggregate(
             self.name,
             estimate,
             threshold=threshold,
             sd=np.where(answers.scored, answers.sd * unit * spread, np.nan),
             p_quality=p_quality,
-            weights=unit_weights(weights),
+            weights=unit_weights(_weights(answers, z, latent)),
             latent=latent,
             labels_used=len(rows),
             details=details,
@@ -196,6 +201,8 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
     FitError
         There are fewer than three judges or ten items, or a judge does not vary.
     """
+    if problem.sparse:
+        return _of_sparse_panel(problem)
     normal, correlation = normal_correlation(problem)
     judges, declared = problem.scores.judges, problem.scores.families
     comparable = problem.standardised if problem.config.scale is None else problem.scores.values
@@ -230,6 +237,33 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
         followed,
         scored,
         sd=factor_analysis.posterior_sd(single, rotated, normal),
+    )
+
+
+def _of_sparse_panel(problem: Problem) -> Defensible:
+    """The answers of a panel of which most judges scored few items.
+
+    One factor is all that can be told there, and nothing tells whether it is quality or a bias that many judges share.
+    The two answers are therefore mixed in equal parts, as the prior probabilities of the hypotheses say (``_PRIORS``).
+    """
+    model = problem.sparse_factor
+    scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
+    mean = _unit(row_mean(problem.standardised), scored)
+    families = _unit(family_mean(problem.standardised, problem.scores.judges, problem.scores.families), scored)
+    factor, of_factor = _unit(model.quality, scored), unit_weights(model.loading / model.variance)
+    return Defensible(
+        mean,
+        families,
+        factor,
+        latent=_unit(_SPARSE_SHARE * factor + (1.0 - _SPARSE_SHARE) * families, scored),
+        agreement=float(families[scored] @ factor[scored]) / int(scored.sum()),
+        share=_SPARSE_SHARE,
+        one_factor_is_followed=False,
+        factors=factor[:, None],
+        followed=np.array([], dtype=np.intp),
+        scored=scored,
+        sd=model.sd,
+        weights=_SPARSE_SHARE * of_factor + (1.0 - _SPARSE_SHARE) / len(of_factor),
     )
 
 
@@ -321,6 +355,13 @@ def _unit(score: Array, scored: NDArray[np.bool_]) -> Array:
     """``score`` with mean 0 and variance 1 over the items that are scored, and 0 on the others."""
     centred = np.where(scored, score - score[scored].mean(), 0.0)
     return centred / max(float(centred[scored].std()), 1e-12)
+
+
+def _weights(answers: Defensible, z: Array, latent: Array) -> Array:
+    """The judges' weights in the answer, by regression of it on their scores where the model does not say them."""
+    if answers.weights is not None:
+        return answers.weights
+    return np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
 
 
 def _effect(spoils: bool) -> str:

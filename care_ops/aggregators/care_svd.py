@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from care_ops.aggregators.base import Aggregate, Problem, unit_weights
+from care_ops.aggregators.base import TOO_SPARSE, Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import Program, StructureConfig
 from care_ops.errors import FitError, InputError
@@ -97,6 +97,8 @@ def fit_structure(
         raise FitError(f"structure: at least three judges are needed, there are {p}")
     if n < 10:
         raise FitError(f"structure: at least ten items are needed, there are {n}")
+    if moments.sparse:
+        raise FitError(f"structure: {TOO_SPARSE}")
     correlation, intensity = shrink(moments.correlation(judges), n)
     gamma = config.gamma * penalty_rate(correlation, n, config.program)
     tau = config.tau * float(np.sqrt(p))

@@ -32,8 +32,7 @@ class FactorAnalysis:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Fit; raises ``FitError`` below three judges or ten items."""
-        normal, correlation = normal_correlation(problem)
-        latent, weights = one_factor(problem, normal, factor_analysis.fit(correlation, 1))
+        latent, weights = leading_factor(problem)
         return _placed(problem, self.name, latent, weights=unit_weights(weights))
 
 
@@ -46,7 +45,8 @@ class Families:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Average; raises ``FitError`` where a judge does not vary."""
-        problem.moments.correlation(problem.scores.judges)
+        if not problem.sparse:
+            problem.moments.correlation(problem.scores.judges)
         latent = family_mean(problem.standardised, problem.scores.judges, problem.scores.families)
         return _placed(problem, self.name, latent)
 
@@ -64,8 +64,7 @@ class LatentClassAnalysis:
 
     def fit(self, problem: Problem) -> Aggregate:
         """Fit from classes of equal size along one common factor."""
-        normal, correlation = normal_correlation(problem)
-        factor, _ = one_factor(problem, normal, factor_analysis.fit(correlation, 1))
+        factor, _ = leading_factor(problem)
         scored = ~np.isnan(factor)
         score = np.where(scored, factor, 0.0)
         start = latent_classes.by_rank(score, _CLASSES)
@@ -74,6 +73,22 @@ class LatentClassAnalysis:
         latent = np.where(scored, model.posterior @ place, np.nan)
         details = {"classes": model.weights.tolist(), "converged": model.converged}
         return _placed(problem, self.name, latent, details=details)
+
+
+def leading_factor(problem: Problem) -> tuple[Array, Array]:
+    """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
+
+    Raises
+    ------
+    FitError
+        Fewer than three judges or ten items, or a judge that does not vary on a panel that is not sparse.
+    """
+    if problem.sparse:
+        model = problem.sparse_factor
+        scored = ~np.isnan(problem.standardised).all(axis=1)
+        return np.where(scored, model.quality, np.nan), model.loading / model.variance
+    normal, correlation = normal_correlation(problem)
+    return one_factor(problem, normal, factor_analysis.fit(correlation, 1))
 
 
 def one_factor(problem: Problem, normal: Array, model: factor_analysis.FactorModel) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ import numpy as np
 from care_ops.aggregators.base import Aggregate, Array, Problem
 from care_ops.errors import FitError
 from care_ops.metrics import tau
+from care_ops.sparsity import scales_are_unlike
 
 
 class MajorityVote:
@@ -24,8 +25,13 @@ class MajorityVote:
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:
-        """Count votes by item."""
+        """Count votes by item; raises ``FitError`` where the judges' scales are unlike."""
         values = problem.scores.values
+        if scales_are_unlike(values):
+            raise FitError(
+                "mv: does not apply, because judges score on unlike scales, where equal scores are not equal votes; "
+                "use care, or bring the scores to one scale"
+            )
         if problem.cut is None:
             return Aggregate(self.name, modal_grade(values))
         present = ~np.isnan(values)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from care_ops.aggregators.base import Aggregate, Problem, unit_weights
+from care_ops.aggregators.base import TOO_SPARSE, Aggregate, Problem, unit_weights
 from care_ops.errors import FitError
 
 
@@ -36,6 +36,8 @@ class UniversalWeakSupervision:
         if p < 3:
             raise FitError(f"uws: the triplet estimate needs at least three judges, there are {p}")
         m = problem.moments
+        if problem.sparse:
+            raise FitError(f"uws: {TOO_SPARSE}")
         # E[(x_a - x_b)^2] over the items where both scored, from the pairwise sums of x - shift
         gap = m.shift[:, None] - m.shift[None, :]
         count = np.maximum(m.count2, 1)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from care_ops.moments.state import Moments, accumulate
 from care_ops.scores import ScoreMatrix
+from care_ops.sparsity import is_sparse
 
 Array = NDArray[np.float64]
 
@@ -33,9 +34,9 @@ _RESCORED = 0.2
 
 
 def worth_keeping(scores: ScoreMatrix) -> bool:
-    """Whether the sums of a panel are worth keeping for the next night."""
+    """Whether the sums of a panel are worth keeping for the next night; a sparse panel has no third moments to keep."""
     n, p = scores.shape
-    return n * p**3 >= WORTH_FROM
+    return n * p**3 >= WORTH_FROM and not is_sparse(scores.values)
 
 
 @dataclass(frozen=True)

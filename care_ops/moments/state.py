@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import FitError, InputError
+from care_ops.sparsity import is_sparse
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -44,7 +45,7 @@ class Moments:
     partial2, square2 : (p, p) arrays
         Entry (a, b): the sum of x_a - shift_a, and of its square, over the items where both a and b scored.
     count3, sum3 : (p, p, p) arrays
-        Items where all three judges scored, and the sum of products.
+        Items where all three judges scored, and the sum of products; (0, 0, 0) where no third moments were summed.
     """
 
     shift: Array
@@ -62,6 +63,11 @@ class Moments:
     def p(self) -> int:
         """Number of judges."""
         return len(self.shift)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether more than half of the judges scored less than half of the items, as ``sparsity.is_sparse`` says."""
+        return bool(self.count1.any() and (self.count1 < 0.5 * self.n).mean() > 0.5)
 
     def __add__(self, other: Moments) -> Moments:
         """Moments of the union of two disjoint sets of items."""
@@ -89,7 +95,8 @@ class Moments:
 
     def select(self, judges: Index) -> Moments:
         """The moments of these judges (positions), in this order."""
-        pair, triple = np.ix_(judges, judges), np.ix_(judges, judges, judges)
+        thirds = judges if self.count3.size else judges[:0]
+        pair, triple = np.ix_(judges, judges), np.ix_(thirds, thirds, thirds)
         return Moments(
             self.shift[judges],
             self.n,
@@ -175,6 +182,11 @@ class Moments:
         """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
         return (values - self.mean()) / np.sqrt(np.diag(self.covariance()))
 
+    def variance(self) -> Array:
+        """Variance of each judge over the items it scored, shape (p,); meaningless for a judge without a score."""
+        count = np.maximum(self.count1, 1)
+        return np.diag(self.sum2) / count - (np.diag(self.partial2) / count) ** 2
+
     def correlation(self, judges: Sequence[str] | None = None) -> Array:
         """Pairwise-complete correlation, shape (p, p), diagonal exactly one.
 
@@ -246,7 +258,7 @@ def _name(judges: Sequence[str] | None, position: int) -> str:
     return f"number {position}" if judges is None else repr(judges[position])
 
 
-def accumulate(values: Array, shift: Array | None = None, *, like: int = 0) -> Moments:
+def accumulate(values: Array, shift: Array | None = None, *, like: int = 0, third: bool = True) -> Moments:
     """Moments of a block of scores.
 
     Parameters
@@ -257,6 +269,8 @@ def accumulate(values: Array, shift: Array | None = None, *, like: int = 0) -> M
         Subtracted first; by default ``default_shift(values)``. Blocks that are to be added need one shift.
     like : int
         Items that a state which this is to be added to has seen: the two are summed by the same means.
+    third : bool
+        Whether third moments are summed, which take memory that grows as the cube of the judges.
 
     Returns
     -------
@@ -266,6 +280,11 @@ def accumulate(values: Array, shift: Array | None = None, *, like: int = 0) -> M
     if values.ndim != 2:
         raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
+    if not third:
+        state = empty(shift, third=False)
+        for start in range(0, len(values), _BLOCK_ROWS):
+            state = state + _block(values[start : start + _BLOCK_ROWS], shift, third=False)
+        return state
     if not (values.flags.c_contiguous or values.flags.f_contiguous):
         values = np.ascontiguousarray(values)
     return accumulate_columns([values.T], shift, expected=max(len(values), like))
@@ -331,30 +350,38 @@ def default_shift(values: Array, rows: int = 1_024) -> Array:
     return shift
 
 
-def empty(shift: Array) -> Moments:
+def of_panel(values: Array) -> Moments:
+    """Moments of a panel's scores, of order three where they can be estimated and of order two where it is sparse."""
+    return accumulate(values, third=not is_sparse(values))
+
+
+def empty(shift: Array, *, third: bool = True) -> Moments:
     """The state of no items."""
     p = len(shift)
-    one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((p, p, p))
+    cube = p if third else 0
+    one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((cube, cube, cube))
     return Moments(shift, 0, one, one, two, two, two, two, three, three)
 
 
-def _block(values: Array, shift: Array) -> Moments:
+def _block(values: Array, shift: Array, *, third: bool = True) -> Moments:
     present = ~np.isnan(values)
     y = np.where(present, values - shift, 0.0)
     n, p = y.shape
     second = y.T @ y
-    third = _triple(y)
+    none = np.zeros((0, 0, 0))
+    sum3 = _triple(y) if third else none
     if present.all():
         total = y.sum(axis=0)
-        counts = (np.full(p, float(n)), np.full((p, p), float(n)), np.full((p, p, p), float(n)))
+        count3 = np.full((p, p, p), float(n)) if third else none
+        counts = (np.full(p, float(n)), np.full((p, p), float(n)), count3)
         partial = np.repeat(total[:, None], p, axis=1)
         square = np.repeat(np.diag(second)[:, None], p, axis=1)
     else:
         mask = present.astype(np.float64)
         total = y.sum(axis=0)
-        counts = (mask.sum(axis=0), mask.T @ mask, _triple(mask))
+        counts = (mask.sum(axis=0), mask.T @ mask, _triple(mask) if third else none)
         partial, square = y.T @ mask, (y * y).T @ mask
-    return Moments(shift, n, counts[0], total, counts[1], second, partial, square, counts[2], third)
+    return Moments(shift, n, counts[0], total, counts[1], second, partial, square, counts[2], sum3)
 
 
 def _triple(y: Array) -> Array:

@@ -23,6 +23,7 @@ from care_ops.models import factor_analysis
 from care_ops.moments.state import accumulate, shrink
 from care_ops.results.verdict import MovingTogether
 from care_ops.scores import ScoreMatrix
+from care_ops.sparsity import is_sparse
 
 Array = NDArray[np.float64]
 
@@ -39,9 +40,9 @@ _LEVEL = 0.01
 def residual_correlations(scores: ScoreMatrix) -> Array | None:
     """Correlations between judges once one common factor of the normal scores is taken out, (p, p).
 
-    None below four judges, and where a judge does not vary.
+    None below four judges, on a sparse panel, and where a judge does not vary.
     """
-    if scores.shape[1] < _LEAST_JUDGES:
+    if scores.shape[1] < _LEAST_JUDGES or is_sparse(scores.values):
         return None
     normal = factor_analysis.normal_scores(scores.values)
     try:

@@ -17,7 +17,7 @@ from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, disagreement
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
-from care_ops.moments.state import accumulate
+from care_ops.moments.state import of_panel
 from care_ops.scores import ScoreMatrix, canonical_order, restore
 
 Array = NDArray[np.float64]
@@ -32,7 +32,7 @@ def expected_gain(scores: ScoreMatrix, config: FitConfig) -> Array:
         The panel has fewer than three judges or ten items, or a judge that does not vary.
     """
     canonical = scores.canonical()
-    problem = Problem(canonical, accumulate(canonical.values), None, np.random.default_rng(config.seed), config)
+    problem = Problem(canonical, of_panel(canonical.values), None, np.random.default_rng(config.seed), config)
     answers = defensible(problem)
     return restore(disagreement(answers, candidates_of(answers)), canonical_order(scores.item_ids))
 

@@ -15,7 +15,7 @@ from care_ops.aggregators.care import candidates_of, defensible, told_by_probes
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.models.hypotheses import average_hypotheses
-from care_ops.moments.state import accumulate
+from care_ops.moments.state import of_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import Array, ScoreMatrix, content_seed
 
@@ -81,7 +81,7 @@ def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeR
 def _problem(scores: ScoreMatrix, config: FitConfig, anchors: Anchors, probes: ProbeResponses) -> Problem:
     panel = scores.canonical()
     rng = np.random.default_rng([content_seed(panel), config.seed])
-    return Problem(panel, accumulate(panel.values), None, rng, config, anchors, probes=probes)
+    return Problem(panel, of_panel(panel.values), None, rng, config, anchors, probes=probes)
 
 
 def _agree(one: Array, other: Array) -> bool:

@@ -19,6 +19,7 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix, content_seed
+from care_ops.sparsity import is_sparse
 
 Array = NDArray[np.float64]
 
@@ -136,9 +137,12 @@ def _drawn(
 def _refitted(
     scores: ScoreMatrix, config: FitConfig, anchors: Anchors, probes: ProbeResponses, rows: NDArray[np.intp]
 ) -> dict[str, _Refit]:
-    """Weights and loadings on the resampled rows, of aggregators that can answer; none where a judge is constant."""
+    """Weights and loadings on the resampled rows, of aggregators that can answer.
+
+    None where a judge is constant, unless the panel is sparse: judges of few scores are there drawn towards the others.
+    """
     resample, labels = _resampled(scores, anchors, rows)
-    if (np.nanstd(resample.values, axis=0) == 0).any() or np.isnan(resample.values).all(axis=0).any():
+    if not is_sparse(resample.values) and _constant(resample.values):
         return {}
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
@@ -146,6 +150,11 @@ def _refitted(
     except FitError:  # no aggregator can answer on this resample; ``Interval.resamples`` counts those that did
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}
+
+
+def _constant(values: Array) -> bool:
+    """Whether a judge gives every item the same score, or none any."""
+    return bool((np.nanstd(values, axis=0) == 0).any() or np.isnan(values).all(axis=0).any())
 
 
 def _interval(whole: Aggregate, refits: Sequence[_Refit], tails: tuple[float, float], shrink: float) -> Interval:

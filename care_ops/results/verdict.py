@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from care_ops.results.coverage import Coverage
+
 State = Literal["clear", "ambiguous", "settled by labels", "settled by probes", "held back", "stale", "failed"]
 """How a fit stands; ``docs/verdict.md`` explains each state to a reader."""
 
@@ -22,6 +24,8 @@ Topic = Literal[
     "held back",
     "stale",
     "few judges",
+    "few scores",
+    "not connected",
     "no judge",
     "dead judge",
     "ambiguity",
@@ -29,6 +33,7 @@ Topic = Literal[
     "probes",
     "followed",
     "suspect judge",
+    "missing scores",
     "moving together",
     "owing judge",
     "certificate",
@@ -48,7 +53,7 @@ _SETTLED_FROM = 0.9
 _FOLLOWS = 0.5
 """Rank correlation (Spearman) with a feature of the texts from which on a factor is said to follow it."""
 
-_IN_THE_SENTENCE: tuple[Topic, ...] = ("few judges", "no judge", "dead judge")
+_IN_THE_SENTENCE: tuple[Topic, ...] = ("few judges", "few scores", "not connected", "no judge", "dead judge")
 """Topics that the sentence of a verdict names, because nobody should read an estimate without them."""
 
 
@@ -145,6 +150,8 @@ class JudgeFacts:
     @property
     def dead(self) -> str | None:
         """In which way the judge says nothing about any item; None where it says something."""
+        if self.admitted:  # on a sparse panel one score is enough
+            return None
         if self.missing_rate >= 1.0:
             return "it gave no score at all"
         return "it gave the same score to every item" if self.entropy == 0.0 else None
@@ -249,6 +256,8 @@ class FitFacts:
         What else must be known before the numbers are trusted, such as a structure short of its certificate.
     publication : str or None
         What to know where the fit is not the one that people read.
+    coverage : Coverage or None
+        Who scored what; None where the fit does not say.
     """
 
     edition: str
@@ -265,6 +274,7 @@ class FitFacts:
     together: tuple[MovingTogether, ...] = ()
     cautions: tuple[str, ...] = ()
     publication: str | None = None
+    coverage: Coverage | None = None
 
     @property
     def admitted(self) -> list[str]:
@@ -441,6 +451,8 @@ def _reasons_of(facts: FitFacts) -> list[Reason]:
                 tuple(facts.admitted),
             )
         )
+    if facts.coverage is not None:
+        reasons += _on_coverage(facts.coverage)
     reasons += _no_judges(facts.judges)
     reasons += _dead(facts.judges)
     if refused is None:
@@ -489,6 +501,17 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         if abs(feature.correlation) >= _FOLLOWS
     ]
     return reasons
+
+
+def _on_coverage(coverage: Coverage) -> list[Reason]:
+    """What is to be known of items with few scores, of judges that share no item, and of scores that are absent."""
+    few_scores: Topic = "few scores" if coverage.mostly_few else "missing scores"
+    said: list[tuple[Topic, str | None]] = [
+        (few_scores, coverage.on_few_scores()),
+        ("not connected", coverage.on_groups()),
+        ("missing scores", coverage.on_missing_scores()),
+    ]
+    return [Reason(topic, sentence) for topic, sentence in said if sentence is not None]
 
 
 def _no_judges(judges: Sequence[JudgeFacts]) -> list[Reason]:

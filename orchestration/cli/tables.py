@@ -59,6 +59,8 @@ SETTINGS = {
     "quality": "Which factor care_svd takes for quality without anchors: leading or balance.",
     "subtract_confounders": "Take the other factors' directions off care_svd's weights.",
     "missing": "What is done about missing scores: pairwise or em.",
+    "absent": "What a score that is not there means: failed, not_asked, or auto, which takes it for not asked where "
+    "most judges scored less than half of the items.",
     "max_missing": "Largest share of scores that an admitted judge may lack.",
     "max_mode_share": "A judge that gives one score this often is not admitted.",
     "min_entropy": "A judge whose scores carry fewer bits is not admitted.",

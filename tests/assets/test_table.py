@@ -17,6 +17,7 @@ from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.scores import ScoreMatrix
+from tests.support.planted import crowd
 from warehouse.items import ItemRecord
 from warehouse.matrix import ItemColumnsRead
 
@@ -128,18 +129,32 @@ def test_what_a_table_lacks_is_told(table):
         fit_table(constant, replace(CONFIG, admission=AdmissionRule()))
 
 
-def test_a_crowd_is_refused_in_a_few_words_with_what_to_do(rng):
-    n, p = 200, 300
-    values = np.full((n, p), np.nan)
-    for row in values:
-        row[rng.choice(p, 4, replace=False)] = rng.integers(0, 2, 4)
-    judges = tuple(f"worker {j} of a crowd with long names, of some platform" for j in range(p))
-    crowd = ScoreTable("crowd.csv", ScoreMatrix(values, tuple(f"i{k}" for k in range(n)), judges, {}))
-    with pytest.raises(FitError, match="300 judges have scored less than half of the items") as caught:
-        fit_table(crowd, CONFIG)
+@pytest.fixture
+def crowd_table():
+    _, values = crowd(0, 200, 300, 4, 5)
+    judges = tuple(f"worker {j} of a crowd with long names, of some platform" for j in range(values.shape[1]))
+    return ScoreTable("crowd.csv", ScoreMatrix(values, tuple(f"i{k}" for k in range(200)), judges, {}))
+
+
+def test_a_crowd_gets_an_answer_a_page_and_a_verdict_that_says_how(crowd_table, tmp_path):
+    result = fit_table(crowd_table, TableConfig(FitConfig(), resamples=20))
+    assert {"care", "mv", "avg"} <= set(result.fit.aggregates)
+    assert np.isfinite(result.fit.aggregates["care"].estimate).all()
+    lo, hi = result.page.intervals["care"]
+    assert np.isfinite(lo).all()
+    assert np.all(lo <= hi)
+    assert "absent scores count as not asked" in str(result.verdict)
+    assert all(len(reason.sentence) < 600 for reason in result.verdict.reasons)
+    assert len(result.verdict.reasons) < 10
+    write_files(result, tmp_path)
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_a_crowd_whose_absent_scores_are_failures_is_refused_in_a_few_words(crowd_table):
+    failed = TableConfig(FitConfig(), AdmissionRule(absent="failed"), 0)
+    with pytest.raises(FitError, match=r"judges have scored less than half of the items.*--absent not_asked") as caught:
+        fit_table(crowd_table, failed)
     assert len(str(caught.value)) < 600
-    advised = TableConfig(FitConfig(aggregators=("dawid_skene",)), AdmissionRule(admit="all"), 0)
-    assert list(fit_table(crowd, advised).fit.aggregates) == ["dawid_skene"]
-    with pytest.raises(InputError, match="and 288 more") as caught:
-        crowd.scores.select_judges(["nobody"])
+    with pytest.raises(InputError, match="more") as caught:
+        crowd_table.scores.select_judges(["nobody"])
     assert len(str(caught.value)) < 1200

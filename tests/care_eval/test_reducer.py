@@ -50,6 +50,17 @@ def test_a_panel_of_one_item_gets_the_score_of_the_fit(result):
     assert reduce(by_place).value == reduce(by_model).value
 
 
+def test_epochs_are_averaged_over_those_that_have_a_score_and_keep_their_votes():
+    epochs = [Score(value=4.0, metadata={"votes": [3.0, 5.0]}), Score(value=float("nan")), Score(value="C")]
+    reduced = care_eval.epoch_reducer(epochs)
+    assert reduced.value == 2.5
+    np.testing.assert_array_equal(reduced.metadata["epochs"], [4.0, np.nan, 1.0])
+    assert reduced.metadata["votes"] == [[3.0, 5.0], None, None]
+    assert np.isnan(care_eval.epoch_reducer([Score(value=None)]).value)
+    with pytest.raises(care_eval.InputError, match="an epoch says 'splendid'"):
+        care_eval.epoch_reducer([Score(value="splendid")])
+
+
 def test_a_judge_that_failed_counts_as_its_mean_and_a_failed_panel_has_no_score(result):
     reduce = care_eval.score_reducer(result)
     values = result.table.fit.scores.values

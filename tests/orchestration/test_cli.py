@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import care_eval
 from orchestration.cli.app import app
 from tests.support.workspaces import JUDGES, make, run, write_items
 
@@ -136,13 +137,17 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     assert sum(row["chosen"] == "<" for row in document["grid"]) == 1
     assert {row["n"] for row in document["measured_on_the_rest"]} == {60 - document["labels_used"]}
     assert document["labels_used"] % 3 == 0
+    choice = care_eval.select(scores, items, split="group")
+    assert {"gamma": choice.gamma, "tau": choice.tau} == document["fit"], "the library chooses as the command does"
+    assert choice.measured == document["measured_on_the_rest"]
+    assert [point.value for point in choice.selection.candidates] == [row["order"] for row in document["grid"]]
     free = care("select", scores, "--items", items, "--split", "group", "--criterion", "likelihood")
     assert free.exit_code == 0, free.output
     assert "in care.yaml:" in free.output
     items.write_text("item_id\n" + "".join(f"{k:03d}\n" for k in range(60)))
     bad = care("select", scores, "--items", items)
     assert bad.exit_code == 2
-    assert "--criterion likelihood" in bad.output
+    assert "use the criterion likelihood, which needs none" in one_line(bad)
 
 
 def test_a_column_that_is_to_keep_items_together_must_be_there(tmp_path, scores):
@@ -151,7 +156,7 @@ def test_a_column_that_is_to_keep_items_together_must_be_there(tmp_path, scores)
     for column in ("grup", "split_unit"):
         result = care("select", scores, "--items", items, "--split", column)
         assert result.exit_code == 2
-        assert f"there is no column '{column}', which --split names" in one_line(result)
+        assert f"there is no column '{column}' to split by" in one_line(result)
         assert "'item_id', 'gold', 'group'" in one_line(result)
     items.write_text("item_id,gold,response\n" + "".join(f"{k:03d},{k % 7},text {k // 4}\n" for k in range(60)))
     together = care("select", scores, "--items", items, "--split", "response", "--json")

@@ -66,6 +66,7 @@ def test_every_option_reaches_the_configuration():
             "calibrate": "uniform",
             "prevalence": 0.3,
             "admit": "all",
+            "absent": "not_asked",
             "max_missing": 0.2,
             "max_mode_share": 0.9,
             "min_entropy": 0.1,
@@ -89,7 +90,7 @@ def test_every_option_reaches_the_configuration():
             "em",
             seed=3,
         ),
-        AdmissionRule("all", 0.2, 0.9, 0.1, 0.2, 0.3, 0.05),
+        AdmissionRule("all", "not_asked", 0.2, 0.9, 0.1, 0.2, 0.3, 0.05),
         20,
         ("model",),
     )

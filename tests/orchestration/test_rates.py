@@ -4,10 +4,12 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from typer.testing import CliRunner
 
+import care_eval
 from assets.judge_keys import keys_of_judges
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
@@ -54,6 +56,33 @@ def of_systems(folder, command, *more, labels="labels.csv"):
     """Run a command on the folder's files."""
     given = ["--labels", folder / labels, "--items", folder / "items.csv", "--system", "model"]
     return care(command, folder / "scores.csv", *more, *given)
+
+
+def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
+    scores, items = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "items.csv")
+    labels = pd.read_csv(folder / "labels.csv")
+    printed = json.loads(of_systems(folder, "rate", "--json", "--population")[1])
+    of_frames = care_eval.rate(scores, labels, items=items, system="model", population=True)
+    assert [(rate.system, rate.value, rate.lo, rate.hi, rate.labels) for rate in of_frames.rates] == [
+        (row["system"], row["value"], row["lo"], row["hi"], row["labels"]) for row in printed
+    ]
+    of_mapping = care_eval.rate(
+        scores, dict(zip(labels["item_id"], labels["label"], strict=True)), items=items, system="model", population=True
+    )
+    assert of_mapping.rates == of_frames.rates
+    for more, options in (
+        ((), {}),
+        (("--margin", 0.05), {"margin": 0.05}),
+        (("--method", "rogan-gladen", "--cut", 0), {"method": "rogan-gladen", "cut": 0.0}),
+    ):
+        (row,) = json.loads(of_systems(folder, "gate", "new", "--against", "old", "--json", *more)[1])
+        decision = care_eval.gate(scores, "new", "old", labels, items=items, system="model", **options)
+        assert (decision.outcome, decision.difference.value, decision.difference.lo, decision.difference.hi) == (
+            row["outcome"],
+            row["difference"],
+            row["lo"],
+            row["hi"],
+        )
 
 
 def test_rates_hold_the_truth_and_are_sharper_than_labels_alone(folder):

@@ -28,3 +28,26 @@ def duels(seed: int = 3, systems: int = 6, games: int = 900) -> tuple[np.ndarray
     right = (left + rng.integers(1, systems, games)) % systems
     wins = rng.random(games) < 1 / (1 + np.exp(strength[right] - strength[left]))
     return left, right, wins
+
+
+def crowd(seed: int, n: int, p: int, each: int, grades: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a crowd: quality (n,), and the scores of its workers, (n, at most p), NaN where a worker was not asked.
+
+    A fifth of the workers answer at random, the others follow quality more or less closely, and each has a level of its
+    own. The k-th busiest worker gets a share of the items that falls as 1 / k. Scores are ``grades`` grades, or real
+    numbers where that is None.
+    """
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=n)
+    skill = rng.choice([0.0, 0.5, 1.0, 1.5], size=p, p=[0.2, 0.3, 0.3, 0.2])
+    level = rng.normal(scale=0.5, size=p)
+    work = rng.permutation(1.0 / np.arange(1, p + 1))
+    scores = np.full((n, p), np.nan)
+    for i in range(n):
+        asked = rng.choice(p, each, replace=False, p=work / work.sum())
+        scores[i, asked] = skill[asked] * quality[i] + level[asked] + rng.normal(size=each)
+    if grades == 2:
+        scores = np.where(np.isnan(scores), np.nan, (scores > 0).astype(float))
+    elif grades is not None:
+        scores = np.clip(np.round(1.2 * scores + (grades + 1) / 2), 1, grades)
+    return quality, scores[:, ~np.isnan(scores).all(axis=0)]

@@ -1,6 +1,7 @@
 """Logs of inspect_ai: ``.json``, or ``.eval``, which is a zip archive of JSON documents.
 
-A sample of one epoch and one model is an item, since each has an answer of its own; a scorer is a judge. Where a scorer
+A sample of one epoch and one model is an item, since each has an answer of its own, and the sample is the split unit
+that keeps its epochs together; a scorer is a judge. Where a scorer
 is a panel of models, its single votes are the judges, and not the majority that the tool made of them.
 
 Belongs here: inspect_ai's files. Does not: what a score means (``collected``).
@@ -147,6 +148,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
             response=_answer(sample),
             reference=text_of(sample.get("target")),
             gold=label_of(metadata),
+            split_unit=str(sample.get("id")),  # its epochs, and other models' answers to it, are not independent of it
             metadata={"sample": str(sample.get("id")), "epoch": epoch, "system": system, **metadata},
         )
     )

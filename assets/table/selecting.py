@@ -1,0 +1,185 @@
+"""Penalties chosen for a table of scores: by the labels of some split units, or by held-out likelihood.
+
+Belongs here: from tables of scores and items to a choice, and how it fares on the items whose labels chose nothing.
+Does not: choosing (``care_ops.selection``), options of a command, printing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from care_ops.admission import check_panel
+from care_ops.config import AdmissionRule, FitConfig
+from care_ops.errors import InputError
+from care_ops.fit import Watch, fit_panel
+from care_ops.metrics import evaluate
+from care_ops.scores import Array, ScoreMatrix
+from care_ops.selection import Selection, select_with_labels, select_without_labels, validation_items
+from warehouse.items import ItemRecord
+from warehouse.sources.files import Tell, read_items, read_scores
+from warehouse.sources.reading import Reading, listed
+from warehouse.sources.tables import TableSource
+from warehouse.testsets import ReadingOptions, ScoreColumns
+
+Penalised = Literal["care_svd", "care_tensor"]
+"""Aggregators that have penalties."""
+
+ChoiceCriterion = Literal["order", "error", "likelihood"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Penalties, and how they fare.
+
+    Attributes
+    ----------
+    selection : Selection
+        The grid that was searched, and the best of it.
+    measured : list of dict
+        A row for the choice, the default and the mean, on the items whose labels chose nothing; empty without labels.
+    """
+
+    selection: Selection
+    measured: list[dict[str, Any]]
+
+    @property
+    def gamma(self) -> float:
+        """The chosen penalty of the structure, as ``fit`` takes it."""
+        return self.selection.best.config.gamma
+
+    @property
+    def tau(self) -> float:
+        """The chosen weight of the low-rank part's penalty, as ``fit`` takes it."""
+        return self.selection.best.config.tau
+
+
+@dataclass(frozen=True)
+class Search:
+    """How penalties are chosen.
+
+    Attributes
+    ----------
+    aggregator : {"care_svd", "care_tensor"}
+    criterion : {"order", "error", "likelihood"}
+        The last needs no labels.
+    share : float
+        Share of the items whose gold may choose.
+    split : str, optional
+        Column of the items whose equal values keep items together; by default ``split_unit``.
+
+    Raises
+    ------
+    InputError
+        A word is none of these.
+    """
+
+    aggregator: str = "care_svd"
+    criterion: str = "order"
+    share: float = 0.15
+    split: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the words."""
+        if self.aggregator not in get_args(Penalised):
+            raise InputError(f"aggregator is {self.aggregator!r}; penalties belong to care_svd and care_tensor")
+        if self.criterion not in get_args(ChoiceCriterion):
+            raise InputError(f"criterion is {self.criterion!r}; use order, error or likelihood")
+
+
+def select_table(
+    scores: TableSource,
+    items: TableSource,
+    search: Search,
+    config: FitConfig,
+    columns: ScoreColumns,
+    options: ReadingOptions,
+    tell: Tell,
+    watch: Watch | None = None,
+) -> Choice:
+    """Read the tables, admit judges, and search the paper's grid; ``watch`` is told how far the search has come.
+
+    Raises
+    ------
+    InputError
+        A table cannot be read, or there is no gold and the criterion needs it.
+    FitError
+        No point of the grid gives an answer.
+    """
+    matrix = read_scores(scores, columns, options=options, tell=tell).scores
+    matrix = matrix.select_judges([check.judge for check in check_panel(matrix, AdmissionRule()) if check.admitted])
+    name, gold, units = _gold_and_units(items, matrix.item_ids, search.split, columns.item_id, options, tell)
+    if search.criterion == "likelihood":
+        return Choice(select_without_labels(matrix, config, units, watch=watch), [])
+    if np.isnan(gold).all():
+        raise InputError(f"{name}: no item has gold; use the criterion likelihood, which needs none")
+    may_choose = validation_items(units, search.share, np.random.default_rng(config.seed))
+    selection = select_with_labels(
+        matrix,
+        config,
+        np.where(may_choose, gold, np.nan),
+        aggregator="care_svd" if search.aggregator == "care_svd" else "care_tensor",
+        criterion="order" if search.criterion == "order" else "error",
+        watch=watch,
+    )
+    return Choice(selection, _on_the_rest(matrix, config, selection, np.where(may_choose, np.nan, gold), watch))
+
+
+def _gold_and_units(
+    source: TableSource,
+    item_ids: Sequence[str],
+    split: str | None,
+    item_column: str | None,
+    options: ReadingOptions,
+    tell: Tell,
+) -> tuple[str, Array, list[str]]:
+    """The table's name, and of each scored item the gold (NaN for none) and the split unit (by default its own id)."""
+    readings: list[Reading] = []
+
+    def keep(reading: Reading) -> None:
+        readings.append(reading)
+        tell(reading)
+
+    records = {record.item_id: record for record in read_items(source, options=options, item=item_column, tell=keep)}
+    labels = [records[item_id].gold if item_id in records else None for item_id in item_ids]
+    gold = np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
+    units = _split_units(records, readings[0], split)
+    return readings[0].source, gold, [units.get(item_id, item_id) for item_id in item_ids]
+
+
+def _split_units(records: Mapping[str, ItemRecord], reading: Reading, split: str | None) -> dict[str, str]:
+    """The split units of items that have one; ``InputError`` where there is no column of the name ``split``."""
+    field_of = {column: field for field, column in reading.columns.items() if field != "item"}
+    every_column = [reading.columns["item"], *field_of, *next(iter(records.values())).metadata]
+    if split is not None and split not in every_column:
+        names = listed([repr(column) for column in every_column], 40)
+        raise InputError(f"{reading.source}: there is no column {split!r} to split by; the columns are {names}")
+    column = split or "split_unit"
+    values = {
+        item_id: getattr(record, field_of[column]) if column in field_of else record.metadata.get(column)
+        for item_id, record in records.items()
+    }
+    return {item_id: str(value) for item_id, value in values.items() if value is not None}
+
+
+def _on_the_rest(
+    scores: ScoreMatrix, config: FitConfig, selection: Selection, gold: Array, watch: Watch | None
+) -> list[dict[str, Any]]:
+    """The choice, the default and the mean on the items whose gold chose nothing."""
+    rows: list[dict[str, Any]] = []
+    tried = (
+        (f"{selection.aggregator}, chosen", selection.best.config, selection.aggregator),
+        (f"{selection.aggregator}, default", config.structure, selection.aggregator),
+        ("avg", config.structure, "avg"),
+    )
+    for done, (label, at, name) in enumerate(tried):
+        if watch is not None:
+            watch("measuring the choice", done, len(tried))
+        aggregate = fit_panel(scores, replace(config, aggregators=(name,), structure=at)).aggregates[name]
+        measured = evaluate(aggregate.estimate, gold, threshold=aggregate.threshold, scale=None).as_dict()
+        used = selection.labels_used if label.endswith("chosen") else 0
+        rows.append({"aggregate": label, "labels": used, **{k: v for k, v in measured.items() if v is not None}})
+    return rows

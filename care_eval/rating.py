@@ -1,0 +1,185 @@
+"""Rates of systems, a gate between two of them, and penalties by labels, of tables that a caller has at hand.
+
+Belongs here: what a caller may hand in. Does not: the work (``assets.table.rating``, ``assets.table.selecting``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import pyarrow as pa
+
+from assets.labels import read_labels
+from assets.table.fitting import TableConfig
+from assets.table.rating import Method, gate_table, rate_table
+from assets.table.reading import TableInputs, read_table, score_columns
+from assets.table.selecting import Choice, Search, select_table
+from care_eval.table import Columns, as_table, optional_table, several
+from care_ops.config import FitConfig
+from care_ops.labels import Labels
+from care_ops.results.gate import Decision
+from care_ops.results.rates import Rates
+from warehouse.sources.files import tell_nobody
+from warehouse.sources.tables import TableSource
+from warehouse.testsets import ReadingOptions
+
+
+def rate(
+    scores: TableSource | Columns,
+    labels: TableSource | Mapping[str, float],
+    *,
+    items: TableSource | Columns | None = None,
+    system: str | None = None,
+    judges: TableSource | Mapping[str, str] | None = None,
+    anchors: TableSource | Mapping[str, float] | None = None,
+    population: bool = False,
+    level: float = 0.9,
+    item: str | None = None,
+    judge: str | Sequence[str] | None = None,
+    score: str | None = None,
+) -> Rates:
+    """Each system's pass rate or mean label with an interval, as ``care rate`` prints them.
+
+    Parameters
+    ----------
+    scores, judges, anchors, item, judge, score :
+        See ``fit``.
+    labels : path, frame or mapping item -> label
+        Labels of people on a random sample of the items, which no fit sees. A table may also say how each item was
+        drawn (``drawn``, ``probability``); docs/rates.md has the columns.
+    items : path, frame or mapping column -> values, optional
+        The item's id, the column that names its system, and ``split_unit``.
+    system : str, optional
+        That column. Without it all items are one system.
+    population : bool
+        Whether the rates are of items to come, and not of these.
+    level : float
+        Of the intervals.
+
+    Raises
+    ------
+    InputError
+        A table cannot be used, or a label is of an item without scores or is also an anchor.
+    FitError
+        The panel gives no answer, or no system has enough labels.
+    """
+    columns = score_columns(item, several(judge), score, None)
+    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
+    table = read_table(inputs, columns, ReadingOptions(), tell_nobody)
+    drawn, config = _labels(labels, columns.item_id), _of_system(system)
+    return rate_table(table, drawn, config, level=level, of_these_items=not population)
+
+
+def gate(
+    scores: TableSource | Columns,
+    new: str,
+    against: str,
+    labels: TableSource | Mapping[str, float],
+    *,
+    items: TableSource | Columns,
+    system: str,
+    judges: TableSource | Mapping[str, str] | None = None,
+    anchors: TableSource | Mapping[str, float] | None = None,
+    margin: float = 0.0,
+    method: Method = "ppi",
+    cut: float | None = None,
+    level: float = 0.9,
+    item: str | None = None,
+    judge: str | Sequence[str] | None = None,
+    score: str | None = None,
+) -> Decision:
+    """Whether a system is better or worse than another, or undecided, as ``care gate`` decides.
+
+    Parameters
+    ----------
+    new, against : str
+        The system that is to be released, and the one that it is compared with.
+    margin : float
+        Loss that is let pass, in units of the labels; fix it before you look.
+    method : {"ppi", "rogan-gladen"}
+        How labels correct the judges; the second goes by the judges' errors on each system, and needs ``cut``.
+    cut : float, optional
+        An answer above it passes.
+    scores, labels, items, system, judges, anchors, level, item, judge, score :
+        See ``rate``.
+
+    Raises
+    ------
+    InputError
+        As ``rate``, or a system has no labels, or the two are one.
+    FitError
+        The panel gives no answer.
+    """
+    columns = score_columns(item, several(judge), score, None)
+    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
+    table = read_table(inputs, columns, ReadingOptions(), tell_nobody)
+    drawn, config = _labels(labels, columns.item_id), _of_system(system)
+    config = replace(config, fit=replace(config.fit, cut=cut))
+    return gate_table(table, drawn, config, new, against, margin=margin, level=level, method=method)
+
+
+def select(
+    scores: TableSource | Columns,
+    items: TableSource | Columns,
+    *,
+    aggregator: Literal["care_svd", "care_tensor"] = "care_svd",
+    criterion: Literal["order", "error", "likelihood"] = "order",
+    share: float = 0.15,
+    split: str | None = None,
+    cut: float | None = None,
+    seed: int = 0,
+    item: str | None = None,
+    judge: str | Sequence[str] | None = None,
+    score: str | None = None,
+    drop: str | Sequence[str] | None = None,
+) -> Choice:
+    """Penalties for ``care_svd`` or ``care_tensor``, as ``care select`` chooses them.
+
+    ``fit(scores, gamma=choice.gamma, tau=choice.tau)`` uses them; ``choice.measured`` says how they fare on the items
+    whose labels chose nothing.
+
+    Parameters
+    ----------
+    items : path, frame or mapping column -> values
+        The item's id, its ``gold`` for the criteria that need labels, and ``split_unit``.
+    aggregator, criterion, share, split :
+        See ``assets.table.selecting.Search``.
+    cut : float, optional
+        A score above it is a vote for Q = 1.
+    seed : int
+        Of the split.
+    scores, item, judge, score, drop :
+        See ``fit``.
+
+    Raises
+    ------
+    InputError
+        A table cannot be used, or there is no gold and the criterion needs it.
+    FitError
+        No point of the grid gives an answer.
+    """
+    return select_table(
+        as_table(scores, "scores"),
+        as_table(items, "items"),
+        Search(aggregator, criterion, share, split),
+        FitConfig(cut=cut, seed=seed),
+        score_columns(item, several(judge), score, several(drop)),
+        ReadingOptions(),
+        tell_nobody,
+    )
+
+
+def _labels(labels: TableSource | Mapping[str, float], item: str | None) -> Labels:
+    """The labels of a table or of a mapping; items of which it does not say how they were drawn count as random."""
+    table: TableSource
+    if isinstance(labels, Mapping):
+        table = pa.table({item or "item_id": list(labels.keys()), "label": list(labels.values())})
+    else:
+        table = labels
+    return read_labels(table, item, ReadingOptions(), unstated="random")
+
+
+def _of_system(system: str | None) -> TableConfig:
+    return TableConfig(systems=() if system is None else (system,))

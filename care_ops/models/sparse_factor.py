@@ -1,0 +1,122 @@
+"""One common factor of judges that each scored a few items, by expectation-maximisation over the scores present.
+
+    score of judge j on item i = level_j + loading_j * quality_i + noise, with noise of variance_j
+
+Quality is standard normal. A judge with few scores is drawn towards the average judge: its sums are completed by
+``prior_scores`` scores as an average judge gives them (the mode under a conjugate prior; Dempster, Laird and Rubin,
+JRSS B 1977, section 4). Time and memory are proportional to the number of scores present.
+
+Belongs here: the model and its fit. Does not: dense panels, whose correlations can be taken pair by pair
+(``factor_analysis``); whether a panel is sparse (``care_ops.sparsity``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.models.factor_analysis import LEAST_UNIQUENESS
+
+Array = NDArray[np.float64]
+
+PRIOR_SCORES = 10.0
+"""Scores of an average judge that complete those of each judge."""
+
+
+@dataclass(frozen=True)
+class SparseFactor:
+    """A fitted model.
+
+    Attributes
+    ----------
+    quality : (n,) array
+        Mean of each item's quality given its scores; 0 for an item without any.
+    sd : (n,) array
+        Standard deviation of quality given the scores; 1 for an item without any.
+    level, loading, variance : (p,) arrays
+        Of the judges; a judge without a score is an average one.
+    iterations : int
+    converged : bool
+    """
+
+    quality: Array
+    sd: Array
+    level: Array
+    loading: Array
+    variance: Array
+    iterations: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """The scores present, one after the other: the item, the judge and the score of each."""
+
+    item: NDArray[np.intp]
+    judge: NDArray[np.intp]
+    score: Array
+    items: int
+    judges: int
+
+    def by_item(self, weights: Array) -> Array:
+        return np.bincount(self.item, weights, self.items).astype(np.float64)
+
+    def by_judge(self, weights: Array) -> Array:
+        return np.bincount(self.judge, weights, self.judges).astype(np.float64)
+
+
+def fit(
+    values: Array, *, prior_scores: float = PRIOR_SCORES, tolerance: float = 1e-6, max_iterations: int = 2_000
+) -> SparseFactor:
+    """Levels, loadings and variances by EM from the items' mean scores, so that quality rises with them.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Scores in units in which judges can be compared, of variance about one; NaN is missing.
+    prior_scores : float
+        Strength of the prior. With 0 the result is the maximum of the likelihood.
+    tolerance : float
+        Largest change of a judge's loading at which to stop.
+    """
+    item, judge = np.nonzero(~np.isnan(values))
+    scores = _Scores(item, judge, values[item, judge], *values.shape)
+    count = scores.by_item(np.ones(len(item)))
+    mean = scores.by_item(scores.score) / np.maximum(count, 1.0)
+    centre = float(mean[count > 0].mean())
+    quality = np.where(count > 0, mean - centre, 0.0)
+    quality = quality / max(float(quality.std()), 1e-12)
+    level, loading, variance = _judges(scores, quality, np.zeros(scores.items), prior_scores)
+    iteration, change, spread = 0, np.inf, np.ones(scores.items)
+    while change > tolerance and iteration < max_iterations:
+        iteration += 1
+        quality, spread = _items(scores, level, loading, variance)
+        before = loading
+        level, loading, variance = _judges(scores, quality, spread, prior_scores)
+        change = float(np.abs(loading - before).max())
+    quality, spread = _items(scores, level, loading, variance)
+    return SparseFactor(quality, np.sqrt(spread), level, loading, variance, iteration, change <= tolerance)
+
+
+def _items(scores: _Scores, level: Array, loading: Array, variance: Array) -> tuple[Array, Array]:
+    """Mean and variance of each item's quality given its scores."""
+    weight = (loading / variance)[scores.judge]
+    precision = 1.0 + scores.by_item(weight * loading[scores.judge])
+    return scores.by_item(weight * (scores.score - level[scores.judge])) / precision, 1.0 / precision
+
+
+def _judges(scores: _Scores, quality: Array, spread: Array, prior_scores: float) -> tuple[Array, Array, Array]:
+    """Level, loading and variance of each judge: the regression of its scores on quality, completed by the prior."""
+    q, x = quality[scores.item], scores.score
+    products = (np.ones(len(q)), q, q**2 + spread[scores.item], x, x * q, x**2)
+    sums = [scores.by_judge(product) for product in products]
+    count, q1, q2, x1, xq, x2 = (s + prior_scores * float(s.sum()) / len(q) for s in sums)
+    count = np.maximum(count, 1e-12)
+    across = np.maximum(q2 - q1**2 / count, 1e-12)
+    loading = (xq - x1 * q1 / count) / across
+    level = (x1 - loading * q1) / count
+    variance = (x2 - level * x1 - loading * xq) / count
+    least = LEAST_UNIQUENESS * np.maximum(x2 / count - (x1 / count) ** 2, 1e-12)
+    return level, loading, np.maximum(variance, least)

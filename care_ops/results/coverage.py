@@ -1,0 +1,129 @@
+"""Which items were scored by how many judges, and what an absent score was taken for, in numbers and in sentences.
+
+Belongs here: the record that a verdict reads and what is said of it. Does not: which judges may sit on the panel
+(``care_ops.admission``), the verdict as a whole (``verdict``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from care_ops.errors import listed
+from care_ops.scores import ScoreMatrix
+from care_ops.sparsity import LEAST_SCORES, components, is_sparse
+
+_NAMED = 3
+"""Most judges, and most groups, that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Judges that share items with one another and with no other judge, and how many items these are."""
+
+    judges: tuple[str, ...]
+    items: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Who scored what.
+
+    Attributes
+    ----------
+    items, judges : int
+    missing : int
+        Scores that are absent, of items times judges.
+    few : int
+        Items with at least one score and fewer than three.
+    unscored : int
+        Items without a score.
+    not_asked : bool
+        Whether an absent score was taken for one that was not asked, and not for a failure of its judge.
+    sparse : bool
+        Whether most judges scored less than half of the items.
+    groups : tuple of Group
+        Groups of judges that share no item; one where all are connected.
+    """
+
+    items: int
+    judges: int
+    missing: int
+    few: int
+    unscored: int
+    not_asked: bool
+    sparse: bool
+    groups: tuple[Group, ...]
+
+    @property
+    def mostly_few(self) -> bool:
+        """Whether half of the scored items or more have fewer than three scores."""
+        return self.few > 0 and 2 * self.few >= self.items - self.unscored
+
+    def on_groups(self) -> str | None:
+        """That some judges share no item with the others; None where all are connected."""
+        if len(self.groups) < 2:
+            return None
+        named = [
+            f"{listed(group.judges, _NAMED)} ({_count(len(group.judges), 'judge')}, {_count(group.items, 'item')})"
+            for group in self.groups[:_NAMED]
+        ]
+        rest = len(self.groups) - _NAMED
+        return (
+            f"The judges fall into {len(self.groups):,} groups that share no item: {'; '.join(named)}"
+            f"{f'; and {rest:,} more' if rest > 0 else ''}. Items of different groups are compared as if quality were "
+            "distributed alike in all of them, which no score shows."
+        )
+
+    def on_few_scores(self) -> str | None:
+        """That items have fewer than three scores; None where none has."""
+        if not self.few:
+            return None
+        return (
+            f"{self.few:,} of {_count(self.items, 'item')} {'has' if self.few == 1 else 'have'} fewer than "
+            f"{LEAST_SCORES} scores: where two judges differ, nothing says which is wrong, so the estimates of such "
+            "items are little more than guesses drawn towards the mean."
+        )
+
+    def on_missing_scores(self) -> str | None:
+        """What absent scores were taken for; None where there are none."""
+        if not self.missing:
+            return None
+        absent = f"{self.missing:,} of {self.items * self.judges:,} scores are absent"
+        if not self.not_asked:
+            return (
+                f"{absent}; they count as failures of their judges. Where judges were not asked, say so: `absent` "
+                "not_asked."
+            )
+        if not self.sparse:
+            return f"{absent}; they count as not asked, as was declared."
+        return (
+            f"{absent}, and most judges scored less than half of the items: absent scores count as not asked (where "
+            "they are failures, say so: `absent` failed). So few scores show one common factor; a bias that many "
+            "judges share cannot be told from quality."
+        )
+
+
+def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
+    """The coverage of a panel's scores."""
+    present = ~np.isnan(scores.values)
+    by_item = present.sum(axis=1)
+    groups = tuple(
+        Group(tuple(scores.judges[int(j)] for j in group.judges), len(group.items))
+        for group in components(scores.values)
+    )
+    return Coverage(
+        items=scores.shape[0],
+        judges=scores.shape[1],
+        missing=int((~present).sum()),
+        few=int(((by_item > 0) & (by_item < LEAST_SCORES)).sum()),
+        unscored=int((by_item == 0).sum()),
+        not_asked=not_asked,
+        sparse=is_sparse(scores.values),
+        groups=groups,
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,113 @@
+"""Panels of which most judges scored few of the items, as the workers of a crowd do.
+
+Belongs here: which panels are such, which groups of judges share no item, and units in which scores can be compared.
+Does not: models of such panels (``models.sparse_factor``), who may sit on one (``admission``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+Array = NDArray[np.float64]
+
+LEAST_SCORES = 3
+"""Fewest scores of an item on which an estimate can rest. Where two differ, nothing says which of them is wrong."""
+
+TELLING_SCORES = 20
+"""Fewest scores of one judge from which its range, its spread and its agreement are read."""
+
+_NARROW = 0.1
+"""Share of the range of all scores below which a judge's own range is narrow."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """Judges and items that are connected by scores, by their positions, in order."""
+
+    judges: NDArray[np.intp]
+    items: NDArray[np.intp]
+
+
+def is_sparse(values: Array) -> bool:
+    """Whether more than half of the judges scored less than half of the items.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        NaN is missing.
+    """
+    present = ~np.isnan(values)
+    return bool(present.any() and (present.mean(axis=0) < 0.5).mean() > 0.5)
+
+
+def components(values: Array) -> list[Component]:
+    """Groups of judges such that no judge of one shares an item with a judge of another; the largest first.
+
+    Judges and items without a score are in none.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        NaN is missing.
+    """
+    n, p = values.shape
+    item, judge = np.nonzero(~np.isnan(values))
+    graph = coo_array((np.ones(len(item), dtype=np.int8), (item, n + judge)), shape=(n + p, n + p))
+    label = connected_components(graph, directed=False)[1]
+    groups = [
+        Component(np.flatnonzero(label[n:] == group), np.flatnonzero(label[:n] == group))
+        for group in np.unique(label[n + judge])
+    ]
+    return sorted(groups, key=lambda group: (-len(group.judges), int(group.judges[0])))
+
+
+def scales_are_unlike(values: Array) -> bool:
+    """Whether a quarter of the judges or more use less than a tenth of the range of all scores.
+
+    Such judges score on scales of their own, as reward models do: their scores can be compared neither with one another
+    nor with one cut. Judges of fewer than ``TELLING_SCORES`` scores, and those that never vary, say nothing of their
+    scale.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        NaN is missing.
+    """
+    telling = (~np.isnan(values)).sum(axis=0) >= TELLING_SCORES
+    if not telling.any():
+        return False
+    ranges = np.nanmax(values[:, telling], axis=0) - np.nanmin(values[:, telling], axis=0)
+    ranges = ranges[ranges > 0]
+    if len(ranges) < 2:
+        return False
+    whole = float(np.nanmax(values) - np.nanmin(values))
+    return bool((ranges < _NARROW * whole).mean() >= 0.25)
+
+
+def comparable(values: Array) -> Array:
+    """Scores of a sparse panel in units in which judges can be compared, NaN where missing, shape (n, p).
+
+    Few scores do not tell a judge's location and spread, so that all judges share those of all scores, unless their
+    scales are unlike: then each judge has its own, and a judge of too few scores to know them has no score left.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        NaN is missing.
+    """
+    if not scales_are_unlike(values):
+        present = values[~np.isnan(values)]
+        spread = float(present.std())
+        return (values - present.mean()) / (spread if spread > 0 else 1.0)
+    present = ~np.isnan(values)
+    count = present.sum(axis=0)
+    mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1)
+    centred = np.where(present, values - mean, np.nan)
+    spread = np.sqrt(np.nan_to_num(centred**2).sum(axis=0) / np.maximum(count, 1))
+    known = (count >= TELLING_SCORES) & (spread > 0)
+    return np.where(known, centred / np.where(known, spread, 1.0), np.nan)
