@@ -5,7 +5,8 @@ that these import in turn. Docstrings, comments, blank lines and imports for typ
 only a change of what is computed makes anything again. Text is read, not compiled: this runs with every import of the
 definitions.
 
-Belongs here: from a module to its version. Does not: who is stale because of it (``orchestration.conditions``).
+Belongs here: from a module to its version. Belongs elsewhere: who is stale because of it
+(``orchestration.conditions``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A judge as it scores a test set: its specification completed, what its engine is given, and the key of its scores.
 
-Belongs here: the one place where a key is made, by which scores are found again. Does not: what a judge is
+Belongs here: the one place where a key is made, by which scores are found again. Belongs elsewhere: what a judge is
 (``judges.spec``), running it (``judging``).
 """
 

@@ -1,6 +1,6 @@
 """Labels of a table: who was drawn how, what its rows leave open, and which rows contradict each other.
 
-Belongs here: from the rows of a table to ``care_ops.labels.Labels``. Does not: reading the table
+Belongs here: from the rows of a table to ``care_ops.labels.Labels``. Belongs elsewhere: reading the table
 (``warehouse.sources.files``), what follows from labels (``care_ops.labels``).
 """
 

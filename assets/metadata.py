@@ -1,6 +1,6 @@
 """Tables and tiny plots that Dagster's UI shows beside a materialisation.
 
-Belongs here: presentation of metadata. Does not: any stage, the pages of the report (``assets.report``).
+Belongs here: presentation of metadata. Belongs elsewhere: any stage, the pages of the report (``assets.report``).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ them.
 
 An own kind may be made by a program of somebody else's, which runs in the sandbox of judges' programs.
 
-Belongs here: between the store and the rest. Does not: making versions (``warehouse.probes``), running a judge
+Belongs here: between the store and the rest. Belongs elsewhere: making versions (``warehouse.probes``), running a judge
 (``judges.pool``), what responses say (``care_ops.models.probes``).
 """
 

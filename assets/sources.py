@@ -1,7 +1,8 @@
 """The sources of a test set, read: its items, its recorded scores, and which items must never be read again.
 
-Belongs here: from a specification to records, without what was forgotten, and how each file was read. Does not: reading
-one file (``warehouse.sources``), versions of sources (``versions``), forgetting (``state.retention``).
+Belongs here: from a specification to records, without what was forgotten, and how each file was read. Belongs
+elsewhere: reading one file (``warehouse.sources``), versions of sources (``versions``), forgetting
+(``state.retention``).
 """
 
 from __future__ import annotations

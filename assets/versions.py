@@ -1,7 +1,7 @@
 """Versions of what comes in: hashes of sources, judges and settings, by which a change is noticed.
 
-Belongs here: one hash for each external asset (``assets.inputs.external``). Does not: versions of code (``code``),
-reporting a version to Dagster (``orchestration.observe``).
+Belongs here: one hash for each external asset (``assets.inputs.external``). Belongs elsewhere: versions of code
+(``code``), reporting a version to Dagster (``orchestration.observe``).
 """
 
 from __future__ import annotations

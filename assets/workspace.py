@@ -1,8 +1,8 @@
 """What the stages are given: folders, specifications and settings of one workspace.
 
-Belongs here: the record, the folders and stores that follow from it, and which judge scores which test set. Does not:
-reading care.yaml (``orchestration.workspace``), reading sources (``sources``), a judge's key (``judge_keys``), the
-versions of what comes in (``versions``), Dagster.
+Belongs here: the record, the folders and stores that follow from it, and which judge scores which test set. Belongs
+elsewhere: reading care.yaml (``orchestration.workspace``), reading sources (``sources``), a judge's key
+(``judge_keys``), the versions of what comes in (``versions``), Dagster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A reader that looks at a workspace over and over while others write it: the reader of ``soak_together``.
 
-Belongs here: what must be true of every single read. Does not: who writes meanwhile.
+Belongs here: what must be true of every single read. Belongs elsewhere: who writes meanwhile.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.soak_damage [--match TEXT]`` prints a line a case and ends with 1 where one is wrong.
 
-Belongs here: the loop and the table. Does not: one case (``tests.support.damage``).
+Belongs here: the loop and the table. Belongs elsewhere: one case (``tests.support.damage``).
 """
 
 from __future__ import annotations

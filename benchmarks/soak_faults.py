@@ -12,7 +12,7 @@ The state file gets a line for each trial; the states themselves lie in a folder
 stopped goes on without making them again. With other code it begins anew. Commands run in children of this process,
 which has imported all that they need, on a copy of the code: somebody may edit it meanwhile.
 
-Belongs here: the command line, the order of trials, the state file, the tables. Does not: the parts
+Belongs here: the command line, the order of trials, the state file, the tables. Belongs elsewhere: the parts
 (``benchmarks.faults``), the library and the comparison (``tests.support.faults``).
 """
 

@@ -12,7 +12,7 @@ The design:
   items, ``--draws`` of each. One factor: a flag is a false alarm. Two factors, six judges each, that are independent or
   correlate by .5, of which quality is one: a flag is right, and a loss above .01 without a flag is a miss.
 
-Belongs here: panels and tables. Does not: the rule (``care_ops.aggregators.care``).
+Belongs here: panels and tables. Belongs elsewhere: the rule (``care_ops.aggregators.care``).
 """
 
 from __future__ import annotations

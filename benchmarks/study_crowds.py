@@ -19,7 +19,7 @@ was the factor alone when they were first looked at (docs/missing.md has both fi
 factor and of the families' means afterwards. Panels that nobody had looked at confirm that (``--fewest 10 --most 19
 --without-rivals``): the same design on all views with ten to nineteen judges, thinned to 2, 3 and 5 scores.
 
-Belongs here: draws and table. Does not: the model (``care_ops.models.sparse_factor``).
+Belongs here: draws and table. Belongs elsewhere: the model (``care_ops.models.sparse_factor``).
 """
 
 from __future__ import annotations

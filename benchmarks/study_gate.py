@@ -11,7 +11,7 @@ each; ``care`` is fitted once, without a label.
   or unpaired t interval of the difference of ``care``'s mean, on which labels have no influence.
 - Printed: share of gates that said better, worse, undecided, where the new system is the better one by gold.
 
-Belongs here: draws and table. Does not: the rule (``care_ops.results.gate``).
+Belongs here: draws and table. Belongs elsewhere: the rule (``care_ops.results.gate``).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ lose more than .01 on average; if every rule does, the one whose greatest loss i
 What came of it: ``care_svd`` takes ``nearest``, whose greatest loss is .053 (that of d' .204), and ``care_tensor``
 ``nearest of all``, which loses nowhere.
 
-Belongs here: this choice. Does not: what probes are worth (``study_probes``).
+Belongs here: this choice. Belongs elsewhere: what probes are worth (``study_probes``).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ What came of it: ``flipped``, ``flipped, sd`` and ``held out`` alone lose less t
 three panels. A trace misleads every rule (``now`` .078, ``flipped`` .215, ``held out`` .167), and ``flipped, sd`` least
 (.037), with .193 of gain on average for .202 now. It is the one in use.
 
-Belongs here: this choice. Does not: what probes are worth (``study_probes``).
+Belongs here: this choice. Belongs elsewhere: what probes are worth (``study_probes``).
 """
 
 from __future__ import annotations

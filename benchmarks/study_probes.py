@@ -4,7 +4,8 @@ The sets, the kinds that are declared true of them, sample sizes and seeds are t
 ``tests.support.declared_probes``, which was written before any estimator that reads probes. Constants of the estimator
 were chosen on other draws of the simulated panels, and how far an answer may move by ``study_probe_noise``.
 
-Belongs here: measuring. Does not: the sets (``tests.support.probed_sets``), the estimator (``care_ops.models.probes``).
+Belongs here: measuring. Belongs elsewhere: the sets (``tests.support.probed_sets``), the estimator
+(``care_ops.models.probes``).
 """
 
 from __future__ import annotations

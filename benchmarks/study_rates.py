@@ -20,7 +20,7 @@ The design, fixed before any result on these panels was seen:
 - Printed: coverage of 90 % intervals, mean width, root mean squared error. A cell whose labels alone cannot do better
   (the binomial distribution is too coarse at 20 labels) shows in the column of labels alone.
 
-Belongs here: the panels, the draws, the tables. Does not: the estimator (``care_ops.results.rates``).
+Belongs here: the panels, the draws, the tables. Belongs elsewhere: the estimator (``care_ops.results.rates``).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ The design, fixed before a result was seen:
 - Measured: m of ``care`` with these labels less m of the panel's mean, on the items whose split unit has no label; the
   mean over draws and its standard error. The difference of two cells is decided where it exceeds two standard errors.
 
-Belongs here: draws and table. Does not: which items are drawn (``care_ops.results.sampling``).
+Belongs here: draws and table. Belongs elsewhere: which items are drawn (``care_ops.results.sampling``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A team's workspace with recorded judges, and what happens to it from night to night: for the soaks over nights.
 
-Belongs here: the workspace and its changes. Does not: running nights, or what is measured of them.
+Belongs here: the workspace and its changes. Belongs elsewhere: running nights, or what is measured of them.
 """
 
 from __future__ import annotations

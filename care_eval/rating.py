@@ -1,6 +1,7 @@
 """Rates of systems, a gate between two of them, and penalties by labels, of tables that a caller has at hand.
 
-Belongs here: what a caller may hand in. Does not: the work (``assets.table.rating``, ``assets.table.selecting``).
+Belongs here: what a caller may hand in. Belongs elsewhere: the work (``assets.table.rating``,
+``assets.table.selecting``).
 """
 
 from __future__ import annotations

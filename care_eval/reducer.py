@@ -1,7 +1,7 @@
 """Reducers for inspect_ai: one score out of a panel's, by the weights of an earlier fit, and one out of several epochs.
 
-Belongs here: how inspect_ai hands scores over. Does not: what the fit says (``result``), inspect_ai itself, which is
-not imported.
+Belongs here: how inspect_ai hands scores over. Belongs elsewhere: what the fit says (``result``), inspect_ai itself,
+which is not imported.
 """
 
 from __future__ import annotations

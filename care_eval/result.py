@@ -1,7 +1,7 @@
 """What came of a fit, as a caller of the library sees it.
 
 Belongs here: a result's numbers as arrays and frames, its text for a terminal and for a notebook, its figures and
-files. Does not: computing any of it (``assets.table``).
+files. Belongs elsewhere: computing any of it (``assets.table``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A fit of tables that a caller has at hand: files, frames or columns.
 
-Belongs here: what a caller may hand in. Does not: reading and fitting it (``assets.table``), what comes out
+Belongs here: what a caller may hand in. Belongs elsewhere: reading and fitting it (``assets.table``), what comes out
 (``result``).
 """
 

@@ -1,6 +1,6 @@
 """Admission of judges to a panel: statistics of each judge against the rest, and the rule that decides.
 
-Belongs here: missing, degenerate and misaligned judges (law 1). Does not: how good a judge is. Low or negative
+Belongs here: missing, degenerate and misaligned judges (law 1). Belongs elsewhere: how good a judge is. Low or negative
 agreement alone is reported and never excludes, because on a confounded panel the judge that agrees least can be the
 best one.
 """

@@ -1,6 +1,6 @@
 """Anchors: the one door through which a label reaches a fit.
 
-Belongs here: labelled items and what a fit may see of them. Does not: gold used for evaluation, which
+Belongs here: labelled items and what a fit may see of them. Belongs elsewhere: gold used for evaluation, which
 never passes through here.
 """
 

@@ -1,6 +1,6 @@
 """Maps from a latent quality, which has no unit, to a score scale, each under a declared assumption.
 
-Belongs here: monotone maps from latent to scale or to a probability. Does not: estimating the latent.
+Belongs here: monotone maps from latent to scale or to a probability. Belongs elsewhere: estimating the latent.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Plain data without numpy, so that reading a configuration costs nothing.
 
-Belongs here: settings of the mathematics and their defaults. Does not: anything that computes.
+Belongs here: settings of the mathematics and their defaults. Belongs elsewhere: anything that computes.
 """
 
 from __future__ import annotations

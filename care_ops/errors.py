@@ -1,7 +1,7 @@
 """The one hierarchy of errors.
 
 Each message says what is wrong, where, and what to do about it. Belongs here: exception classes, how a message lists
-names. Does not: handling errors.
+names. Belongs elsewhere: handling errors.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ optional: labels that the fit may see, NaN where there is none. ``predict`` appl
 item's scores (``frozen``), so that new items need no new fit. scikit-learn itself is not imported, except for its
 tags, which only scikit-learn asks for.
 
-Belongs here: the conventions. Does not: any computation (``fit``, ``frozen``), names of items, files.
+Belongs here: the conventions. Belongs elsewhere: any computation (``fit``, ``frozen``), names of items, files.
 """
 
 from __future__ import annotations

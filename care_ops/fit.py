@@ -1,7 +1,7 @@
 """The fit of one panel, from scores to aggregates, stage by stage.
 
 Belongs here: the pure composition of the stages, for ``care fit`` and for the assets, which run the same
-stages one by one. Does not: files, plots, gold.
+stages one by one. Belongs elsewhere: files, plots, gold.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A fit frozen to a function of one item's scores, so that new items can be scored without fitting again.
 
-Belongs here: finding and applying that function, and how faithful it is. Does not: which fit is pinned.
+Belongs here: finding and applying that function, and how faithful it is. Belongs elsewhere: which fit is pinned.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ known, by whose inverse they are weighted (Horvitz and Thompson, Journal of the 
 People err, too. Where an item has several labels, their spread says how much one label is worth (the intraclass
 correlation of Shrout and Fleiss, Psychological Bulletin 1979), and k labels of an item count as k / (1 + (k - 1) ICC).
 
-Belongs here: the record and what follows from it. Does not: reading files (``warehouse.sources``), asking people,
-estimates (``results.rates``).
+Belongs here: the record and what follows from it. Belongs elsewhere: reading files (``warehouse.sources``), asking
+people, estimates (``results.rates``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metrics of an aggregate against gold, with order and scale apart.
 
-Belongs here: metrics on (estimate, gold) pairs. Does not: which items may be evaluated (``assets.evaluation``
+Belongs here: metrics on (estimate, gold) pairs. Belongs elsewhere: which items may be evaluated (``assets.evaluation``
 leaves out what a fit has seen).
 """
 

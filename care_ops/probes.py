@@ -1,7 +1,7 @@
 """Probes: how judges respond to versions of an answer whose quality is known to be kept or spoilt.
 
-Belongs here: the record of responses and what is declared of each kind of version. Does not: how a text is changed
-(``warehouse.probes``), what responses say of a panel (``models.probes``).
+Belongs here: the record of responses and what is declared of each kind of version. Belongs elsewhere: how a text is
+changed (``warehouse.probes``), what responses say of a panel (``models.probes``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The score matrix: what every estimator reads.
 
-Belongs here: the one in-memory form of judge scores and its checks. Does not: where scores come from
+Belongs here: the one in-memory form of judge scores and its checks. Belongs elsewhere: where scores come from
 (``warehouse``), which judges may enter a fit (``admission``).
 """
 

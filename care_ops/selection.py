@@ -1,7 +1,7 @@
 """Choices by a few labels: of penalties, as in the paper, or of judges that join a panel. Penalties also by likelihood.
 
-Belongs here: grids, criteria, greedy search, and which items may choose. Does not: the estimators. What labels chose
-must be measured on the other items only.
+Belongs here: grids, criteria, greedy search, and which items may choose. Belongs elsewhere: the estimators. What labels
+chose must be measured on the other items only.
 """
 
 from __future__ import annotations

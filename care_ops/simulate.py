@@ -1,6 +1,6 @@
 """Data drawn from the paper's own models, with the truth beside them.
 
-Belongs here: generators for tests and experiments. Does not: estimating anything.
+Belongs here: generators for tests and experiments. Belongs elsewhere: estimating anything.
 """
 
 from __future__ import annotations

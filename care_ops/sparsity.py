@@ -1,7 +1,7 @@
 """Panels of which most judges scored few of the items, as the workers of a crowd do.
 
 Belongs here: which panels are such, which groups of judges share no item, and units in which scores can be compared.
-Does not: models of such panels (``models.sparse_factor``), who may sit on one (``admission``).
+Belongs elsewhere: models of such panels (``models.sparse_factor``), who may sit on one (``admission``).
 """
 
 from __future__ import annotations

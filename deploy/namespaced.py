@@ -6,7 +6,7 @@ workspace is the same to both.
 
     from care_eval.orchestration.definitions import build_defs
 
-Belongs here: rewriting imports. Does not: any other difference between the two distributions.
+Belongs here: rewriting imports. Belongs elsewhere: any other difference between the two distributions.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 On a cluster each node fetches what its actors load, when they load it: nothing is fetched ahead.
 
-Belongs here: the thread that fetches, and when there is something for it to do. Does not belong here: asking the hub
+Belongs here: the thread that fetches, and when there is something for it to do. Belongs elsewhere: asking the hub
 (``hub``) and loading a model (``engines``).
 """
 

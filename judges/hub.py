@@ -1,6 +1,6 @@
 """The hub of models: which commit a repository is at, whether its terms must be accepted, and its files.
 
-Belongs here: asking the hub. Does not belong here: loading a model (``engines``), writing a judge's file.
+Belongs here: asking the hub. Belongs elsewhere: loading a model (``engines``), writing a judge's file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The item that a judge is given and the score that it returns.
 
-Belongs here: these two records, which the rest of CARE exchanges with the judges. Does not belong here: how they are
+Belongs here: these two records, which the rest of CARE exchanges with the judges. Belongs elsewhere: how they are
 stored (``warehouse``).
 """
 

@@ -3,7 +3,7 @@
 An answer that cannot be read with certainty counts as missing: a number on another scale, a range of scores, or two
 different verdicts.
 
-Belongs here: from text to score and status. Does not belong here: asking a model (``engines``) and reading
+Belongs here: from text to score and status. Belongs elsewhere: asking a model (``engines``) and reading
 probabilities (``scoring``).
 """
 

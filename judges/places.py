@@ -3,7 +3,7 @@
 Actors that have loaded do not wait long for others that have no place yet: two judges that each held one GPU and waited
 for a second one would wait for ever.
 
-Belongs here: starting actors where the cluster has room, and ending them. Does not belong here: the actor itself
+Belongs here: starting actors where the cluster has room, and ending them. Belongs elsewhere: the actor itself
 (``worker``) and its batches (``actors``).
 """
 

@@ -3,7 +3,7 @@
 Items with equal texts are one question, which is asked once. A language model gets its questions sorted by their texts,
 so that the prefix that successive prompts share is already in the model's cache.
 
-Belongs here: batching, the connection to Ray, and the choice between Ray and this process. Does not belong here: the
+Belongs here: batching, the connection to Ray, and the choice between Ray and this process. Belongs elsewhere: the
 actors (``actors``), which items are pending and where scores are kept; the caller decides both.
 """
 

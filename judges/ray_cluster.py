@@ -1,6 +1,6 @@
 """Connecting to Ray: the cluster that ``RAY_ADDRESS`` names, or an embedded one.
 
-Belongs here: what is told where a cluster does not answer or asks for a token. Does not belong here: when Ray is needed
+Belongs here: what is told where a cluster does not answer or asks for a token. Belongs elsewhere: when Ray is needed
 and when it is shut down (``pool``).
 """
 

@@ -6,7 +6,7 @@ Bubblewrap (or, for root, unshare) gives the process a file system of its own (t
 program, and 64 MB of /tmp), no network, no view of other processes and an empty environment. It runs as an unprivileged
 user under resource limits. Time and the size of an answer are limited from outside.
 
-Belongs here: starting, asking and ending that process. Does not belong here: scores (``engines.sandboxed``) and the
+Belongs here: starting, asking and ending that process. Belongs elsewhere: scores (``engines.sandboxed``) and the
 code that runs inside (``sandbox_worker``).
 """
 

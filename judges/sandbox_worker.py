@@ -2,7 +2,7 @@
 
 It imports no module of CARE, because none is readable inside the sandbox.
 
-Belongs here: resource limits, loading the program, the question loop. Does not belong here: building the sandbox
+Belongs here: resource limits, loading the program, the question loop. Belongs elsewhere: building the sandbox
 (``judges.sandbox``).
 """
 

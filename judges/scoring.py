@@ -5,7 +5,7 @@ sequences of all spellings form a trie. The model is asked for the next token's 
 the trie that can matter, starting at the root. A number that another digit may extend (1 to 10) counts as an answer
 only with the probability that no digit follows.
 
-Belongs here: the trie, which of its nodes matter, and the probabilities that it yields. Does not belong here:
+Belongs here: the trie, which of its nodes matter, and the probabilities that it yields. Belongs elsewhere:
 tokenizers and models (``engines``).
 """
 

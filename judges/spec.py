@@ -1,7 +1,7 @@
 """The specification of a judge, which a person writes as one YAML file.
 
-Belongs here: the fields of a specification, their validation, and the key that identifies a judge's scores. Does not
-belong here: running a judge (``engines``).
+Belongs here: the fields of a specification, their validation, and the key that identifies a judge's scores. Belongs
+elsewhere: running a judge (``engines``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Trying a judge on a few answers whose quality is obvious, before it is asked about a whole test set.
 
-Belongs here: the probes and what their scores say about the judge. Does not belong here: running the judge (``pool``).
+Belongs here: the probes and what their scores say about the judge. Belongs elsewhere: running the judge (``pool``).
 """
 
 from __future__ import annotations

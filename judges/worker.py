@@ -1,6 +1,6 @@
 """The Ray actor that holds a judge's loaded model, and what is said when it fails.
 
-Belongs here: the actor, and waiting for its answer. Does not belong here: how many actors there are and where
+Belongs here: the actor, and waiting for its answer. Belongs elsewhere: how many actors there are and where
 (``places``), and which batches they get (``actors``).
 """
 

@@ -1,7 +1,7 @@
 """Alerts: a line to a webhook, to a file, or to both, where a night failed or did not come.
 
-Belongs here: sending an alert, and putting a night or a failed step into words. Does not: deciding what is worth an
-alert (``sensors``).
+Belongs here: sending an alert, and putting a night or a failed step into words. Belongs elsewhere: deciding what is
+worth an alert (``sensors``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Dagster component that mounts a workspace into an existing project.
 
-Belongs here: its attributes. Does not: the definitions (``definitions``).
+Belongs here: its attributes. Belongs elsewhere: the definitions (``definitions``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """When an asset is stale: one rule, by which the daemon and ``care run`` go alike.
 
-Belongs here: automation conditions. Does not: evaluating them (``runner``, or Dagster's daemon).
+Belongs here: automation conditions. Belongs elsewhere: evaluating them (``runner``, or Dagster's daemon).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ why, and says what would make it unnecessary. ``tests/orchestration/test_dagster
 a release of Dagster that changed one fails there, in words, before it fails a night; ``test_house.py`` holds that no
 other module imports ``dagster._*`` or ``dagster_shared``.
 
-Belongs here: such uses, as functions that need no knowledge of Dagster's internals to be called. Does not: deciding
-anything, and whatever Dagster documents.
+Belongs here: such uses, as functions that need no knowledge of Dagster's internals to be called. Belongs elsewhere:
+deciding anything, and whatever Dagster documents.
 """
 
 from __future__ import annotations

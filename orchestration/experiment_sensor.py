@@ -3,8 +3,8 @@
 One at a time and the quickest first, as ``care run`` does, within the minutes of a day (UTC) from the first one on.
 What a killed run did not make is still out of date at the next look and is asked for again, once.
 
-Belongs here: the sensor, and what it remembers between two looks. Does not: whether anything has changed and in which
-order experiments go (``assets.experiments.due``), the other sensors (``sensors``).
+Belongs here: the sensor, and what it remembers between two looks. Belongs elsewhere: whether anything has changed and
+in which order experiments go (``assets.experiments.due``), the other sensors (``sensors``).
 """
 
 import json

@@ -1,6 +1,6 @@
 """Which runs make what is asked for: assets and partitions grouped into launches.
 
-Belongs here: the order of the stages, and the grouping. Does not: deciding what is stale, running a launch.
+Belongs here: the order of the stages, and the grouping. Belongs elsewhere: deciding what is stale, running a launch.
 """
 
 from __future__ import annotations

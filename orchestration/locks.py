@@ -6,8 +6,8 @@ command that waits for the workspace keeps it meanwhile: runs that come later qu
 daemon cannot keep ``care gc`` waiting for ever. Each process that holds the workspace or waits for it keeps a file, its
 note, that says who it is.
 
-Belongs here: taking and naming these locks. Does not: the database's own lock (``warehouse.database``), or places in
-Dagster's pools.
+Belongs here: taking and naming these locks. Belongs elsewhere: the database's own lock (``warehouse.database``), or
+places in Dagster's pools.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the world looks like now: partitions and content versions of external assets.
 
-Belongs here: comparing the workspace with what the instance knows. Does not: starting anything.
+Belongs here: comparing the workspace with what the instance knows. Belongs elsewhere: starting anything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What Dagster hands to assets: the workspace, while nobody changes it.
 
-Belongs here: Dagster's resources. Does not: the workspace itself (``assets.workspace``), reading it (``workspace``),
-who may work on it (``locks``).
+Belongs here: Dagster's resources. Belongs elsewhere: the workspace itself (``assets.workspace``), reading it
+(``workspace``), who may work on it (``locks``).
 """
 
 from collections.abc import Generator

@@ -3,7 +3,7 @@
 The workspace's own definitions run in this process on its own Dagster instance, so the UI shows every
 run; what is stale is decided by the conditions that the daemon uses.
 
-Belongs here: the loop. Does not: the rule (``conditions``), the grouping into runs (``launches``), the
+Belongs here: the loop. Belongs elsewhere: the rule (``conditions``), the grouping into runs (``launches``), the
 instance (``instance``), Dagster's internals (``dagster_internals``).
 """
 

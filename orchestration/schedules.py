@@ -1,6 +1,6 @@
 """The nightly schedule: asks for what is missing, whatever happened before, and for the canaries of remote models.
 
-Belongs here: schedules. Does not: what is missing (``assets.state.reconcile``).
+Belongs here: schedules. Belongs elsewhere: what is missing (``assets.state.reconcile``).
 """
 
 from collections.abc import Callable, Iterator

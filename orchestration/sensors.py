@@ -1,7 +1,7 @@
 """What Dagster's daemon watches: the workspace's files, what is stale, runs that failed, nights that did not come.
 
-Belongs here: sensors. Does not: what the first one compares (``observe``), when an asset is stale (``conditions``), how
-an alert is sent (``alerts``), which experiment is asked for next (``experiment_sensor``).
+Belongs here: sensors. Belongs elsewhere: what the first one compares (``observe``), when an asset is stale
+(``conditions``), how an alert is sent (``alerts``), which experiment is asked for next (``experiment_sensor``).
 """
 
 import time

@@ -3,7 +3,7 @@
 ``care run`` tells everything at its end. Runs of Dagster's daemon end one by one, so a sensor looks at what they have
 left behind, and asks for the index where a page says something else.
 
-Belongs here: what a sensor notes and finds. Does not: the sensors (``sensors``), the verdict
+Belongs here: what a sensor notes and finds. Belongs elsewhere: the sensors (``sensors``), the verdict
 (``assets.report.verdicts``).
 """
 

@@ -1,7 +1,7 @@
 """care.yaml as ``care init`` writes it and as editors check it: both are printed from the settings themselves.
 
-Belongs here: the file's text with every default and its JSON schema. Does not: what the settings are (``workspace`` and
-the classes that it names), reading the file.
+Belongs here: the file's text with every default and its JSON schema. Belongs elsewhere: what the settings are
+(``workspace`` and the classes that it names), reading the file.
 """
 
 from __future__ import annotations

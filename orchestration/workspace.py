@@ -1,7 +1,7 @@
 """care.yaml and the folders beside it, read into a ``Workspace``.
 
-Belongs here: the file's form and its validation. Does not: what the settings do (``assets``, ``care_ops``), the file's
-text with every default (``template``).
+Belongs here: the file's form and its validation. Belongs elsewhere: what the settings do (``assets``, ``care_ops``),
+the file's text with every default (``template``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A damaged file is set aside (``storage``) and from then on counts as missing.
 
-Belongs here: paths and formats. Does not: what the numbers mean, or anything that a person queries (that
+Belongs here: paths and formats. Belongs elsewhere: what the numbers mean, or anything that a person queries (that
 is in the database).
 """
 

@@ -1,6 +1,6 @@
 """Counts how often a judge failed on an item, in a small file beside the judge's parts.
 
-Belongs here: counting failures by the keys of judge and item. Does not belong here: which failures may be temporary
+Belongs here: counting failures by the keys of judge and item. Belongs elsewhere: which failures may be temporary
 (``judges.items``) and how many attempts are allowed (the judge's specification).
 """
 

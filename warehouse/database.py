@@ -5,7 +5,7 @@ this module waits for the lock of another process. Ray and Dask workers never op
 cannot be rebuilt from the parts. If DuckDB finds the file damaged, a marker file beside it says so until the database
 has been rebuilt, so that no process works with what is left of it.
 
-Belongs here: connections, schema, items, slices and panels. Does not belong here: fits (``fits``) and reading the score
+Belongs here: connections, schema, items, slices and panels. Belongs elsewhere: fits (``fits``) and reading the score
 matrix (``matrix``).
 """
 

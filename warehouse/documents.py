@@ -4,7 +4,7 @@ A document that lacks a key has the record's default there, which is what its ab
 it; one that lacks a key without a default, or holds a value of another type, counts as damaged. Keys that the record
 does not know are left out, so that a document of a later release can be read.
 
-Belongs here: between a record and its document. Does not: what a record holds (``fits``, and the folders of
+Belongs here: between a record and its document. Belongs elsewhere: what a record holds (``fits``, and the folders of
 ``assets``), sealing a file and setting it aside (``storage``).
 """
 

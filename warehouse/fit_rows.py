@@ -1,7 +1,7 @@
 """Fits, editions and publications as rows of the database.
 
-Belongs here: writing, replacing and removing those rows, also from the files that are the record. Does not: the files
-(``fits``).
+Belongs here: writing, replacing and removing those rows, also from the files that are the record. Belongs elsewhere:
+the files (``fits``).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 An *edition* is what the aggregators made of one test set at once. Every edition is kept with what it was
 made of; one of them is published. A damaged file is set aside (``storage``) and from then on counts as missing.
 
-Belongs here: the records, writing and reading their files. Does not: their rows in the database (``fit_rows``), whether
-an edition deserves to be published.
+Belongs here: the records, writing and reading their files. Belongs elsewhere: their rows in the database
+(``fit_rows``), whether an edition deserves to be published.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The record of one item as the warehouse keeps it.
 
-Belongs here: the record and what can be asked of its metadata. Does not belong here: how a source is read (``sources``)
+Belongs here: the record and what can be asked of its metadata. Belongs elsewhere: how a source is read (``sources``)
 and how items are stored (``parts``).
 """
 

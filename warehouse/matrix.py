@@ -3,7 +3,7 @@
 Scores are fetched as one long column and placed by the ordinals of item and judge, which is many times cheaper than
 a PIVOT in the database.
 
-Belongs here: reading scores, items, gold and stored fits. Does not: writing (``database``).
+Belongs here: reading scores, items, gold and stored fits. Belongs elsewhere: writing (``database``).
 """
 
 from __future__ import annotations

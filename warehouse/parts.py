@@ -3,7 +3,7 @@
 The name of a score part is a hash of the judge's key and of its items, so a batch that is written twice is one file. A
 damaged part is set aside (``storage``); its items then have no scores and are asked again.
 
-Belongs here: paths and columns of the parts, and which items have been scored. Does not belong here: writing one file
+Belongs here: paths and columns of the parts, and which items have been scored. Belongs elsewhere: writing one file
 (``storage``) and the database that is built from the parts (``database``).
 """
 

@@ -6,7 +6,7 @@ those of its zip archive. A file that cannot be read is *set aside*: it is moved
 under its name and the time, with a note (``.why``) that says what is wrong. Its content is then missing, and is made
 again if that costs nothing. The notes stay until a person has seen them (``care doctor --repair``).
 
-Belongs here: writing and reading one file of any kind that CARE keeps. Does not belong here: which files there are
+Belongs here: writing and reading one file of any kind that CARE keeps. Belongs elsewhere: which files there are
 (``parts``, ``fits``, ``artifacts``), users' own files (``sources``), and what is made again (``assets.state``).
 """
 

@@ -1,6 +1,6 @@
 """The specification of a test set, which a person writes as one YAML file.
 
-Belongs here: the fields of a specification and their validation. Does not belong here: reading the files that it names
+Belongs here: the fields of a specification and their validation. Belongs elsewhere: reading the files that it names
 (``sources``).
 """
 

@@ -3,7 +3,7 @@
 An experiment is made again where its code, its size or what it reads has changed; what it found is a JSON
 file, from which its page is drawn.
 
-Belongs here: the records, their file, whether they are current. Does not: any experiment.
+Belongs here: the records, their file, whether they are current. Belongs elsewhere: any experiment.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A night on which nothing changed must not pay for finding that out: it compares one hash of settings, code, and the
 sizes and times of a few files with the one under which everything was last up to date.
 
-Belongs here: that hash, and the order in which a night goes. Does not: whether one experiment is out of date
+Belongs here: that hash, and the order in which a night goes. Belongs elsewhere: whether one experiment is out of date
 (``registry.outdated``), running them (``orchestration.runner``).
 """
 

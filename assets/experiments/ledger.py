@@ -1,7 +1,7 @@
 """The paper's numbers and claims, one by one, beside ours.
 
-Belongs here: comparing and counting. Does not: the paper's numbers (``paper_numbers``), or computing any of ours, which
-the other experiments do and keep (``ExperimentFindings.measures``).
+Belongs here: comparing and counting. Belongs elsewhere: the paper's numbers (``paper_numbers``), or computing any of
+ours, which the other experiments do and keep (``ExperimentFindings.measures``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pages of the experiments, from what is kept of them.
 
-Belongs here: laying out findings. Does not: experiments.
+Belongs here: laying out findings. Belongs elsewhere: experiments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The paper's numbers and claims, as they are printed, and what its claims say of its own tables.
 
-Belongs here: reading ``paper_numbers.yaml``, arithmetic on the printed numbers. Does not: comparing them with ours
-(``ledger``).
+Belongs here: reading ``paper_numbers.yaml``, arithmetic on the printed numbers. Belongs elsewhere: comparing them with
+ours (``ledger``).
 """
 
 from __future__ import annotations

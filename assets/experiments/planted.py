@@ -1,6 +1,6 @@
 """The distance between what was found and what was planted.
 
-Belongs here: planted views and errors of state means. Does not: draws (``care_ops.simulate``).
+Belongs here: planted views and errors of state means. Belongs elsewhere: draws (``care_ops.simulate``).
 """
 
 from __future__ import annotations

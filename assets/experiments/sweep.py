@@ -1,6 +1,6 @@
 """A synthetic confounder that grows, all aggregators side by side: what both regimes share.
 
-Belongs here: measuring one draw, and laying out a sweep. Does not: the draws (``care_ops.simulate``).
+Belongs here: measuring one draw, and laying out a sweep. Belongs elsewhere: the draws (``care_ops.simulate``).
 """
 
 from __future__ import annotations

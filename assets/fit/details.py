@@ -3,7 +3,7 @@
 Aggregators write their ``details`` as plain values, and all of them are printed; only what is acted on has a field
 here.
 
-Belongs here: one record for each aggregator whose details are read, and reading it. Does not: writing them
+Belongs here: one record for each aggregator whose details are read, and reading it. Belongs elsewhere: writing them
 (``care_ops.aggregators``).
 """
 

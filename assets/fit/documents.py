@@ -1,7 +1,7 @@
 """The JSON documents that the stages of a fit leave for one another, as records.
 
-Belongs here: what each document holds. Does not: moments, structures and matrices (``kept``), what is computed from a
-fit afterwards (``assets.results``), and anything that imports numpy.
+Belongs here: what each document holds. Belongs elsewhere: moments, structures and matrices (``kept``), what is computed
+from a fit afterwards (``assets.results``), and anything that imports numpy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the stages of a fit leave for the next one, as files in its folder.
 
-Belongs here: moments and structures to files and back. Does not: computing them, what JSON documents hold
+Belongs here: moments and structures to files and back. Belongs elsewhere: computing them, what JSON documents hold
 (``documents``), the folder itself (``warehouse.artifacts``).
 """
 

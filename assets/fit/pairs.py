@@ -1,6 +1,7 @@
 """Pairwise items as a fit is told of them.
 
-Belongs here: that one record. Does not: where the names of systems come from, comparing systems (``assets.results``).
+Belongs here: that one record. Belongs elsewhere: where the names of systems come from, comparing systems
+(``assets.results``).
 """
 
 from collections.abc import Sequence

@@ -6,8 +6,9 @@ Its check says which judges respond otherwise than when they were asked before. 
 changes, so that this is what a new model, prompt or revision brought; the model behind an endpoint that changes without
 a word is the canary's.
 
-Belongs here: from the parts of probes to responses, and their drift. Does not: making versions (``warehouse.probes``),
-asking judges (``assets.judging.judge_inference``), what responses say of an answer (``care_ops.models.probes``).
+Belongs here: from the parts of probes to responses, and their drift. Belongs elsewhere: making versions
+(``warehouse.probes``), asking judges (``assets.judging.judge_inference``), what responses say of an answer
+(``care_ops.models.probes``).
 """
 
 from typing import TYPE_CHECKING

@@ -2,7 +2,7 @@
 
 Their versions are content hashes, reported by the sensor and by ``care run``.
 
-Belongs here: the external assets. Does not: hashing (``workspace``) or reporting (``orchestration``).
+Belongs here: the external assets. Belongs elsewhere: hashing (``workspace``) or reporting (``orchestration``).
 """
 
 import dagster as dg

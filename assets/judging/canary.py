@@ -3,7 +3,7 @@
 A model behind an API can change without a word, and nothing in a judge's key shows it. The answers are
 compared and thrown away: no score changes.
 
-Belongs here: choosing the items and comparing. Does not: running the judge (``judges.pool``).
+Belongs here: choosing the items and comparing. Belongs elsewhere: running the judge (``judges.pool``).
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Judges whose scores of a test set are incomplete, as the warehouse knows it.
 
-Belongs here: which slices are not complete, which failures may still pass. Does not: asking again
+Belongs here: which slices are not complete, which failures may still pass. Belongs elsewhere: asking again
 (``judge_inference``), what a person is told of it (``assets.report.verdicts``).
 """
 

@@ -3,7 +3,7 @@
 Tokens and seconds of an item are the means of what the judge has scored in this workspace. Where it has scored nothing,
 the tokens are guessed from the length of its prompts, and the time is not known.
 
-Belongs here: the forecast. Does not belong here: which items are pending (``pending``), printing.
+Belongs here: the forecast. Belongs elsewhere: which items are pending (``pending``), printing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which items a judge has not scored yet, under its present key.
 
-Belongs here: what is pending, for whoever asks a judge and whoever says beforehand what asking will take. Does not
-belong here: asking (``judge_inference``), the cost (``forecast``).
+Belongs here: what is pending, for whoever asks a judge and whoever says beforehand what asking will take. Belongs
+elsewhere: asking (``judge_inference``), the cost (``forecast``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The verdict of the nightly review, as a record of its JSON document.
 
-Belongs here: what the document holds. Does not: the checks (``review``).
+Belongs here: what the document holds. Belongs elsewhere: the checks (``review``).
 """
 
 from __future__ import annotations

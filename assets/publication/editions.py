@@ -1,6 +1,6 @@
 """What a person does with kept editions: list them, compare two, publish one by hand, score items with a pinned one.
 
-Belongs here: those actions. Does not: making editions (``assets.fit``), the nightly verdict (``review``).
+Belongs here: those actions. Belongs elsewhere: making editions (``assets.fit``), the nightly verdict (``review``).
 """
 
 from __future__ import annotations

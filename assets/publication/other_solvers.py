@@ -3,7 +3,7 @@
 One fit a night is enough to notice a library, a machine or a release that computes wrongly, and costs a second or two
 of CPU: the first fit of a day that the review sees, and of the others one in as many as there are test sets.
 
-Belongs here: which fit is checked, and what the check says. Does not: the comparisons
+Belongs here: which fit is checked, and what the check says. Belongs elsewhere: the comparisons
 (``care_ops.results.other_solvers``), what a failed check leads to (``review``).
 """
 

@@ -4,8 +4,8 @@ Publication is what people read: the views ``latest_fits`` and ``latest_aggregat
 blocking check fails, the edition before stays published until a person accepts the new one
 (``care accept``) or the cause is mended.
 
-Belongs here: the checks. Does not: the comparisons (``care_ops.results.drift``), what a person does with editions
-(``editions``).
+Belongs here: the checks. Belongs elsewhere: the comparisons (``care_ops.results.drift``), what a person does with
+editions (``editions``).
 """
 
 import json

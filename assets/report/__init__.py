@@ -1,4 +1,4 @@
 """The report: data, figures, pages.
 
-Belongs here: everything a reader sees. Does not: computing what is shown.
+Belongs here: everything a reader sees. Belongs elsewhere: computing what is shown.
 """

@@ -1,7 +1,7 @@
 """The record of a page from a fit and what was computed from it, the same for a workspace and for a table.
 
-Belongs here: what both sides have in common. Does not: reading what the stages of a night stored (``gather``), fitting
-a table (``assets.table``), the record itself (``data``).
+Belongs here: what both sides have in common. Belongs elsewhere: reading what the stages of a night stored (``gather``),
+fitting a table (``assets.table``), the record itself (``data``).
 """
 
 from __future__ import annotations

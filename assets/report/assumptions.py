@@ -1,6 +1,6 @@
 """What a page's numbers rest on, and which of it the panel was seen to violate.
 
-Belongs here: the assumptions and what the fit says of each. Does not: finding out (``care_ops``), drawing.
+Belongs here: the assumptions and what the fit says of each. Belongs elsewhere: finding out (``care_ops``), drawing.
 """
 
 from __future__ import annotations

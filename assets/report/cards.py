@@ -1,6 +1,7 @@
 """What a page says of each judge: a card with its weight, what it follows, and what would change without it.
 
-Belongs here: from a page's data to the cards, and the order that judges keep on a page. Does not: drawing them.
+Belongs here: from a page's data to the cards, and the order that judges keep on a page. Belongs elsewhere: drawing
+them.
 """
 
 from __future__ import annotations

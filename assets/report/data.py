@@ -1,7 +1,7 @@
 """What a page shows, as typed values.
 
-Belongs here: the record that figures, templates and the command line read, and the rows of its tables. Does not: where
-the values come from (``assemble``), rows of judges and items (``cards``, ``items``), HTML.
+Belongs here: the record that figures, templates and the command line read, and the rows of its tables. Belongs
+elsewhere: where the values come from (``assemble``), rows of judges and items (``cards``, ``items``), HTML.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is kept of the verdict on a test set, as records of their JSON documents.
 
-Belongs here: what the documents hold. Does not: finding the facts (``verdict_facts``), deciding
+Belongs here: what the documents hold. Belongs elsewhere: finding the facts (``verdict_facts``), deciding
 (``care_ops.results.verdict``), telling (``verdicts``).
 """
 

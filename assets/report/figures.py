@@ -1,6 +1,6 @@
 """The figures of a page: which numbers each of them draws, and what its title and caption say.
 
-Belongs here: one function a figure. Does not: drawing (``charts``), page layout (``templates``).
+Belongs here: one function a figure. Belongs elsewhere: drawing (``charts``), page layout (``templates``).
 """
 
 from __future__ import annotations

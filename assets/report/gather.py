@@ -1,6 +1,7 @@
 """The record of a page, read back from what the stages of a night stored.
 
-Belongs here: from files and warehouse to what ``assemble`` is given. Does not: the record itself (``data``), HTML.
+Belongs here: from files and warehouse to what ``assemble`` is given. Belongs elsewhere: the record itself (``data``),
+HTML.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a page says of items: their ranks with intervals, those that tell the most, and those to label first.
 
-Belongs here: from a page's data to rows of items. Does not: drawing them.
+Belongs here: from a page's data to rows of items. Belongs elsewhere: drawing them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pages from report data: jinja2 templates, whole in one file each.
 
-Belongs here: writing files a browser opens without the network. Does not: choosing what to show.
+Belongs here: writing files a browser opens without the network. Belongs elsewhere: choosing what to show.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a page says of judges by their responses to probes: a card each, in words and as cells of a table.
 
-Belongs here: from responses to sentences and shades. Does not: the responses (``care_ops.models.probes``), HTML.
+Belongs here: from responses to sentences and shades. Belongs elsewhere: the responses (``care_ops.models.probes``),
+HTML.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A page in short: what a reader on call asks next after the verdict, and where on the page the whole answer stands.
 
-Belongs here: the questions, and their answers in one or two sentences. Does not: the verdict, which answers whether the
-numbers can be used, why, and what to do (``care_ops.results.verdict``); the sections of the page.
+Belongs here: the questions, and their answers in one or two sentences. Belongs elsewhere: the verdict, which answers
+whether the numbers can be used, why, and what to do (``care_ops.results.verdict``); the sections of the page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The items that are most worth a label, as a table that a person fills in and gives back to the fit.
 
-Belongs here: which items, and the file. Does not: what labels change (``care_ops.models.hypotheses``).
+Belongs here: which items, and the file. Belongs elsewhere: what labels change (``care_ops.models.hypotheses``).
 """
 
 from __future__ import annotations

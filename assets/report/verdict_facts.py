@@ -1,7 +1,7 @@
 """The facts that a verdict is made from, found in a fit and in what was computed from it.
 
-Belongs here: from a page's record to ``FitFacts``, for a workspace and for a table alike. Does not: the verdict itself
-(``care_ops.results.verdict``), what has happened to a workspace since (``verdicts``).
+Belongs here: from a page's record to ``FitFacts``, for a workspace and for a table alike. Belongs elsewhere: the
+verdict itself (``care_ops.results.verdict``), what has happened to a workspace since (``verdicts``).
 """
 
 from __future__ import annotations

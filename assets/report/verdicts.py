@@ -2,8 +2,8 @@
 
 A page is not drawn again while a fit is held back or a judge fails, so the verdict at its top is replaced in the file.
 
-Belongs here: what has happened to a test set since its fit was made, the verdict that follows, and keeping it. Does
-not: what a fit says of itself (``verdict_facts``), the rules (``care_ops.results.verdict``), the index
+Belongs here: what has happened to a test set since its fit was made, the verdict that follows, and keeping it. Belongs
+elsewhere: what a fit says of itself (``verdict_facts``), the rules (``care_ops.results.verdict``), the index
 (``report_index``).
 """
 

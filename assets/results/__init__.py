@@ -1,4 +1,4 @@
 """What is computed from a fit for people to read: evaluation, factors, intervals, systems.
 
-Belongs here: assets of the group ``results``. Does not: pages (``report``).
+Belongs here: assets of the group ``results``. Belongs elsewhere: pages (``report``).
 """

@@ -1,7 +1,7 @@
 """Systems compared by the items that belong to them: the same for a test set of a workspace and for a table.
 
-Belongs here: from estimates and the names of systems to ``SystemsDocument``, and the pairs that a fit is told of. Does
-not: the statistics (``care_ops.results.systems``), where the names come from.
+Belongs here: from estimates and the names of systems to ``SystemsDocument``, and the pairs that a fit is told of.
+Belongs elsewhere: the statistics (``care_ops.results.systems``), where the names come from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the factors of a structure look like in the texts of the items.
 
-Belongs here: from a structure to ``FactorsDocument``, for a workspace and for a table. Does not: the statistics
-(``care_ops.results.interpret``), storing.
+Belongs here: from a structure to ``FactorsDocument``, for a workspace and for a table. Belongs elsewhere: the
+statistics (``care_ops.results.interpret``), storing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The JSON documents of what is computed from a fit, as records: factors, and the comparison of systems.
 
-Belongs here: what each document holds. Does not: computing it (``factors``, ``comparison``).
+Belongs here: what each document holds. Belongs elsewhere: computing it (``factors``, ``comparison``).
 """
 
 from __future__ import annotations

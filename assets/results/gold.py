@@ -1,6 +1,6 @@
 """Gold as an evaluation may see it, and values brought into the order of the items.
 
-Belongs here: leaving out what a fit has seen (law 2), joining by id. Does not: metrics (``care_ops.metrics``).
+Belongs here: leaving out what a fit has seen (law 2), joining by id. Belongs elsewhere: metrics (``care_ops.metrics``).
 """
 
 from collections.abc import Mapping, Sequence

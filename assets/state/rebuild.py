@@ -1,7 +1,7 @@
 """The warehouse rebuilt from the parts: after it was deleted or damaged, or when its schema is of another version.
 
 Belongs here: loading every item, slice, fit and publication that the parts hold and the workspace names.
-Does not: what is to be made anew (``assets.state.reconcile``).
+Belongs elsewhere: what is to be made anew (``assets.state.reconcile``).
 """
 
 import logging

@@ -4,7 +4,7 @@ Conditions (``orchestration.conditions``) act on changes, and a change can be lo
 killed between two writes, a folder is copied. This comparison looks at the stored state alone, so it also finds what
 such an accident has left undone.
 
-Belongs here: the comparison. Does not: starting anything (``orchestration``).
+Belongs here: the comparison. Belongs elsewhere: starting anything (``orchestration``).
 """
 
 from __future__ import annotations

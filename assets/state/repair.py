@@ -1,7 +1,7 @@
 """Damaged files of a workspace: found by reading all of them, and set aside on request.
 
-Belongs here: which reader tells whether a file is whole, and what becomes of one that is not. Does not: making anything
-again (the next ``care run`` does), reading one file (``warehouse.storage``), the command line.
+Belongs here: which reader tells whether a file is whole, and what becomes of one that is not. Belongs elsewhere: making
+anything again (the next ``care run`` does), reading one file (``warehouse.storage``), the command line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Deletion, only when a person asks for it: old editions, score parts that nothing reads any more, single items.
 
-Belongs here: deleting. Does not: the command line.
+Belongs here: deleting. Belongs elsewhere: the command line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Several criteria of the same items: a fit of each, and what they share.
 
-Belongs here: splitting tables by a column of criteria, the fits side by side, their page. Does not: one fit
+Belongs here: splitting tables by a column of criteria, the fits side by side, their page. Belongs elsewhere: one fit
 (``fitting``), the correlations (``care_ops.results.halo``).
 """
 

@@ -1,6 +1,6 @@
 """The files that a fitted table is written to: aggregates, judges, fit.json, the page and the items to label.
 
-Belongs here: formats. Does not: fitting (``fitting``).
+Belongs here: formats. Belongs elsewhere: fitting (``fitting``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One table of scores to aggregates, evaluation, intervals, comparison of systems and the data of a page.
 
-Belongs here: the records that go in and come out, and the steps between them. Does not: reading or writing files,
-options of a command.
+Belongs here: the records that go in and come out, and the steps between them. Belongs elsewhere: reading or writing
+files, options of a command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Judges of a table against labels by people.
 
-Belongs here: from a table of scores and labels to a report for each judge, and its sentences. Does not: the figures
-(``care_ops.results.judge_report``), options of a command.
+Belongs here: from a table of scores and labels to a report for each judge, and its sentences. Belongs elsewhere: the
+figures (``care_ops.results.judge_report``), options of a command.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 It is a CSV that ``read_labels`` reads as well. An item that waits has an empty label; one that was skipped has an empty
 label and a time. Every change writes the whole file in one step, so that a kill loses no answer.
 
-Belongs here: this file, and the round trip through a spreadsheet. Does not: which items are to be labelled
+Belongs here: this file, and the round trip through a spreadsheet. Belongs elsewhere: which items are to be labelled
 (``assets.table.labelling``), asking for labels.
 """
 

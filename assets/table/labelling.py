@@ -1,7 +1,7 @@
 """Which items of a test set or a table people are to label, and how many labels are needed.
 
-Belongs here: from items and scores to the rows of a file of labels. Does not: the draw (``care_ops.results.sampling``),
-the file (``warehouse.sources.label_file``), asking for labels.
+Belongs here: from items and scores to the rows of a file of labels. Belongs elsewhere: the draw
+(``care_ops.results.sampling``), the file (``warehouse.sources.label_file``), asking for labels.
 """
 
 from __future__ import annotations

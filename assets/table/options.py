@@ -1,6 +1,6 @@
 """Every option of a fit under one flat list of names, which the command line and the Python library share.
 
-Belongs here: the names, their types, and the configuration that they make. Does not: defaults and bounds
+Belongs here: the names, their types, and the configuration that they make. Belongs elsewhere: defaults and bounds
 (``care_ops.config``), which file holds what (``reading``).
 """
 

@@ -1,6 +1,6 @@
 """Probes without a workspace: versions of a file of items to be judged by any tool, and what came back.
 
-Belongs here: tables of versions and of their scores as a fit takes them. Does not: how a text is changed
+Belongs here: tables of versions and of their scores as a fit takes them. Belongs elsewhere: how a text is changed
 (``warehouse.probes``), options of a command.
 """
 

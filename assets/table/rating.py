@@ -1,7 +1,7 @@
 """How good each system of a table is by the standard of people: the judges' answer, corrected by a few labels.
 
-Belongs here: from a table of scores and the labels of a random sample to rates and to a gate's decision. Does not: the
-statistics (``care_ops.results.rates``, ``gate``), reading files, options of a command.
+Belongs here: from a table of scores and the labels of a random sample to rates and to a gate's decision. Belongs
+elsewhere: the statistics (``care_ops.results.rates``, ``gate``), reading files, options of a command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tables that a fit reads together: scores, and beside them items, families and anchors.
 
-Belongs here: reading them, which options name their columns, and that they speak of the same items and judges. Does
-not: reading one table (``warehouse.sources``), fitting (``fitting``), printing.
+Belongs here: reading them, which options name their columns, and that they speak of the same items and judges. Belongs
+elsewhere: reading one table (``warehouse.sources``), fitting (``fitting``), printing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What is said first of a fitted table, as rows of plain values: one an aggregate, one a judge.
 
-Belongs here: which columns such rows have. Does not: printing them (``orchestration.cli``, ``care_eval``), files.
+Belongs here: which columns such rows have. Belongs elsewhere: printing them (``orchestration.cli``, ``care_eval``),
+files.
 """
 
 from __future__ import annotations

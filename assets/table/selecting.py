@@ -1,7 +1,7 @@
 """Penalties chosen for a table of scores: by the labels of some split units, or by held-out likelihood.
 
 Belongs here: from tables of scores and items to a choice, and how it fares on the items whose labels chose nothing.
-Does not: choosing (``care_ops.selection``), options of a command, printing.
+Belongs elsewhere: choosing (``care_ops.selection``), options of a command, printing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Commands of ``care`` in children of this process, which has imported all that they need.
 
-Belongs here: forking, waiting, reading a workspace where threads may be started. Does not: what is run and why.
+Belongs here: forking, waiting, reading a workspace where threads may be started. Belongs elsewhere: what is run and
+why.
 """
 
 from __future__ import annotations

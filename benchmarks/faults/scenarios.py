@@ -1,6 +1,7 @@
 """The scenarios of the soak: a workspace that is as small as possible, and one command on it that is disturbed.
 
-Belongs here: the scenarios, how each is made ready and what it comes to when nothing disturbs it. Does not: faults.
+Belongs here: the scenarios, how each is made ready and what it comes to when nothing disturbs it. Belongs elsewhere:
+faults.
 """
 
 from __future__ import annotations

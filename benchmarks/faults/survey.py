@@ -4,7 +4,7 @@ A kill leaves what was written and nothing of what was in memory, so a stop, at 
 kill would leave. States that are equal to whoever reads the workspace afterwards (``tests.support.logical``) count as
 one; the first point of each is kept, and a drawn sample of the others, by which that equality is checked.
 
-Belongs here: the stops. Does not: what a later run makes of a state.
+Belongs here: the stops. Belongs elsewhere: what a later run makes of a state.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One trial: the next run recovers the state that a kill has left, or a command meets a fault and is run again.
 
-Belongs here: what a trial is, how it is carried out, and its result. Does not belong here: which trials are carried out
+Belongs here: what a trial is, how it is carried out, and its result. Belongs elsewhere: which trials are carried out
 and in which order (``benchmarks.soak_faults``).
 """
 

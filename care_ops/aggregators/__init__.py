@@ -2,5 +2,5 @@
 
 ``base`` holds the protocol that all of them share, ``registry`` the list of them.
 
-Belongs here: from a fitted model to an answer with its weights. Does not: the models (``models``).
+Belongs here: from a fitted model to an answer with its weights. Belongs elsewhere: the models (``models``).
 """

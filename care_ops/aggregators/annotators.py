@@ -1,6 +1,7 @@
 """Annotator models as aggregators: Dawid-Skene, MACE, GLAD, the label model.
 
-Belongs here: scores to votes, and posteriors to estimates. Does not: the models (``care_ops.models.annotators``).
+Belongs here: scores to votes, and posteriors to estimates. Belongs elsewhere: the models
+(``care_ops.models.annotators``).
 """
 
 from __future__ import annotations

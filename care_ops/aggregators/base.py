@@ -1,6 +1,6 @@
 """The protocol that aggregators share.
 
-Belongs here: what an aggregator is given and what it returns. Does not: any estimator.
+Belongs here: what an aggregator is given and what it returns. Belongs elsewhere: any estimator.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, decided by anchors.
 
-Belongs here: how the defensible answers are combined. Does not: the models behind them
+Belongs here: how the defensible answers are combined. Belongs elsewhere: the models behind them
 (``factor_analysis``, ``hypotheses``).
 """
 

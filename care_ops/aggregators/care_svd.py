@@ -1,6 +1,6 @@
 """CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1).
 
-Belongs here: penalties without labels, the aggregate and its placement. Does not: the solver
+Belongs here: penalties without labels, the aggregate and its placement. Belongs elsewhere: the solver
 (``structure.program``) or the rules that name the factor (``structure.factors``).
 """
 

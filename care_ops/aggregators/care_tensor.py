@@ -1,6 +1,6 @@
 """CARE-Tensor: quality as a state of a mixture seen from three views (paper, Algorithm 2).
 
-Belongs here: the way from views to E[Q | J], and what is told about the mixture. Does not: the decomposition
+Belongs here: the way from views to E[Q | J], and what is told about the mixture. Belongs elsewhere: the decomposition
 (``models.cp``), EM (``models.mixture``, ``models.observation``), dependence within states (``models.dependence``).
 """
 

@@ -1,6 +1,6 @@
 """One latent variable behind all judges: a common factor, latent classes, the mean of declared families.
 
-Belongs here: aggregators that take judges as independent given quality. Does not: the models themselves
+Belongs here: aggregators that take judges as independent given quality. Belongs elsewhere: the models themselves
 (``factor_analysis``, ``latent_classes``), confounders (``care_svd``, ``care_tensor``, ``care``).
 """
 

@@ -1,7 +1,7 @@
 """An aggregate under the scale and the prevalence that a fit declares.
 
-Belongs here: which map of ``calibration`` a declaration asks for, and what becomes of threshold and sd. Does not: the
-maps themselves.
+Belongs here: which map of ``calibration`` a declaration asks for, and what becomes of threshold and sd. Belongs
+elsewhere: the maps themselves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GED: judges' pairwise preferences as one graph, its cycles removed.
 
 Belongs here: the ensemble of preference graphs and what is left after denoising (Hu et al., "Language model preference
-evaluation with multiple weak evaluators", 2024). Does not: strengths with intervals (``systems``).
+evaluation with multiple weak evaluators", 2024). Belongs elsewhere: strengths with intervals (``systems``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Votes, the plain mean, the median and the best single judge, as baselines.
 
-Belongs here: aggregators without a model of the judges. Does not: weights from a model (``weak_supervision``,
+Belongs here: aggregators without a model of the judges. Belongs elsewhere: weights from a model (``weak_supervision``,
 ``latent``).
 """
 

@@ -1,6 +1,6 @@
 """Weak supervision without confounders: weights from how far judges lie from one another.
 
-Belongs here: label models that take judges as independent given quality. Does not: annotator models of grades
+Belongs here: label models that take judges as independent given quality. Belongs elsewhere: annotator models of grades
 (``annotators``).
 """
 

@@ -4,5 +4,5 @@
 ``dependence`` (judges that depend on one another), ``latent_classes`` and ``annotators`` (judges that answer
 independently given a class), ``answers`` (the packing these share), ``hypotheses`` (a few labels).
 
-Belongs here: likelihoods and how they are climbed. Does not: how a model becomes an answer (``aggregators``).
+Belongs here: likelihoods and how they are climbed. Belongs elsewhere: how a model becomes an answer (``aggregators``).
 """

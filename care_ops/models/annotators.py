@@ -1,8 +1,8 @@
 """Models of annotators from the crowdsourcing literature: judges answer independently given an item's class.
 
 Belongs here: Dawid-Skene, MACE, GLAD and the label model of weak supervision, on graded answers with abstentions.
-Does not: how grades come from scores, or estimates from posteriors (``aggregators.annotators``); shared confounders,
-which none of them knows.
+Belongs elsewhere: how grades come from scores, or estimates from posteriors (``aggregators.annotators``); shared
+confounders, which none of them knows.
 """
 
 from __future__ import annotations

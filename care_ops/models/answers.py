@@ -4,7 +4,7 @@ A model in which judges answer independently given a class needs, in every itera
 log P(answer | class) by item, and the expected number of each answer by class. Answers of several judges together
 make one code, so that both take a lookup or a count for each *group* of judges instead of each judge.
 
-Belongs here: scores to grades, and those two sums. Does not: any model (``latent_classes``, ``annotators``).
+Belongs here: scores to grades, and those two sums. Belongs elsewhere: any model (``latent_classes``, ``annotators``).
 """
 
 from __future__ import annotations

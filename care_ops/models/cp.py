@@ -1,6 +1,6 @@
 """Mixture components from the third moment across three views.
 
-Belongs here: the tensor stage of paper, Algorithm 2 steps B to D and G. Does not: refining the components
+Belongs here: the tensor stage of paper, Algorithm 2 steps B to D and G. Belongs elsewhere: refining the components
 by likelihood (``mixture``), or telling which states mean quality (``aggregators.care_tensor``).
 
 Each view is augmented by a constant one, so that K means that are affinely independent give a moment of

@@ -3,9 +3,9 @@
 For such judges the paper's appendix "General CARE Setup" recovers S from pseudo-likelihood or from conditional mutual
 information, and for heavy tails from a scatter "up to a scalar factor".
 
-Belongs here: these statistics of a pair of judges, and the mixtures whose judges depend on one another. Does not:
-partial correlations of Gaussian judges (``views.fisher_z``), the mixture of independent judges (``observation``), what
-is told of the edges of a panel (``aggregators.care_tensor``).
+Belongs here: these statistics of a pair of judges, and the mixtures whose judges depend on one another. Belongs
+elsewhere: partial correlations of Gaussian judges (``views.fisher_z``), the mixture of independent judges
+(``observation``), what is told of the edges of a panel (``aggregators.care_tensor``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Common factors of normal scores: the classical model of judges that share something.
 
 Belongs here: maximum-likelihood factor analysis of a correlation matrix, the number of factors, oblique
-rotation, factor scores of items with missing scores. Does not: sparse + low-rank structure (``structure``,
+rotation, factor scores of items with missing scores. Belongs elsewhere: sparse + low-rank structure (``structure``,
 ``factors``), in which judges may also depend on one another directly.
 """
 

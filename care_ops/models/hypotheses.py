@@ -5,7 +5,7 @@ score, a departure along the judges' common factors, a departure along single ju
 posterior mean over the hypotheses and over a grid of scales of the departures and the noise, so that no single
 hypothesis has to be chosen (Hoeting et al., "Bayesian model averaging: a tutorial", Statistical Science 1999).
 
-Belongs here: the average. Does not: the hypotheses of a panel (``aggregators.care``).
+Belongs here: the average. Belongs elsewhere: the hypotheses of a panel (``aggregators.care``).
 """
 
 from __future__ import annotations

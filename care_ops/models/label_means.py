@@ -6,8 +6,8 @@ common to the systems. What is left to each system, its labels less slope times 
 have left, by the normal hierarchical model (Rubin, Journal of Educational Statistics 1981) with variances from
 residuals that leave their own item out.
 
-Belongs here: posterior draws of means. Does not: labels that are 0 or 1 (``passing``), comparisons, what a person is
-told (``results.rates``).
+Belongs here: posterior draws of means. Belongs elsewhere: labels that are 0 or 1 (``passing``), comparisons, what a
+person is told (``results.rates``).
 """
 
 from __future__ import annotations

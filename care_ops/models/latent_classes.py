@@ -1,6 +1,6 @@
 """Latent classes of items: judges as independent categorical answers given a class.
 
-Belongs here: the model of Lazarsfeld and Henry (1968) by EM, on graded answers. Does not: continuous
+Belongs here: the model of Lazarsfeld and Henry (1968) by EM, on graded answers. Belongs elsewhere: continuous
 mixtures (``mixture``), judges that confuse classes each in their own way about a known label (Dawid-Skene).
 """
 

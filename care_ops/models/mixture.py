@@ -1,8 +1,8 @@
 """Gaussian mixture with one within-state covariance, fitted by EM from given starts.
 
-Belongs here: expectation-maximisation, starts that need the scores alone, the number of states. Does not: starts from
-the third moment (``cp``), judges that are not Gaussian given the state (``observation``), what the states mean
-(``aggregators.care_tensor``).
+Belongs here: expectation-maximisation, starts that need the scores alone, the number of states. Belongs elsewhere:
+starts from the third moment (``cp``), judges that are not Gaussian given the state (``observation``), what the states
+mean (``aggregators.care_tensor``).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The paper's appendix "General CARE Setup": only the judges' own likelihoods change, states and posterior stay.
 
-Belongs here: the observation models and EM over them. Does not: the Gaussian mixture with one covariance (``mixture``),
-which judges depend on one another within states (``dependence``).
+Belongs here: the observation models and EM over them. Belongs elsewhere: the Gaussian mixture with one covariance
+(``mixture``), which judges depend on one another within states (``dependence``).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from it (finite-population inference: Ghosh and Meeden, 1997).
 Why a model of the label and not a mean of differences: with twenty labels, of which the judges contradict one or none,
 the differences have no variance to estimate, and intervals from them cover far less than they claim.
 
-Belongs here: the posterior of one share a system. Does not: labels with more than two values, comparisons, what a
-person is told (``results.rates``).
+Belongs here: the posterior of one share a system. Belongs elsewhere: labels with more than two values, comparisons,
+what a person is told (``results.rates``).
 """
 
 from __future__ import annotations

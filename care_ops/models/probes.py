@@ -10,8 +10,8 @@ grades.
 Weights of their own are those of a linear discriminant with a diagonal nuisance: how far a judge falls when quality is
 spoilt, over how far it moves when quality is kept.
 
-Belongs here: statistics of responses, and the evidence. Does not: which hypotheses there are (``aggregators.care``),
-how versions are made (``warehouse.probes``).
+Belongs here: statistics of responses, and the evidence. Belongs elsewhere: which hypotheses there are
+(``aggregators.care``), how versions are made (``warehouse.probes``).
 """
 
 from __future__ import annotations

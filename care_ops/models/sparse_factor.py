@@ -6,7 +6,7 @@ Quality is standard normal. A judge with few scores is drawn towards the average
 ``prior_scores`` scores as an average judge gives them (the mode under a conjugate prior; Dempster, Laird and Rubin,
 JRSS B 1977, section 4). Time and memory are proportional to the number of scores present.
 
-Belongs here: the model and its fit. Does not: dense panels, whose correlations can be taken pair by pair
+Belongs here: the model and its fit. Belongs elsewhere: dense panels, whose correlations can be taken pair by pair
 (``factor_analysis``); whether a panel is sparse (``care_ops.sparsity``).
 """
 

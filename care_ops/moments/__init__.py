@@ -3,5 +3,5 @@
 ``state`` is the sum that adds up, ``kernels`` its compiled loops, ``sharded`` runs it over a file, ``incremental``
 brings yesterday's up to date, ``missing`` replaces pairwise-complete sums by expectation-maximisation.
 
-Belongs here: sums over items. Does not: what is estimated from them (``structure``, ``models``).
+Belongs here: sums over items. Belongs elsewhere: what is estimated from them (``structure``, ``models``).
 """

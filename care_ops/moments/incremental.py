@@ -3,7 +3,7 @@
 Rows that are new, gone or different are added to or taken from the sums; judges that are gone are sliced
 out; a judge that is new, or whose scores changed on many items, is summed with all others once.
 
-Belongs here: what of a panel changed, and whether an update is cheaper than a full pass. Does not: the sums
+Belongs here: what of a panel changed, and whether an update is cheaper than a full pass. Belongs elsewhere: the sums
 (``moments``).
 """
 

@@ -4,7 +4,7 @@ Rows are taken in blocks that stay in the first-level cache, centred and transpo
 the end; a tile of four by four sums is then held in registers while the rows of a block run by. Only one of
 the equal entries of the symmetric tensor is summed.
 
-Belongs here: loops that numba compiles. Does not: what the sums mean (``moments``). Importing this module
+Belongs here: loops that numba compiles. Belongs elsewhere: what the sums mean (``moments``). Importing this module
 imports numba, so ``moments`` does it only where there is enough to gain.
 """
 

@@ -3,8 +3,8 @@
 Pairwise-complete moments are unbiased only where scores are missing by chance. EM needs less: that what is
 missing depends on the scores that are present (missing at random).
 
-Belongs here: the treatment of missing scores. Does not: the pairwise and triple counts (``state``), judges with too
-many missing scores for a panel (``admission``).
+Belongs here: the treatment of missing scores. Belongs elsewhere: the pairwise and triple counts (``state``), judges
+with too many missing scores for a panel (``admission``).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A shard is a path and a range of rows, so that workers read for themselves and m
 whatever n. Partial states are added in an order that the shards alone decide, so the answer does not
 depend on which worker was faster, or died.
 
-Belongs here: cutting a file into shards, running ``moments.accumulate_columns`` over them. Does not: starting a
-cluster (the caller hands over a client).
+Belongs here: cutting a file into shards, running ``moments.accumulate_columns`` over them. Belongs elsewhere: starting
+a cluster (the caller hands over a client).
 """
 
 from __future__ import annotations

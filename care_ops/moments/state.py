@@ -5,7 +5,7 @@ the items where every score involved is present, so that states of disjoint item
 views can be sliced out later. A common shift (the mean of the first rows) keeps float64 exact at any
 location of the scores.
 
-Belongs here: accumulating, merging, slicing and reading moments. Does not: reading shards of a file
+Belongs here: accumulating, merging, slicing and reading moments. Belongs elsewhere: reading shards of a file
 (``sharded``), what is estimated from the moments (``structure``, ``cp``).
 """
 

@@ -1,6 +1,7 @@
 """How far judges agree: Krippendorff's alpha of a panel, Cohen's weighted kappa of every two judges.
 
-Belongs here: agreement statistics that need no model. Does not: the effective number of judges (``structure.factors``).
+Belongs here: agreement statistics that need no model. Belongs elsewhere: the effective number of judges
+(``structure.factors``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Association of features of the items with the latent scores of a fit, tested against chance.
 
-Belongs here: rank correlations with permutation p-values, a false discovery rate, means over split units. Does not: the
-features (``interpret``, or what a test set declares), a causal claim.
+Belongs here: rank correlations with permutation p-values, a false discovery rate, means over split units. Belongs
+elsewhere: the features (``interpret``, or what a test set declares), a causal claim.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which items were scored by how many judges, and what an absent score was taken for, in numbers and in sentences.
 
-Belongs here: the record that a verdict reads and what is said of it. Does not: which judges may sit on the panel
-(``care_ops.admission``), the verdict as a whole (``verdict``).
+Belongs here: the record that a verdict reads and what is said of it. Belongs elsewhere: which judges may sit on the
+panel (``care_ops.admission``), the verdict as a whole (``verdict``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Drift between two fits of one test set: of the distribution, the order, the factor taken for quality, and of how
 judges respond to probes.
 
-Belongs here: comparisons of arrays. Does not: whether a change is too large (the review's settings).
+Belongs here: comparisons of arrays. Belongs elsewhere: whether a change is too large (the review's settings).
 """
 
 from __future__ import annotations

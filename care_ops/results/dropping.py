@@ -3,8 +3,8 @@
 To disagree with the others is no reason to drop a judge: where most judges share a bias, the one that disagrees may be
 right. Only labels tell, and only enough of them.
 
-Belongs here: the difference in order with its interval, and the advice that follows. Does not: the answers themselves,
-words for people.
+Belongs here: the difference in order with its interval, and the advice that follows. Belongs elsewhere: the answers
+themselves, words for people.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The decision rests on the interval of the difference in mean label, corrected by
 which the items were drawn, not these items alone; and neither system's rate borrows from the other's, which would pull
 their difference towards what the judges say.
 
-Belongs here: the rule. Does not: estimates, exit codes and wording for people.
+Belongs here: the rule. Belongs elsewhere: estimates, exit codes and wording for people.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A judge with a halo scores an item as a whole: where it is too kind in one criterion, it is too kind in the others. Its
 deviations from the criteria's scores are then correlated.
 
-Belongs here: these correlations, over arrays. Does not: fitting a criterion (``fit``).
+Belongs here: these correlations, over arrays. Belongs elsewhere: fitting a criterion (``fit``).
 """
 
 from __future__ import annotations

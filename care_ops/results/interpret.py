@@ -1,7 +1,7 @@
 """Interpretation of a factor by the correlation of its score with features of the text.
 
 Belongs here: features of a text and their rank correlation with factor scores (paper, "Interpreting
-Latent Confounding Factors"). Does not: a causal claim, or removing a feature from the scores.
+Latent Confounding Factors"). Belongs elsewhere: a causal claim, or removing a feature from the scores.
 """
 
 from __future__ import annotations

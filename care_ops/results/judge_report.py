@@ -3,7 +3,7 @@
 Every figure rests on labels of a probability sample, which are weighted by how the items were drawn. Shares have
 Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
 
-Belongs here: the figures of one judge. Does not: words for people, files, labels (``care_ops.labels``).
+Belongs here: the figures of one judge. Belongs elsewhere: words for people, files, labels (``care_ops.labels``).
 """
 
 from __future__ import annotations

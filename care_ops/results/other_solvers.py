@@ -4,7 +4,7 @@ How far two answers may differ is not tuned but follows from what the solvers ce
 the decomposition the condition of the pair moment, by whose square Jennrich's algorithm enlarges the rounding of a sum
 over the moment's entries.
 
-Belongs here: the comparisons. Does not: when a fit is checked and what a difference leads to
+Belongs here: the comparisons. Belongs elsewhere: when a fit is checked and what a difference leads to
 (``assets.publication.other_solvers``), the solvers themselves (``structure``, ``models.cp``).
 """
 

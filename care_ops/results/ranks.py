@@ -1,6 +1,7 @@
 """Methods compared over several data sets by their ranks.
 
-Belongs here: mean ranks and the difference that is more than chance. Does not: the measurements that are ranked.
+Belongs here: mean ranks and the difference that is more than chance. Belongs elsewhere: the measurements that are
+ranked.
 """
 
 from __future__ import annotations

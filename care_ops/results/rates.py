@@ -4,8 +4,8 @@ The judges' answer is biased in a way that nobody knows; a mean of it over a sys
 many items there are. Labels of a random sample of items correct it. The answer must have been fitted without these
 labels, or be cross-fitted: an answer that has seen a label lies closer to it than to those that it has not.
 
-Belongs here: rates, means and differences of systems by labels, with intervals. Does not: the judges' own view of
-systems (``systems``), the models (``models.passing``, ``models.label_means``).
+Belongs here: rates, means and differences of systems by labels, with intervals. Belongs elsewhere: the judges' own view
+of systems (``systems``), the models (``models.passing``, ``models.label_means``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Such judges may be one family, which is declared and never guessed. What is computed here lets a reader decide whether
 the question matters: by how much the answer would move if they were.
 
-Belongs here: the groups, and the answer with a group as one family. Does not: what is said of them (``verdict``).
+Belongs here: the groups, and the answer with a group as one family. Belongs elsewhere: what is said of them
+(``verdict``).
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ tell, if each of them has a known probability above 0: estimates then weigh it b
 and half in proportion to the gain keeps every weight below twice that of a simple random sample (a defensive mixture,
 Hesterberg, Technometrics 1995).
 
-Belongs here: probabilities and draws. Does not: asking (``care label``), estimates from what was said (``rates``).
+Belongs here: probabilities and draws. Belongs elsewhere: asking (``care label``), estimates from what was said
+(``rates``).
 """
 
 from __future__ import annotations

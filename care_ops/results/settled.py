@@ -3,7 +3,8 @@
 Several hypotheses may come to the same answer, so that the probability of the single most probable one says too little.
 What counts is the probability of all whose answer is like the one that is given.
 
-Belongs here: the probability. Does not: the model behind it (``models.hypotheses``), what is said of it (``verdict``).
+Belongs here: the probability. Belongs elsewhere: the model behind it (``models.hypotheses``), what is said of it
+(``verdict``).
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Items belong to systems (models, versions, prompts of a product). Items of one s
 answered) are compared with one another, so that hard prompts count for nobody. Variances are cluster-robust by split
 unit, and intervals are Student's t.
 
-Belongs here: means, differences and Bradley-Terry strengths of systems. Does not: the estimates of single items.
+Belongs here: means, differences and Bradley-Terry strengths of systems. Belongs elsewhere: the estimates of single
+items.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Intervals of weights and loadings, by a bootstrap that draws split units.
 
-Belongs here: resampling and intervals. Does not: the uncertainty of one item's estimate (an aggregator's ``sd`` and
-``p_quality``) or of a difference between systems (``systems``).
+Belongs here: resampling and intervals. Belongs elsewhere: the uncertainty of one item's estimate (an aggregator's
+``sd`` and ``p_quality``) or of a difference between systems (``systems``).
 """
 
 from __future__ import annotations

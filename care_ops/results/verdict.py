@@ -3,8 +3,8 @@
 Every place that says how a fit stands (terminal, page, index, alert, ``fit.json``, database, Dagster) shows the record
 that ``decide`` makes here, so that all of them say the same sentence.
 
-Belongs here: the record, the facts that it is made from, and the rules that lead from one to the other. Does not:
-finding the facts (``assets.report.verdict_facts``), what has happened to a workspace since
+Belongs here: the record, the facts that it is made from, and the rules that lead from one to the other. Belongs
+elsewhere: finding the facts (``assets.report.verdict_facts``), what has happened to a workspace since
 (``assets.report.verdicts``), printing.
 """
 

@@ -4,5 +4,5 @@
 losses of ``losses``; ``factors`` reads the factors of L and says which one is quality, ``views`` cuts the judges into
 three groups, ``bounds`` has the paper's theorems as numbers.
 
-Belongs here: what follows from S and L. Does not: models of single judges (``models``).
+Belongs here: what follows from S and L. Belongs elsewhere: models of single judges (``models``).
 """

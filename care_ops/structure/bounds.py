@@ -1,8 +1,8 @@
 """What the paper's theory of CARE says about a model or a fit, as numbers.
 
 Belongs here: theorems of the paper's section "Theoretical Analysis" and its appendix "Theory", with their conditions.
-Does not: any estimate. A theorem speaks of the population. Where it is evaluated on a fit, the fit stands in for the
-population, and the number is a plug-in and no guarantee.
+Belongs elsewhere: any estimate. A theorem speaks of the population. Where it is evaluated on a fit, the fit stands in
+for the population, and the number is a plug-in and no guarantee.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ L_ij >= 0) that the solver returns follows Y = grad f(R) - M. The dual asks for 
 lambda_l I - Y - W positive semi-definite, and has the value -f*(Y + M). Both points are moved into their feasible sets,
 by about the solver's tolerance, before their objectives are compared.
 
-Belongs here: the programs written for a general conic solver, which is slower by one or two orders of magnitude. Does
-not: the solver of a fit without constraints (``program``).
+Belongs here: the programs written for a general conic solver, which is slower by one or two orders of magnitude.
+Belongs elsewhere: the solver of a fit without constraints (``program``).
 """
 
 from __future__ import annotations

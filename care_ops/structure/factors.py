@@ -4,7 +4,7 @@ A rule looks at the factors and points to one of them; the result says which rul
 every panel, so the pipeline shows where the others would point.
 
 Belongs here: the eigendecomposition of L made deterministic, the symmetry-breaking rules, the Gaussian
-posterior of a factor. Does not: solving for L (``program``), naming confounders (``results.interpret``).
+posterior of a factor. Belongs elsewhere: solving for L (``program``), naming confounders (``results.interpret``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The losses of the structure programs: how far a precision is from what the scores say.
 
 Belongs here: values, gradients, proximal maps and conjugates of the losses, and the check of the matrix that they are
-made of. Does not: penalties and constraints, or solving (``program``, ``conic``).
+made of. Belongs elsewhere: penalties and constraints, or solving (``program``, ``conic``).
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ each plus ``lambda_s ||S||_1 + lambda_l tr L`` subject to L >= 0 and, where aske
 consensus ADMM, whose blocks all have closed forms (Ma, Xue and Zou, Neural Computation 2013), stopped by
 the duality gap, once the objective has settled, rather than by how little the iterates moved.
 
-Belongs here: the solver, the certificate. Does not: the losses (``losses``), constraints (``conic``), what the factors
-of L mean (``factors``), or which penalty to choose for a panel (``aggregators.care_svd``).
+Belongs here: the solver, the certificate. Belongs elsewhere: the losses (``losses``), constraints (``conic``), what the
+factors of L mean (``factors``), or which penalty to choose for a panel (``aggregators.care_svd``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Three views: groups of judges without direct edges between them.
 
-Belongs here: the partition of paper, Algorithm 2 step A. Does not: the moments across views (``moments``)
+Belongs here: the partition of paper, Algorithm 2 step A. Belongs elsewhere: the moments across views (``moments``)
 or their decomposition (``cp``).
 """
 

@@ -1,6 +1,6 @@
 """The protocol that all engines implement, and what an engine is given besides a judge's specification.
 
-Belongs here: the interface. Does not belong here: which engine a specification asks for (``factory``).
+Belongs here: the interface. Belongs elsewhere: which engine a specification asks for (``factory``).
 """
 
 from __future__ import annotations

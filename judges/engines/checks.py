@@ -1,6 +1,6 @@
 """Checks whether a judge can run, without running it.
 
-Belongs here: whether its API key is set, its model is present and the memory suffices. Does not belong here: whether
+Belongs here: whether its API key is set, its model is present and the memory suffices. Belongs elsewhere: whether
 its specification is valid (``judges.spec``) and how well it judges (``judges.trial``).
 """
 

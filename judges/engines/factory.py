@@ -1,6 +1,6 @@
 """Builds the engine that a judge's specification asks for, and finds out the version of what it runs.
 
-Belongs here: every distinction between the kinds of engines, so that it is made in one place. Does not belong here: the
+Belongs here: every distinction between the kinds of engines, so that it is made in one place. Belongs elsewhere: the
 engines themselves.
 """
 

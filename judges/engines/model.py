@@ -1,6 +1,6 @@
 """The engine of language models that are loaded on this machine: it asks a backend for probabilities or for text.
 
-Belongs here: what the vLLM and transformers engines share. Does not belong here: loading and running a model (the
+Belongs here: what the vLLM and transformers engines share. Belongs elsewhere: loading and running a model (the
 backends ``vllm`` and ``transformers``).
 """
 

@@ -1,6 +1,6 @@
 """The engine of judges behind an OpenAI-compatible endpoint, with its rate limits, retries and costs.
 
-Belongs here: requests and what can go wrong with them. Does not belong here: prompts and scores (``prompted``).
+Belongs here: requests and what can go wrong with them. Belongs elsewhere: prompts and scores (``prompted``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The engine of judges that are built-in programs: a Python function scores each item.
 
-Belongs here: calling a registered function. Does not belong here: the functions (``judges.programs``).
+Belongs here: calling a registered function. Belongs elsewhere: the functions (``judges.programs``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What all engines that ask a language model share: they render one prompt per item, or two for a pair, and score it.
 
-Belongs here: turning items into prompts, and answers into scores. Does not belong here: getting an answer from a model
+Belongs here: turning items into prompts, and answers into scores. Belongs elsewhere: getting an answer from a model
 (``model``, ``openai``).
 """
 

@@ -1,7 +1,7 @@
 """Recorded judges, whose scores exist already and are joined to the items by item id.
 
 Belongs here: turning recordings into scores, and comparing the text that was scored with the item's, if the source
-keeps it. Does not belong here: reading files (``warehouse.sources``).
+keeps it. Belongs elsewhere: reading files (``warehouse.sources``).
 """
 
 from __future__ import annotations

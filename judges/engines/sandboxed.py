@@ -1,6 +1,6 @@
 """The engine of judges that are programs of somebody else's: a Python file that runs in the sandbox.
 
-Belongs here: turning the sandbox's answers into scores. Does not belong here: the sandbox (``judges.sandbox``).
+Belongs here: turning the sandbox's answers into scores. Belongs elsewhere: the sandbox (``judges.sandbox``).
 """
 
 from __future__ import annotations

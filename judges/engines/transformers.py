@@ -1,6 +1,6 @@
 """The backend that runs a model with Hugging Face transformers, for machines without vLLM.
 
-Belongs here: loading and running a model with transformers. Does not belong here: prompts and scores (``model``).
+Belongs here: loading and running a model with transformers. Belongs elsewhere: prompts and scores (``model``).
 """
 
 from __future__ import annotations

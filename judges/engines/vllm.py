@@ -1,6 +1,6 @@
 """The backend that runs a model with vLLM in this process, which the pool makes a Ray actor.
 
-Belongs here: loading and running a model with vLLM. Does not belong here: prompts and scores (``model``).
+Belongs here: loading and running a model with vLLM. Belongs elsewhere: prompts and scores (``model``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rosters: ready-made lists of judges that are used together; ``care judges new --panel`` writes their judge files.
 
-Belongs here: reading a roster, and turning it into judge files. Does not belong here: what a judge is
+Belongs here: reading a roster, and turning it into judge files. Belongs elsewhere: what a judge is
 (``judges.spec``).
 """
 

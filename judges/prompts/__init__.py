@@ -1,6 +1,6 @@
 """Prompt templates, which say what a language model is asked; each is one YAML file.
 
-Belongs here: templates, their validation and their rendering. Does not belong here: how a model is asked (``engines``)
+Belongs here: templates, their validation and their rendering. Belongs elsewhere: how a model is asked (``engines``)
 and how its answer is read (``parsing``, ``scoring``).
 """
 

@@ -1,4 +1,4 @@
 """The command line, ``care``: a file for each group of commands; ``app`` puts them together.
 
-Belongs here: reading arguments and printing. Does not: the work itself.
+Belongs here: reading arguments and printing. Belongs elsewhere: the work itself.
 """

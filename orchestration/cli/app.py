@@ -1,6 +1,6 @@
 """The command ``care``, of which every other module here is a part.
 
-Belongs here: which commands there are. Does not: what any of them does.
+Belongs here: which commands there are. Belongs elsewhere: what any of them does.
 """
 
 from __future__ import annotations

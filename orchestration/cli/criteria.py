@@ -1,6 +1,7 @@
 """``care criteria``: several criteria of the same items, a fit of each, and one page that shows them side by side.
 
-Belongs here: the options, and what is printed. Does not: the work (``assets.table.criteria``), one criterion (``fit``).
+Belongs here: the options, and what is printed. Belongs elsewhere: the work (``assets.table.criteria``), one criterion
+(``fit``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``care doctor``: whether a workspace can run, told before a night is spent on it.
 
-Belongs here: the checks of versions, folders and specifications. Does not: finding damaged files
+Belongs here: the checks of versions, folders and specifications. Belongs elsewhere: finding damaged files
 (``assets.state.repair``), the errors of a run, of which each stage has its own.
 """
 

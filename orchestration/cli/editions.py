@@ -1,6 +1,7 @@
 """``care history | diff | accept | promote | rollback | score``: fits that are kept, and which is published.
 
-Belongs here: these commands. Does not: what an edition is and how one is published (``assets.publication.editions``).
+Belongs here: these commands. Belongs elsewhere: what an edition is and how one is published
+(``assets.publication.editions``).
 """
 
 from __future__ import annotations

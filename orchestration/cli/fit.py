@@ -1,6 +1,7 @@
 """``care fit``: aggregate a file of scores; no workspace needed.
 
-Belongs here: the options, and what is printed. Does not: the work (``assets.table``), reading files (``inputs``).
+Belongs here: the options, and what is printed. Belongs elsewhere: the work (``assets.table``), reading files
+(``inputs``).
 """
 
 from __future__ import annotations

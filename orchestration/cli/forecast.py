@@ -1,6 +1,6 @@
 """``care run --dry-run``: what bringing a workspace up to date would ask of its judges.
 
-Belongs here: printing. Does not belong here: the forecast (``assets.judging.forecast``).
+Belongs here: printing. Belongs elsewhere: the forecast (``assets.judging.forecast``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``care import``: scores that another tool's files hold, as tables that every other command reads.
 
-Belongs here: the options, and what is printed. Does not: reading the files (``warehouse.importers``).
+Belongs here: the options, and what is printed. Belongs elsewhere: reading the files (``warehouse.importers``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What ``care fit`` and ``care rate`` read: scores, and beside them items, families and anchors.
 
-Belongs here: printing how each file was read. Does not: reading them (``assets.table.reading``), fitting
+Belongs here: printing how each file was read. Belongs elsewhere: reading them (``assets.table.reading``), fitting
 (``assets.table``).
 """
 

@@ -1,6 +1,6 @@
 """``care judges report``: each judge against a few labels by people, in plain sentences.
 
-Belongs here: options and printing. Does not: figures and sentences (``assets.table.judge_reports``).
+Belongs here: options and printing. Belongs elsewhere: figures and sentences (``assets.table.judge_reports``).
 """
 
 from __future__ import annotations

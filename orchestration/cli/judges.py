@@ -1,7 +1,7 @@
 """``care judges``: list, write and try judges.
 
-Belongs here: these commands. Does not: what a judge is (``judges.spec``), ready-made panels (``judges.panels``), what a
-trial asks (``judges.trial``).
+Belongs here: these commands. Belongs elsewhere: what a judge is (``judges.spec``), ready-made panels
+(``judges.panels``), what a trial asks (``judges.trial``).
 """
 
 from __future__ import annotations

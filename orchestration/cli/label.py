@@ -2,8 +2,8 @@
 
 Who labels sees the texts of an item and nothing that judges or systems have to do with it, in random order.
 
-Belongs here: options, the screen, the keys. Does not: which items (``assets.table.labelling``), the file of labels
-(``warehouse.sources.label_file``).
+Belongs here: options, the screen, the keys. Belongs elsewhere: which items (``assets.table.labelling``), the file of
+labels (``warehouse.sources.label_file``).
 """
 
 from __future__ import annotations

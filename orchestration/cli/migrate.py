@@ -1,7 +1,7 @@
 """``care migrate``: bring what an earlier release of CARE wrote to this one, before a deployment starts.
 
-Belongs here: this command. Does not: Dagster's own storage, which ``dagster instance migrate`` brings up to date; how
-the database is rebuilt (``assets.state.rebuild``).
+Belongs here: this command. Belongs elsewhere: Dagster's own storage, which ``dagster instance migrate`` brings up to
+date; how the database is rebuilt (``assets.state.rebuild``).
 """
 
 from __future__ import annotations

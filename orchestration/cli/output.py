@@ -3,7 +3,7 @@
 A command ends with 0 when it has done what it was asked for, with 1 when it failed, and with 2 when what it was given
 is wrong.
 
-Belongs here: printing. Does not: what any one command prints.
+Belongs here: printing. Belongs elsewhere: what any one command prints.
 """
 
 from __future__ import annotations

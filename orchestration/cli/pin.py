@@ -1,6 +1,6 @@
 """``care judges pin``: write the present revision of their model into judges' files.
 
-Belongs here: changing the line in a file, and what is said. Does not belong here: asking the hub (``judges.hub``).
+Belongs here: changing the line in a file, and what is said. Belongs elsewhere: asking the hub (``judges.hub``).
 """
 
 from __future__ import annotations

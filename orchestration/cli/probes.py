@@ -1,6 +1,6 @@
 """``care probes``: versions of items whose quality is known to be kept or spoilt, for any tool to judge.
 
-Belongs here: these commands. Does not: how a text is changed (``warehouse.probes``), reading what came back
+Belongs here: these commands. Belongs elsewhere: how a text is changed (``warehouse.probes``), reading what came back
 (``care fit --probes``).
 """
 

@@ -1,6 +1,7 @@
 """``care rate`` and ``care gate``: systems by the standard of people, from a few labels and a file of scores.
 
-Belongs here: options, tables, exit codes, the line for a pull request. Does not: the work (``assets.table.rating``).
+Belongs here: options, tables, exit codes, the line for a pull request. Belongs elsewhere: the work
+(``assets.table.rating``).
 """
 
 from __future__ import annotations

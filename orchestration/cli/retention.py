@@ -1,6 +1,6 @@
 """``care gc`` and ``care forget``: the only commands that delete anything. ``care gc`` also merges score files.
 
-Belongs here: these commands. Does not: what may be deleted, and how (``assets.state.retention``).
+Belongs here: these commands. Belongs elsewhere: what may be deleted, and how (``assets.state.retention``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``care select``: penalties chosen by the labels of some split units, or by held-out likelihood.
 
-Belongs here: options, printing the choice. Does not: the work (``assets.table.selecting``).
+Belongs here: options, printing the choice. Belongs elsewhere: the work (``assets.table.selecting``).
 """
 
 from __future__ import annotations

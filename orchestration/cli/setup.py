@@ -1,6 +1,6 @@
 """``care init`` makes a workspace, ``care schema`` says what its files may hold.
 
-Belongs here: these commands. Does not: the text of care.yaml and its schema (``orchestration.template``).
+Belongs here: these commands. Belongs elsewhere: the text of care.yaml and its schema (``orchestration.template``).
 """
 
 from __future__ import annotations

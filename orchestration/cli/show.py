@@ -1,6 +1,6 @@
 """``care status``, ``report``, ``systems``, ``ui`` and ``daemon``: look at a workspace, and watch over it.
 
-Belongs here: these commands. Does not: bringing a workspace up to date (``run``).
+Belongs here: these commands. Belongs elsewhere: bringing a workspace up to date (``run``).
 """
 
 from __future__ import annotations

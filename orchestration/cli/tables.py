@@ -1,7 +1,7 @@
 """What commands that read tables share: the options that name columns and formats, and printing what was read.
 
-Belongs here: options. Does not: what they mean together (``assets.table.reading``, ``assets.table.options``), reading
-(``warehouse.sources``).
+Belongs here: options. Belongs elsewhere: what they mean together (``assets.table.reading``, ``assets.table.options``),
+reading (``warehouse.sources``).
 """
 
 from __future__ import annotations

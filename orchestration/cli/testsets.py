@@ -1,6 +1,6 @@
 """``care testsets``: the catalog of benchmarks, and adding one to a workspace.
 
-Belongs here: these commands. Does not: the catalog (``warehouse.catalog``).
+Belongs here: these commands. Belongs elsewhere: the catalog (``warehouse.catalog``).
 """
 
 from __future__ import annotations

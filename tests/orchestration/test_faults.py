@@ -2,7 +2,7 @@
 
 Belongs here: that a fault happens where it is meant, that states are told apart which differ to a reader, that the
 comparison sees what is wrong, that a command says what the disk refused, and the few points that a test can pay for.
-Does not: every point (``benchmarks.soak_faults``).
+Belongs elsewhere: every point (``benchmarks.soak_faults``).
 """
 
 import errno

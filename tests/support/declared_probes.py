@@ -11,7 +11,7 @@ triviaqa_judges_v1) or without gold (bias_perturb) cannot take part; ``ABSENT`` 
 Fixed with it: 60 items a set, drawn by the hash of their ids and a seed; seed 0 is reported, seeds 1 to 3 beside it;
 judges are all built-in programs that vary on the set; figures are Kendall's tau (AUC for binary gold) over all items.
 
-Belongs here: the table. Does not: how a text is changed.
+Belongs here: the table. Belongs elsewhere: how a text is changed.
 """
 
 from __future__ import annotations

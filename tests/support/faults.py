@@ -1,7 +1,7 @@
 """Commands that are killed, stopped or failed at the n-th change of a workspace, and workspaces compared.
 
 Belongs here: the library of ``faults.c`` built and told what to do, what a workspace holds apart from what differs
-between any two runs, what one workspace lacks of another. Does not: which points are tried
+between any two runs, what one workspace lacks of another. Belongs elsewhere: which points are tried
 (``benchmarks.soak_faults``).
 """
 

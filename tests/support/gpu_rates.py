@@ -1,7 +1,7 @@
 """How fast a chip reads prompts: its own rate of multiplications, an engine alone, the pool, two judges side by side.
 
-Belongs here: models with random weights and the measurements, on a GPU or, with a tiny model, on the CPU. Does not
-belong here: what a rate has to be (``tests.models.test_gpu``).
+Belongs here: models with random weights and the measurements, on a GPU or, with a tiny model, on the CPU. Belongs
+elsewhere: what a rate has to be (``tests.models.test_gpu``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an import costs in a process of its own, from kept bytecode: CPU seconds, and calls.
 
-Belongs here: measuring. Does not: which imports, or how much they may cost.
+Belongs here: measuring. Belongs elsewhere: which imports, or how much they may cost.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ only the tables count, since the end of a killed run is written there) and the c
 ``dagster/storage`` are for the pages on which people look at one run. Of every other file it is the content, and of
 folders that they are there. A file named as temporary counts by its name: nobody reads it.
 
-Belongs here: reading that, again only where something changed. Does not: what two runs of one command may differ in
-(``tests.support.faults``); both moments are of one run here, so that ids and times may stay.
+Belongs here: reading that, again only where something changed. Belongs elsewhere: what two runs of one command may
+differ in (``tests.support.faults``); both moments are of one run here, so that ids and times may stay.
 """
 
 from __future__ import annotations

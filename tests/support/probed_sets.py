@@ -1,6 +1,6 @@
 """The sets of ``declared_probes`` as panels of program judges with their responses to probes.
 
-Belongs here: reading a set's texts, asking the programs about items and versions. Does not: what is declared
+Belongs here: reading a set's texts, asking the programs about items and versions. Belongs elsewhere: what is declared
 (``declared_probes``), what is made of the responses.
 """
 

@@ -5,7 +5,7 @@ states some of the steps, gets some numbers wrong and puts some neighbours in th
 independently: hedging, a compliment, headings, exclamation marks, a summary that repeats steps. It was written before
 any estimator that reads probes existed, so that nothing could be tuned on it.
 
-Belongs here: the items. Does not: what is done to them (kinds of probes), who judges them.
+Belongs here: the items. Belongs elsewhere: what is done to them (kinds of probes), who judges them.
 """
 
 from __future__ import annotations

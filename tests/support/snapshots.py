@@ -1,6 +1,6 @@
 """Folders kept as they were at many moments; what is the same in two of them is stored once.
 
-Belongs here: keeping and putting back, with dates and modes. Does not: which moments are worth it.
+Belongs here: keeping and putting back, with dates and modes. Belongs elsewhere: which moments are worth it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Files of scores as people have them; each must be read correctly or refused in one sentence.
 
-Belongs here: the files, which are made in memory, and what is expected of each. Does not belong here: the test
+Belongs here: the files, which are made in memory, and what is expected of each. Belongs elsewhere: the test
 (``tests/warehouse/test_wild_files.py``) and printing the table (``benchmarks/wild_files.py``).
 """
 

@@ -1,6 +1,6 @@
 """The catalog of benchmarks: one YAML file per test set, which ``care testsets add`` copies into a workspace.
 
-Belongs here: finding an entry. Does not belong here: reading the benchmark's data (``warehouse.sources``).
+Belongs here: finding an entry. Belongs elsewhere: reading the benchmark's data (``warehouse.sources``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A pair of answers is an item: the reference as its response, the system's answer as its second response. The score is
 the preference between 1 (the reference) and 2 (the system), with 1.5 for a tie.
 
-Belongs here: alpaca_eval's files. Does not: what a score means (``collected``).
+Belongs here: alpaca_eval's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

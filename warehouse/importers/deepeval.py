@@ -2,7 +2,7 @@
 
 A test case is an item, a metric a judge. A metric that was run with several models is a judge for each.
 
-Belongs here: deepeval's files. Does not: what a score means (``collected``).
+Belongs here: deepeval's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes imported tables to files that people name.
 
-Belongs here: which format a name asks for. Does not: writing whole or not at all (``storage``).
+Belongs here: which format a name asks for. Belongs elsewhere: writing whole or not at all (``storage``).
 """
 
 from __future__ import annotations

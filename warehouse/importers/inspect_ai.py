@@ -4,7 +4,7 @@ A sample of one epoch and one model is an item, since each has an answer of its 
 that keeps its epochs together; a scorer is a judge. Where a scorer
 is a panel of models, its single votes are the judges, and not the majority that the tool made of them.
 
-Belongs here: inspect_ai's files. Does not: what a score means (``collected``).
+Belongs here: inspect_ai's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A trace is an item, a name of scores a judge; scores by people (source ``ANNOTATION``) are labels.
 
-Belongs here: Langfuse's files. Does not: what a score means (``collected``).
+Belongs here: Langfuse's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

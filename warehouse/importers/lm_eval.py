@@ -4,7 +4,7 @@ A document of one model is an item, known by the document's own id, or else by i
 position; each metric is a judge. What a document calls its label or gold is the right answer to the question, and no
 label of the model's answer, unless its name begins with ``human``.
 
-Belongs here: the harness's files. Does not: what a score means (``collected``).
+Belongs here: the harness's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every decision goes into the record of the reading (``reading``), which is shown to the user. Names are compared without
 regard to case, spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``item_id``.
 
-Belongs here: names of columns, and what a column holds. Does not belong here: turning values into numbers (``values``).
+Belongs here: names of columns, and what a column holds. Belongs elsewhere: turning values into numbers (``values``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 pyarrow parses the file. Python's ``csv`` module finds the separator in the first records, reads a file with quotes a
 second time to find a quote that is never closed, and finds the line numbers for messages.
 
-Belongs here: encoding, separator, quotes and lines. Does not belong here: what a column means (``columns``) and what
+Belongs here: encoding, separator, quotes and lines. Belongs elsewhere: what a column means (``columns``) and what
 counts as a number (``values``).
 """
 

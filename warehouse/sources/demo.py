@@ -4,7 +4,7 @@ This file simulates everything: a table of facts, answers that get a random shar
 confounders (padding, list formatting, false citations, emoji) that are drawn independently of quality. No constant was
 chosen by looking at what an aggregator makes of the result.
 
-Belongs here: generating the demo's items. Does not belong here: judging them; real programs do that.
+Belongs here: generating the demo's items. Belongs elsewhere: judging them; real programs do that.
 """
 
 from __future__ import annotations

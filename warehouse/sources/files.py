@@ -3,7 +3,7 @@
 Every reader accepts a file of any kind or a frame (``tables.read_input_table``) and finds its columns by their names
 (``columns``). It then calls ``tell`` with a record of what it took each column for.
 
-Belongs here: what the rows of such tables must be, with errors that say what is wrong and where. Does not belong here:
+Belongs here: what the rows of such tables must be, with errors that say what is wrong and where. Belongs elsewhere:
 parsing (``tables``), judging (``judges.engines.recorded``) and where a workspace lies.
 """
 

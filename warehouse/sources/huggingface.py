@@ -1,6 +1,6 @@
 """Reads test sets from the Hugging Face hub, at a pinned revision.
 
-Belongs here: turning rows into items, computing gold, and drawing a sample. Does not belong here: which data sets there
+Belongs here: turning rows into items, computing gold, and drawing a sample. Belongs elsewhere: which data sets there
 are (``warehouse.catalog``).
 """
 

@@ -1,6 +1,6 @@
 """A table that was read from a file or a frame, and where in the file a person finds its cells.
 
-Belongs here: what parsers are asked for and what they return. Does not belong here: parsing (``tables`` and the modules
+Belongs here: what parsers are asked for and what they return. Belongs elsewhere: parsing (``tables`` and the modules
 that it calls).
 """
 

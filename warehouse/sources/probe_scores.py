@@ -1,7 +1,7 @@
 """Reads a table of judges' scores of probes: item_id, of, kind, judge, score, and effect where a kind is one's own.
 
-Belongs here: what the rows of such a table must be, with errors that say what is wrong and where. Does not: making the
-versions (``warehouse.probes``), what responses say (``care_ops.models.probes``).
+Belongs here: what the rows of such a table must be, with errors that say what is wrong and where. Belongs elsewhere:
+making the versions (``warehouse.probes``), what responses say (``care_ops.models.probes``).
 """
 
 from __future__ import annotations

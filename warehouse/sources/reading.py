@@ -1,6 +1,6 @@
 """The record of how a table was read: which parser read it, and what each column was taken for.
 
-Belongs here: this record and the sentences that tell it to a person. Does not belong here: reading (``tables``) and
+Belongs here: this record and the sentences that tell it to a person. Belongs elsewhere: reading (``tables``) and
 choosing columns (``columns``).
 """
 

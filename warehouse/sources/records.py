@@ -3,7 +3,7 @@
 A column whose values have one type keeps that type; a column with several types, such as ids that are partly numbers
 and partly words, becomes text.
 
-Belongs here: turning records into columns. Does not belong here: what a column means (``columns``).
+Belongs here: turning records into columns. Belongs elsewhere: what a column means (``columns``).
 """
 
 from __future__ import annotations

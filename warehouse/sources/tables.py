@@ -3,7 +3,7 @@
 A file's name says of which kind it is, and its first bytes must agree; no parser is tried to see whether it fits.
 
 Belongs here: which parser reads which file; reading Parquet, Arrow, queries and frames; what holds for every table.
-Does not belong here: text files and records (``delimited``, ``records``) and what a column means (``columns``).
+Belongs elsewhere: text files and records (``delimited``, ``records``) and what a column means (``columns``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads columns as ids or as numbers, with errors that name every cell that cannot be read so.
 
-Belongs here: what counts as a number and what as an id. Does not belong here: what each column holds (``columns``).
+Belongs here: what counts as a number and what as an id. Belongs elsewhere: what each column holds (``columns``).
 """
 
 from __future__ import annotations
