@@ -172,7 +172,7 @@ def test_every_place_names_the_image_of_this_release():
 def test_the_cluster_runs_the_release_of_ray_that_the_lock_has():
     (ray,) = [manifest for _, manifest in documents() if manifest["kind"] == "RayCluster"]
     assert ray["spec"]["rayVersion"] == version("ray")
-    assert ray["spec"]["workerGroupSpecs"][0]["minReplicas"] == 0, "GPUs go when nobody asks for them"
+    assert ray["spec"]["workerGroupSpecs"][0]["minReplicas"] >= 1, "a judge counts the GPUs that Ray has when it starts"
     address = next(name for name in launcher_values()["envVars"] if name.startswith("RAY_ADDRESS="))
     assert address == f"RAY_ADDRESS=ray://{ray['metadata']['name']}-head-svc.care.svc:10001"
 
