@@ -120,3 +120,35 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(two_nodes, tmp_
         assert set(Counter(items).values()) == {1}, name
         assert len(items) == len(ITEMS)
     assert len(loads_in(tmp_path / "loads")) >= 3
+
+
+@pytest.mark.slow
+def test_a_run_scores_as_a_client_of_a_cluster_that_asks_for_a_token(tmp_path, monkeypatch):
+    """It earns deploy/kubernetes, where a run is a pod on no node of the cluster and has only ``ray://`` and a token."""
+    ports = []
+    for _ in range(2):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            ports.append(probe.getsockname()[1])
+    path = os.pathsep.join([str(STUB), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
+    shared = {"VLLM_STUB_LOG": str(tmp_path / "loads"), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64}
+    for name, value in {**shared, "PYTHONPATH": path, "RAY_ADDRESS": f"ray://127.0.0.1:{ports[1]}"}.items():
+        monkeypatch.setenv(name, value)
+    scored: list[str] = []
+    with ExitStack() as until_end:
+        folder = until_end.enter_context(tempfile.TemporaryDirectory(prefix="care-ray-", ignore_cleanup_errors=True))
+        options = [f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}", f"--temp-dir={folder}"]
+        command = [RAY, "start", "--head", "--block", "--num-cpus=2", "--num-gpus=1", "--node-ip-address=127.0.0.1"]
+        log = until_end.enter_context((tmp_path / "log").open("wb"))
+        environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        cluster = subprocess.Popen(
+            [*command, *options], env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        until_end.callback(_end, cluster)
+        _wait_for(f"127.0.0.1:{ports[1]}")
+        with Pool(PoolConfig(mode="ray")) as pool:
+            count = pool.run(
+                judge("one", tmp_path), ITEMS[:40], lambda batch, _: scored.extend(score.item_id for score in batch)
+            )
+    assert count == 40
+    assert sorted(scored) == sorted(item.item_id for item in ITEMS[:40])
