@@ -124,7 +124,7 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(two_nodes, tmp_
 
 @pytest.mark.slow
 def test_a_run_scores_as_a_client_of_a_cluster_that_asks_for_a_token(tmp_path, monkeypatch):
-    """It earns deploy/kubernetes, where a run is a pod on no node of the cluster and has only ``ray://`` and a token."""
+    """It earns deploy/kubernetes, where a run is a pod outside of the cluster, with ``ray://`` and a token."""
     ports = []
     for _ in range(2):
         with socket.socket() as probe:
