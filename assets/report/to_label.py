@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from care_ops.scores import content_seed
-from warehouse.storage import write_bytes
+from warehouse.storage import DamagedError, find_sound, write_bytes
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
@@ -56,11 +56,7 @@ def write_items_to_label(
 
 def leave_out(path: Path, item_ids: Collection[str]) -> None:
     """Remove the rows of items that are to be forgotten; the labels of the others stay."""
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        columns, rows = list(reader.fieldnames or ()), list(reader)
+    columns, rows = _rows(path)
     kept = [row for row in rows if row.get("item_id") not in item_ids]
     if len(kept) < len(rows):
         _write(path, columns, kept)
@@ -81,8 +77,19 @@ def _texts(record: ItemRecord | None) -> dict[str, str]:
 
 def _filled_rows(path: Path) -> dict[str, dict[str, str]]:
     """The rows of a file that already have a label, by item."""
-    if not path.is_file():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    _, rows = _rows(path)
     return {row["item_id"]: row for row in rows if row.get("item_id") and (row.get("label") or "").strip()}
+
+
+def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Columns and rows of a file; none where there is no file, or one that is no text and is set aside."""
+
+    def read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+        try:
+            text = path.read_bytes().decode("utf-8-sig")  # as spreadsheets write it, with a mark at the beginning
+        except UnicodeDecodeError as error:
+            raise DamagedError(f"{path}: it is damaged ({error})") from None
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        return list(reader.fieldnames or ()), list(reader)
+
+    return (find_sound(path, read) if path.is_file() else None) or ([], [])

@@ -12,7 +12,7 @@ from care_ops.results.verdict import Verdict
 from tests.support.dagster_ui import WAIT_MS, choose_missing, see, serving, switch
 from tests.support.workspaces import make, query, write_judge
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def luminance(colour: str) -> float:

@@ -17,7 +17,7 @@ from playwright.sync_api import Page
 from assets.report.page import write_page, write_trend
 from tests.support.report_pages import VERDICT, report_data
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 MARGINS = dict.fromkeys(("top", "right", "bottom", "left"), "1cm")
 

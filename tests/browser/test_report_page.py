@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from assets.report.page import write_index, write_page, write_trend
 from tests.support.report_pages import VERDICT, report_data
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SIZES = {"small": (60, 6), "judges": (400, 116), "items": (50_000, 24)}
 """Items and judges of each page."""

@@ -258,6 +258,7 @@ def test_settings_that_cannot_be_are_told():
         TensorConfig(observation_model="poisson")
 
 
+@pytest.mark.slow
 def test_the_rate_of_the_theorem_bounds_the_error_by_a_constant():
     """Over a decade of n the measured error falls as the rate does: their ratio hardly moves."""
     ratios = []

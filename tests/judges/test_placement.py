@@ -11,6 +11,7 @@ from judges.pool import Pool, PoolConfig
 from tests.support.placement import ITEMS, declared_gpus, judge, loads_in, place
 
 
+@pytest.mark.slow
 def test_a_model_is_loaded_once_for_twelve_test_sets(tmp_path):
     testsets = [judge("one", tmp_path, scale=(1, 3 + k)) for k in range(12)]
     with declared_gpus(1, tmp_path / "log", load_s=0.1, score_s=0.0):
@@ -83,6 +84,7 @@ def test_placement_of_every_kind(tmp_path, caplog):
     assert caplog.text.count("3 actors of 1 GPU(s) were asked for, Ray has 1; 1 are used") == 1
 
 
+@pytest.mark.slow
 def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
     monkeypatch.setenv("VLLM_STUB_DIES_AT", str(tmp_path / "died"))
     with declared_gpus(1, tmp_path / "log", load_s=0.1, score_s=0.0):

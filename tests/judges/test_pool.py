@@ -62,6 +62,7 @@ def test_an_aspect_makes_another_question():
     assert one.text_key == Item("c", "q", "r", aspect="meaning").text_key
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_not_there_is_told_at_once(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     engine = LocalModel(kind="vllm", model=str(tmp_path), template="quality", num_gpus=64)

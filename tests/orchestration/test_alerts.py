@@ -76,6 +76,7 @@ def test_bad_settings_are_told_before_a_night_is_spent(tmp_path, care, what):
         load_workspace(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_schedule_asks_for_what_is_missing_and_only_that(after_a_night):
     folder = after_a_night
     (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
@@ -145,6 +146,7 @@ def test_a_second_daemon_is_refused(tmp_path):
     assert "there may be one only" in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_care_run_tells_of_a_failure(tmp_path):
     folder = make(tmp_path / "ws", care=QUICK + "alerts: {file: told.jsonl}\n")
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")

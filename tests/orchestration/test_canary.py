@@ -48,6 +48,7 @@ def drawn_again(folder):
     return (loaded.report_folder / page_name("one")).read_text()
 
 
+@pytest.mark.slow
 def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace):
     folder, server, shift = workspace
     assert not run(folder).failures

@@ -58,6 +58,7 @@ def test_the_doctor_tells_what_is_damaged_and_sets_it_aside_on_request(after_a_n
     assert parts[0].exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(after_a_night):
     before, asked = query(after_a_night, ESTIMATES), when_written(after_a_night)
     home = after_a_night / "data" / "dagster"
@@ -143,6 +144,7 @@ SAMPLE = {
     "data/dagster/history/runs/index.db": "emptied",
     "data/report/items-one.html": "flipped",
     "data/report/verdicts.json": "head",
+    "data/report/to_label-one.csv": "head",
     "judges/length.yaml": "truncated",
     "one.csv": "a folder",
 }

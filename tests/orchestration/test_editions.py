@@ -43,6 +43,7 @@ def nights(made_once, tmp_path):
     return shutil.copytree(made_once("two_nights", run_both) / "ws", tmp_path / "ws")
 
 
+@pytest.mark.slow
 def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(after_a_night, monkeypatch):
     page = after_a_night / "data" / "report" / "testset-one.html"
     page.unlink()
@@ -137,6 +138,7 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     assert "Held back" not in care(folder, "run")
 
 
+@pytest.mark.slow
 def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     folder = nights
     first = care_json(folder, "history", "one")[-1]["edition"]
@@ -176,6 +178,7 @@ def test_an_item_is_forgotten_everywhere(after_a_night):
     assert "has no item 'nobody'" in care(folder, "forget", "nobody", "--testset", "one", code=2)
 
 
+@pytest.mark.slow
 def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     folder = after_a_night
     write_judge(folder, "readability")

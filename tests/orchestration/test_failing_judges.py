@@ -36,6 +36,7 @@ def statuses(folder):
     return Counter(newest.values())
 
 
+@pytest.mark.slow
 def test_what_an_endpoint_failed_to_answer_the_next_run_asks_again_and_nothing_else(endpoint, after_a_night):
     server, broken, judge = endpoint
     folder = after_a_night

@@ -131,6 +131,7 @@ def test_a_judge_that_fails_holds_up_nobody_and_is_tried_again(tmp_path):
     assert "oracle" in [j for (j,) in query(folder, "SELECT judge FROM panels")]
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_scores_nothing_twice(tmp_path):
     folder = make(tmp_path / "ws", n=60, batch_size=1)
     undisturbed = make(tmp_path / "calm", n=60)
@@ -217,6 +218,7 @@ def test_a_test_set_that_nobody_judges_keeps_no_index_from_being_made(tmp_path):
     assert index.exists()
 
 
+@pytest.mark.slow
 def test_a_panel_waits_for_the_scores_of_items_that_have_changed(after_a_night):
     """A night that ended between scores and fit, and a source that has changed since: no panel without scores."""
     folder = after_a_night

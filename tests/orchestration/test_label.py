@@ -232,6 +232,7 @@ def test_how_many_labels_a_width_needs(folder):
     assert "by 20 labels and the judges" in said
 
 
+@pytest.mark.slow
 def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp_path):
     folder = make(tmp_path / "ws")
     assert not run(folder).failures

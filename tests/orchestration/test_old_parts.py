@@ -16,6 +16,7 @@ def drop_columns(pattern, folder, *names):
         write_table(path, pq.ParquetFile(path).read().drop_columns(list(names)))
 
 
+@pytest.mark.slow
 def test_columns_that_were_added_later_are_read_as_nulls(after_a_night):
     """The database is rebuilt from such parts, and another judge reads such items."""
     before = score_rows(after_a_night)

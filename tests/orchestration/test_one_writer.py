@@ -184,6 +184,7 @@ def test_who_was_killed_is_not_named(tmp_path):
     assert f"process {process.pid}," not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_night):
     """Else the command, which needs the place, and the run would wait for each other."""
     workspace = load_workspace(after_a_night)
@@ -232,6 +233,7 @@ def every_result_in_several_processes() -> dg.JobDefinition:
     return definitions.resolve_job_def("mine")
 
 
+@pytest.mark.slow
 def test_forgetting_that_is_killed_is_finished_by_the_next_run(after_a_night, monkeypatch):
     """Killed after the first file, before anything that would keep the source from bringing the item back."""
     folder = after_a_night

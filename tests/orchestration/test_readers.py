@@ -31,6 +31,7 @@ def test_a_fit_is_published_once_everything_is_known_of_it(after_a_night):
     assert max(moments, key=moments.__getitem__) == "review"
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(after_a_night):
     """As where the night waits for a run of Dagster that is to read the labels anew."""
     folder = after_a_night

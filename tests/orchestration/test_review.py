@@ -82,6 +82,7 @@ def test_a_structure_that_cvxpy_does_not_confirm_is_held_back(folder, monkeypatc
     assert "`care accept`" in failures["other_solvers"]
 
 
+@pytest.mark.slow
 def test_a_fit_is_compared_again_where_its_review_runs_again_and_not_beyond_the_limit(folder):
     workspace = load_workspace(folder)
     first = finding(folder, "other_solvers")
@@ -118,6 +119,7 @@ def failed(folder):
     return review.state, {finding.check: finding.says for finding in review.findings if not finding.passed}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("night", "check", "sentence"),
     [
@@ -142,6 +144,7 @@ def test_a_night_is_held_back_and_says_what_to_do(folder, night, check, sentence
     assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["edition"] in page
 
 
+@pytest.mark.slow
 def test_labels_do_not_carry_other_scores_past_the_review(folder):
     """On the night on which labels come, every judge's scores go to other items as well."""
     header, *rows = (folder / "scores.csv").read_text().splitlines()
@@ -158,6 +161,7 @@ def test_labels_do_not_carry_other_scores_past_the_review(folder):
     assert "Not by the labels alone (labels: 20 new)" in failures["drift"]
 
 
+@pytest.mark.slow
 def test_a_declared_judge_may_be_gold(folder):
     care = folder / "care.yaml"
     care.write_text(care.read_text() + "review: {declared: [cheat]}\n")

@@ -75,6 +75,7 @@ def test_runs_that_nobody_works_on_are_ended(tmp_path, monkeypatch):
         assert ended.status is dg.DagsterRunStatus.FAILURE
 
 
+@pytest.mark.slow
 def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path):
     folder = make(tmp_path / "ws")
     (folder / "labels.csv").write_text("item_id,label\ni0,0\ni1,1\ni2,2\ni3,3\n")
@@ -120,6 +121,7 @@ def test_moments_are_brought_up_to_date_and_say_so(tmp_path, monkeypatch):
         assert estimate == pytest.approx(whole, rel=1e-10, abs=1e-10), (item, name)
 
 
+@pytest.mark.slow
 def test_a_change_of_a_source_that_was_reported_and_lost_is_found_by_its_version(after_a_night):
     """As where the process that was to read the new items was killed: nothing asks for them any more."""
     folder = after_a_night

@@ -146,6 +146,7 @@ def test_a_clear_panel(tmp_path):
     assert printed.rstrip().endswith("report.html")
 
 
+@pytest.mark.slow
 def test_an_ambiguous_panel(tmp_path):
     columns = panel("two factors")
     folder = workspace_of(tmp_path / "ws", columns)
@@ -235,6 +236,7 @@ def test_dagster_has_the_verdict_and_an_older_database_gets_it_back(tmp_path):
     assert query(folder, "SELECT sentence FROM verdicts") == [(sentence,)]
 
 
+@pytest.mark.slow
 def test_status_says_what_the_fit_does_not_know_yet(tmp_path):
     folder = workspace_of(tmp_path / "ws", panel("clear"))
     told(folder)
