@@ -204,7 +204,9 @@ class TestInput:
         assert page.missing_share == pytest.approx(np.isnan(truth.scores).mean())
         assert page.labels_seen == 0
         assert page.failures == {}
-        assert page.previous_weights == {}
+        assert page.changes is None, "there is no fit before this one"
+        assert page.retests == {}
+        assert not page.not_asked
         assert len(page.probes) == 0
         assert page.provenance["items"] == ITEMS
         assert page.provenance["missing_scores"] == page.missing_share
@@ -366,7 +368,7 @@ class TestResults:
 HELD = {
     "TestInput": {
         *("title", "description", "scores", "gold", "responses", "missing_share", "labels_seen", "failures"),
-        *("previous_weights", "probes", "provenance", "edition", "made_at"),
+        *("changes", "retests", "not_asked", "probes", "provenance", "edition", "made_at"),
     },
     "TestJudges": {"checks", "correlation", "intervals", "partial_correlations"},
     "TestAnswers": {"aggregates", "evaluations", "rivals"},
