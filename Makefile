@@ -25,7 +25,7 @@ run: $(VENV)/.core ## run the main job on the embedded demo
 # Tests in as many processes as there are cores.
 PYTEST := -m pytest -n auto --maxschedchunk 1
 
-test: $(VENV)/.dev ## the tests; under ten minutes on two cores
+test: $(VENV)/.dev ## the tests; about five minutes on two cores
 	$(BIN)/python $(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.dev ## studies, long nights, other ways to install
