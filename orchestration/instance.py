@@ -16,6 +16,7 @@ from pathlib import Path
 
 import dagster as dg
 import yaml
+from alembic.util import CommandError
 from sqlalchemy.exc import DatabaseError
 
 from assets.workspace import Workspace
@@ -27,7 +28,7 @@ from orchestration.dagster_internals import (
     unfinished_backfills,
     unreachable_storage,
 )
-from orchestration.locks import runs_that_wait
+from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
 
@@ -38,6 +39,15 @@ CARE_RUN = "care run"
 
 _BEGINNING_S = 30.0
 """Seconds for which a run that says nothing counts as beginning: it imports what it needs, then waits for the lock."""
+
+_SETTINGS = (
+    "telemetry:\n  enabled: false\n"
+    "nux:\n  enabled: false\n"
+    "run_retries:\n  enabled: true\n  max_retries: 2\n  retry_on_asset_or_op_failure: false\n"
+    "concurrency:\n  pools:\n    granularity: op\n    default_limit: 1\n"
+    f"python_logs:\n  managed_python_loggers: [{', '.join(PACKAGES)}]\n"
+)
+"""``dagster.yaml`` of a workspace's own instance."""
 
 _logger = logging.getLogger(__name__)
 
@@ -64,13 +74,9 @@ def dagster_home(workspace: Workspace) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     settings = home / "dagster.yaml"
     if not settings.exists():
-        settings.write_text(
-            "telemetry:\n  enabled: false\n"
-            "nux:\n  enabled: false\n"
-            "run_retries:\n  enabled: true\n  max_retries: 2\n  retry_on_asset_or_op_failure: false\n"
-            "concurrency:\n  pools:\n    granularity: op\n    default_limit: 1\n"
-            f"python_logs:\n  managed_python_loggers: [{', '.join(PACKAGES)}]\n"
-        )
+        with opening(home):
+            if not settings.exists():
+                settings.write_text(_SETTINGS)
     return home
 
 
@@ -109,7 +115,10 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 
 def _opened(home: Path) -> dg.DagsterInstance:
     try:
-        return dg.DagsterInstance.get()
+        with opening(home):
+            return dg.DagsterInstance.get()
+    except CommandError as error:  # of a storage that two processes made at once, before they waited for each other
+        raise WarehouseError(_damaged(home, str(error))) from None
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
         reason = str(error).strip().splitlines()[0]
         raise WarehouseError(

@@ -6,6 +6,8 @@ command that waits for the workspace keeps it meanwhile: runs that come later qu
 daemon cannot keep ``care gc`` waiting for ever. Each process that holds the workspace or waits for it keeps a file, its
 note, that says who it is.
 
+While a process opens Dagster's storage, which it may have to make, it holds ``opening.lock``.
+
 Belongs here: taking and naming these locks. Belongs elsewhere: the database's own lock (``warehouse.database``), or
 places in Dagster's pools.
 """
@@ -131,6 +133,17 @@ def hold_daemon_lock(workspace: Workspace) -> int:
         ) from error
     os.set_inheritable(descriptor, True)
     return descriptor
+
+
+@contextmanager
+def opening(home: Path) -> Generator[None]:
+    """Keep other processes from opening Dagster's storage in a folder: two that make it at once break it for good."""
+    with ExitStack() as until_opened:
+        with suppress(OSError):  # what cannot be written to has its storage already, or gets none
+            (home / "locks").mkdir(parents=True, exist_ok=True)
+            lock = until_opened.enter_context((home / "locks" / "opening.lock").open("a"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @dataclass

@@ -221,6 +221,11 @@ def _broken_sqlite(path: Path) -> str | None:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            versioned = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+            sql = "SELECT count(*) FROM alembic_version"
+            versions = connection.execute(sql).fetchone()[0] if versioned else 1
     except sqlite3.DatabaseError as error:
         return f"{path}: it is damaged ({error})"
+    if versions > 1:
+        return f"{path}: it is damaged (two processes have made it at once)"
     return f"{path}: it is damaged ({verdict if tables else 'it is empty'})" if verdict != "ok" or not tables else None

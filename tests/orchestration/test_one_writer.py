@@ -4,13 +4,14 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import dagster as dg
@@ -372,3 +373,32 @@ def test_a_trial_says_pass_or_fail(tmp_path):
     result = CliRunner().invoke(app, ["judges", "test", "entity_support", "--workspace", str(folder), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)[0]["spread"] > 0
+
+
+def test_processes_that_open_a_new_workspace_at_once_do_not_break_its_storage(tmp_path):
+    """Two that make Dagster's storage at once leave it with two versions, which no command can open any more."""
+    folder = make(tmp_path / "ws")
+    command = [sys.executable, "-m", "orchestration.cli", "status", "--workspace", str(folder)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in "123"]
+    said = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], said
+    for name in ("runs.db", "runs/index.db"):
+        assert versions_of(folder / "data" / "dagster" / "history" / name) == 1
+    assert versions_of(folder / "data" / "dagster" / "schedules" / "schedules.db") == 1
+
+
+def test_a_storage_that_two_processes_made_at_once_is_told_of_and_moved_away(tmp_path):
+    folder = make(tmp_path / "ws")
+    care(folder, "status")
+    file = folder / "data" / "dagster" / "schedules" / "schedules.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("INSERT INTO alembic_version VALUES ('another')")
+        connection.commit()
+    assert "`care doctor --repair` moves it away" in " ".join(care(folder, "status", code=1).split())
+    care(folder, "doctor", "--repair")
+    care(folder, "status")
+
+
+def versions_of(file: Path) -> int:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute("SELECT count(*) FROM alembic_version").fetchone()[0]
