@@ -7,7 +7,6 @@ Belongs here: what a caller may hand in. Belongs elsewhere: the work (``assets.t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import pyarrow as pa
@@ -66,11 +65,10 @@ def rate(
     FitError
         The panel gives no answer, or no system has enough labels.
     """
-    columns = score_columns(item, several(judge), score, None)
     inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
-    table = read_table(inputs, columns, ReadingOptions(), tell_nobody)
-    drawn, config = _labels(labels, columns.item_id), _of_system(system)
-    return rate_table(table, drawn, config, level=level, of_these_items=not population)
+    table = read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody)
+    config = TableConfig(systems=() if system is None else (system,))
+    return rate_table(table, _labels(labels, item), config, level=level, of_these_items=not population)
 
 
 def gate(
@@ -113,12 +111,10 @@ def gate(
     FitError
         The panel gives no answer.
     """
-    columns = score_columns(item, several(judge), score, None)
-    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
-    table = read_table(inputs, columns, ReadingOptions(), tell_nobody)
-    drawn, config = _labels(labels, columns.item_id), _of_system(system)
-    config = replace(config, fit=replace(config.fit, cut=cut))
-    return gate_table(table, drawn, config, new, against, margin=margin, level=level, method=method)
+    inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
+    table = read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody)
+    config = TableConfig(fit=FitConfig(cut=cut), systems=(system,))
+    return gate_table(table, _labels(labels, item), config, new, against, margin=margin, level=level, method=method)
 
 
 def select(
@@ -180,7 +176,3 @@ def _labels(labels: TableSource | Mapping[str, float], item: str | None) -> Labe
     else:
         table = labels
     return read_labels(table, item, ReadingOptions(), unstated="random")
-
-
-def _of_system(system: str | None) -> TableConfig:
-    return TableConfig(systems=() if system is None else (system,))

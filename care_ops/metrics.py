@@ -52,9 +52,33 @@ class Evaluation:
     risk_coverage: float | None
     calibration_error: float | None
 
+    @property
+    def order(self) -> float | None:
+        """How well the items are ordered: AUC where gold is binary, else Kendall's tau."""
+        return self.tau if self.auc is None else self.auc
+
     def as_dict(self) -> dict[str, float | int | None]:
         """Plain numbers by name."""
         return asdict(self)
+
+
+def rank_correlation(x: Array, y: Array) -> float:
+    """Spearman's rank correlation over the entries that both have.
+
+    Parameters
+    ----------
+    x, y : (n,) array
+        NaN where there is no value.
+
+    Returns
+    -------
+    float
+        NaN where fewer than two entries are known in both, or those of one are all alike.
+    """
+    both = ~np.isnan(x) & ~np.isnan(y)
+    if both.sum() < 2 or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
+        return float("nan")
+    return float(np.corrcoef(rankdata(x[both]), rankdata(y[both]))[0, 1])
 
 
 def evaluate(

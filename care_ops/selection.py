@@ -173,11 +173,8 @@ def select_with_labels(
             candidates.append(Candidate(gamma, tau, relative, None, str(answer)))
             continue
         measured = evaluate(answer.estimate[labelled], labels[labelled], threshold=answer.threshold, scale=config.scale)
-        if criterion == "order":
-            value = measured.auc if measured.auc is not None else measured.tau
-        else:
-            value = measured.accuracy if measured.mae is None else -measured.mae
-        candidates.append(Candidate(gamma, tau, relative, value))
+        right = measured.accuracy if measured.mae is None else -measured.mae
+        candidates.append(Candidate(gamma, tau, relative, measured.order if criterion == "order" else right))
     return _chosen(aggregator, criterion, candidates, int(labelled.sum()))
 
 

@@ -9,7 +9,6 @@ Belongs here: the thread that fetches, and when there is something for it to do.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from care_ops.errors import CareError
 from judges import hub
+from judges.ray_cluster import cluster_address
 from judges.spec import JudgeSpec, LocalModel
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def fetching_ahead(judges: Sequence[JudgeSpec], has_work: Callable[[JudgeSpec], 
             except CareError as error:
                 _log.info("Judge %r: its model was not fetched ahead (%s).", judge.name, error)
 
-    if waiting and "RAY_ADDRESS" not in os.environ:
+    if waiting and cluster_address() is None:
         threading.Thread(target=fetch, name="fetching models", daemon=True).start()
     try:
         yield

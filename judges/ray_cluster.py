@@ -26,6 +26,11 @@ _ANSWER_TIMEOUT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
+def cluster_address() -> str | None:
+    """The cluster that ``RAY_ADDRESS`` names; None where the variable is not set, or is empty."""
+    return os.environ.get("RAY_ADDRESS") or None
+
+
 def connect() -> None:
     """Start Ray for this process.
 
@@ -37,7 +42,7 @@ def connect() -> None:
     import ray
     from ray.exceptions import AuthenticationError
 
-    address = os.environ.get("RAY_ADDRESS")
+    address = cluster_address()
     _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
     if address and address not in _FOUND_BY_RAY:
         _must_answer(address)

@@ -244,6 +244,10 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     InputError
         They are of different test sets, or one lacks the aggregator.
     """
+    import numpy as np
+
+    from care_ops.metrics import rank_correlation
+
     if before.testset != after.testset:
         raise InputError(f"{before.edition} is of {before.testset!r} and {after.edition} of {after.testset!r}")
     fits = [_fit(workspace, edition, aggregator) for edition in (before, after)]
@@ -257,17 +261,8 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     moved = {i: (now[i] - then[i]) / spread for i in then.keys() & now.keys()}
     furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))
     items = [{"item_id": i, "before": then[i], "after": now[i], "moved": moved[i]} for i in furthest[:_ITEMS_COMPARED]]
-    order = _rank_correlation([then[i] for i in furthest], [now[i] for i in furthest])
-    return Difference(reasons(before, after), judges, items, order)
-
-
-def _rank_correlation(first: list[float], second: list[float]) -> float | None:
-    """Spearman's; None where there are fewer than two values, or where those of one side are all alike."""
-    from scipy.stats import spearmanr
-
-    if len(set(first)) < 2 or len(set(second)) < 2:
-        return None
-    return float(spearmanr(first, second).statistic)  # type: ignore[attr-defined]
+    order = rank_correlation(np.array([then[i] for i in furthest]), np.array([now[i] for i in furthest]))
+    return Difference(reasons(before, after), judges, items, None if np.isnan(order) else order)
 
 
 def _spread(values: list[float]) -> float:

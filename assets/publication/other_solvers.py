@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from assets.workspace import Workspace
     from care_ops.results.other_solvers import Comparison
+    from care_ops.structure.program import Structure
     from warehouse.fits import Edition
 
 _log = logging.getLogger(__name__)
@@ -54,9 +55,13 @@ def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) ->
     says: list[str] = []
     numbers: dict[str, float] = {}
     wrong = False
-    for solver, compare in (("cvxpy", _structure), ("tensorly", _decomposition)):
+    comparisons = {
+        "cvxpy": lambda: _structure(workspace, testset, structure),
+        "tensorly": lambda: _decomposition(workspace, testset, edition),
+    }
+    for solver, compare in comparisons.items():
         try:
-            comparison = compare(workspace, testset, edition)
+            comparison = compare()
         except FitError as error:
             says.append(f"{solver}: nothing to compare ({error})")
             continue
@@ -90,16 +95,13 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _structure(workspace: Workspace, testset: str, edition: Edition) -> Comparison:
+def _structure(workspace: Workspace, testset: str, structure: Structure) -> Comparison:
     from care_ops.moments.state import shrink
     from care_ops.results.other_solvers import compare_structure
 
-    folder = workspace.fit_folder(testset)
     if workspace.fit_config(testset).structure.is_constrained:
         raise FitError("the structure has constraints, and was solved by cvxpy itself")
-    structure, _ = read_structure(folder)
-    assert structure is not None
-    moments = read_moments(folder)
+    moments = read_moments(workspace.fit_folder(testset))
     correlation, _ = shrink(moments.correlation(), moments.n)
     return compare_structure(correlation, structure)
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from assets.report.charts import Axes, Figure, Link, Ranked, Series, heat_map, line_chart, ring
 from assets.report.data import ReportData
 from care_ops.aggregators.base import Aggregate
-from care_ops.metrics import is_binary
+from care_ops.metrics import is_binary, rank_correlation
 
 Array = NDArray[np.float64]
 
@@ -277,7 +276,7 @@ def _agreement(data: ReportData) -> Figure | None:
     if len(names) < 2:
         return None
     estimates = [data.aggregates[name].estimate for name in names]
-    values = [[_spearman(x, y) if k != m else 1.0 for m, y in enumerate(estimates)] for k, x in enumerate(estimates)]
+    values = [[_order(x, y) if k != m else 1.0 for m, y in enumerate(estimates)] for k, x in enumerate(estimates)]
     return heat_map(
         "agreement",
         "Do the aggregates agree",
@@ -290,8 +289,6 @@ def _agreement(data: ReportData) -> Figure | None:
     )
 
 
-def _spearman(first: Array, second: Array) -> float | None:
-    both = ~np.isnan(first) & ~np.isnan(second)
-    if both.sum() < 2 or np.ptp(first[both]) == 0 or np.ptp(second[both]) == 0:
-        return None
-    return float(np.corrcoef(rankdata(first[both]), rankdata(second[both]))[0, 1])
+def _order(first: Array, second: Array) -> float | None:
+    order = rank_correlation(first, second)
+    return None if np.isnan(order) else order

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from assets.report.cards import JudgeCard
     from assets.report.data import Changes, ReportData, SystemRow
     from assets.report.items import ItemRow
-    from care_ops.metrics import Evaluation
 
 _NAMED = 3
 """Judges, changes or items that an answer names; the section has all of them."""
@@ -177,19 +176,14 @@ def _sure(rows: Sequence[ItemRow]) -> Answer | None:
 def _right(data: ReportData) -> Answer:
     question = "Is the answer right?"
     evaluation = data.evaluations.get(data.lead)
-    order = None if evaluation is None else _order(evaluation)
-    if evaluation is None or order is None:
+    if evaluation is None or evaluation.order is None:
         return Answer(question, "Nothing here can say: there is no label that the fit has not seen.")
     metric = "AUC" if evaluation.auc is not None else "Kendall's tau"
-    says = f"On {evaluation.n:,} items with gold its {metric} is {order:.3f}"
-    of_mean = _order(data.evaluations["avg"]) if "avg" in data.evaluations else None
+    says = f"On {evaluation.n:,} items with gold its {metric} is {evaluation.order:.3f}"
+    of_mean = data.evaluations["avg"].order if "avg" in data.evaluations else None
     if of_mean is not None and data.lead != "avg":
         says += f"; the mean of the judges has {of_mean:.3f}"
     return Answer(question, f"{says}.", "gold")
-
-
-def _order(evaluation: Evaluation) -> float | None:
-    return evaluation.tau if evaluation.auc is None else evaluation.auc
 
 
 def _to_label(data: ReportData) -> Answer | None:

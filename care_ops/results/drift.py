@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
+from care_ops.metrics import rank_correlation
 from care_ops.probes import ProbeResponses
 
 Array = NDArray[np.float64]
@@ -63,7 +63,8 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
     psi, chance = (float("nan"), float("nan")) if few else population_stability(a, b)
     spread = float(a.std()) if len(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
-    return Drift(len(common), psi, chance, shift, _spearman(x, y))
+    order = rank_correlation(x, y) if len(common) >= _FEWEST else float("nan")
+    return Drift(len(common), psi, chance, shift, order)
 
 
 @dataclass(frozen=True)
@@ -198,9 +199,3 @@ def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[
 
 def _known(values: Mapping[str, float | None]) -> dict[str, float]:
     return {item: float(v) for item, v in values.items() if v is not None and v == v}
-
-
-def _spearman(x: Array, y: Array) -> float:
-    if len(x) < _FEWEST or x.std() == 0 or y.std() == 0:
-        return float("nan")
-    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])

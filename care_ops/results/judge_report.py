@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, norm, rankdata
+from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from care_ops.errors import FitError
+from care_ops.metrics import rank_correlation
 from care_ops.results.rates import LEAST_LABELS, Repeats, rates_of
 
 Array = NDArray[np.float64]
@@ -245,17 +246,13 @@ def _length(lengths: Array, scores: Array, labels: Array, level: float) -> Lengt
     known = ~np.isnan(lengths) & ~np.isnan(scores)
     if known.sum() < 10 or np.ptp(lengths[known]) == 0 or np.ptp(scores[known]) == 0:
         return None
-    by_judge = _spearman(lengths[known], scores[known])
+    by_judge = rank_correlation(lengths[known], scores[known])
     half = float(norm.ppf((1 + level) / 2)) / np.sqrt(max(int(known.sum()) - 3, 1))
     lo, hi = np.tanh(np.arctanh(np.clip(by_judge, -0.999, 0.999)) + np.array([-half, half]))
     labelled = known & ~np.isnan(labels)
     varies = labelled.any() and np.ptp(labels[labelled]) > 0 and np.ptp(lengths[labelled]) > 0
-    by_people = _spearman(lengths[labelled], labels[labelled]) if varies else float("nan")
+    by_people = rank_correlation(lengths[labelled], labels[labelled]) if varies else float("nan")
     return LengthEffect(by_judge, float(lo), float(hi), by_people, int(known.sum()))
-
-
-def _spearman(a: Array, b: Array) -> float:
-    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
 def _misses(rows: NDArray[np.intp], doubt: Array, right: Array) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 
+from judges.ray_cluster import cluster_address
 from judges.sandbox import available
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
@@ -96,7 +97,7 @@ def _memory(engine: LocalModel) -> tuple[str, str]:
     if engine.gpus == 0:
         available_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
         kind = "memory of this machine"
-    elif os.environ.get("RAY_ADDRESS"):
+    elif cluster_address() is not None:
         return "ok", "runs on the cluster in RAY_ADDRESS"
     else:
         available_memory, kind = _gpu_memory() * engine.gpu_memory * max(1.0, engine.gpus), "GPU memory given to it"

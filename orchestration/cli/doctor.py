@@ -152,5 +152,7 @@ def _judge(loaded: Workspace, name: str) -> list[dict[str, str]]:
 
 
 def _ray() -> dict[str, str]:
-    address = os.environ.get("RAY_ADDRESS")
-    return _row("ray cluster", "ok", address or "RAY_ADDRESS names none; judging with mode ray starts an embedded one")
+    from judges.ray_cluster import cluster_address
+
+    embedded = "RAY_ADDRESS names none; judging with mode ray starts an embedded one"
+    return _row("ray cluster", "ok", cluster_address() or embedded)

@@ -15,9 +15,9 @@ import pytest
 from assets.fit.moments import dask_client
 from assets.workspace import MomentsConfig
 from care_ops.errors import InputError, JudgeError
-from judges.ray_cluster import connect
+from judges.ray_cluster import cluster_address, connect
 
-CONNECT = "from judges.ray_cluster import connect\nprint('connecting', flush=True)\nconnect()\n"
+CONNECT = "from judges.ray_cluster import cluster_address, connect\nprint('connecting', flush=True)\nconnect()\n"
 
 
 @pytest.mark.parametrize(
@@ -141,3 +141,13 @@ def test_an_embedded_ray_joins_no_other_cluster_of_this_machine(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     connect()
     assert asked == ["local", "auto"]
+
+
+def test_an_empty_address_is_none(monkeypatch):
+    """As compose hands it on where nobody has set it."""
+    asked: list[str] = []
+    monkeypatch.setattr("ray.init", lambda address, **_: asked.append(address))
+    monkeypatch.setenv("RAY_ADDRESS", "")
+    connect()
+    assert asked == ["local"]
+    assert cluster_address() is None

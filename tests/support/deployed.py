@@ -131,7 +131,8 @@ class Deployment:
             "DAGSTER_POSTGRES_USER": "dagster",
             "DAGSTER_POSTGRES_PASSWORD": _PASSWORD,
         }
-        return cls(home, workspace, {**os.environ, **variables})
+        path = os.pathsep.join(filter(None, (str(DEPLOY.parent), os.environ.get("PYTHONPATH"))))  # finds `tests`
+        return cls(home, workspace, {**os.environ, **variables, "PYTHONPATH": path})
 
     def command(self, *words: str, code: int = 0) -> str:
         """A command as it is typed in a container, such as ``dagster instance migrate``; returns what it printed."""
