@@ -247,7 +247,11 @@ def _lost(soak: SharedSoak) -> list[str]:
 
 
 def _against_a_fresh_one(soak: SharedSoak, fresh: Path) -> list[str]:
-    """How the workspace differs from a fresh one with the same inputs, after one more run of each."""
+    """How the workspace differs from a fresh one with the same inputs, after one more run of each.
+
+    A page says what has changed since the edition before, which a fresh workspace does not have; so the pages that are
+    compared are drawn once the earlier editions are deleted.
+    """
     for name in ("care.yaml", "one.csv", "judges", "testsets"):
         source, copy = soak.folder / name, fresh / name
         copy.parent.mkdir(exist_ok=True)
@@ -256,6 +260,9 @@ def _against_a_fresh_one(soak: SharedSoak, fresh: Path) -> list[str]:
     if forgotten.exists():
         (fresh / "data").mkdir()
         shutil.copy(forgotten, fresh / "data")
+    soak.care("run")
+    soak.care("gc", "--yes", "--editions", "1", "--months", "0", "--days", "0")
+    shutil.rmtree(soak.folder / "data" / "report")
     soak.care("run")
     SharedSoak(fresh, soak.notes).care("run")
     expected, actual = state_of(fresh), state_of(soak.folder)

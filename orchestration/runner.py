@@ -232,10 +232,14 @@ class _Run:
         return self.requested
 
     def _leave_out_unfitted(self) -> None:
-        """Ask for no result of a fit whose panel is newer, unless the fit is made too; the reconciler asks for both."""
+        """Ask for no result of a fit whose panel is newer, or about to be, unless the fit is made too.
+
+        A run of Dagster may be about to make the fit, and wait for this command to end. Where nothing else makes the
+        results, the reconciler asks for them together with the fit.
+        """
         asked = {t for asset in RESULTS for t in self.requested.get(asset, ()) if t in self._workspace.testsets}
-        refitted = self.requested.get("aggregates", set())
-        unfitted = {t for t in asked - refitted if panel_is_newer(self._workspace.fit_folder(str(t)))}
+        refitted, made_anew = (self.requested.get(asset, set()) for asset in ("aggregates", "panel"))
+        unfitted = {t for t in asked - refitted if t in made_anew or panel_is_newer(self._workspace.fit_folder(str(t)))}
         for asset in RESULTS:
             self.requested.get(asset, set()).difference_update(unfitted)
 

@@ -19,6 +19,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from assets.fit.documents import FitDocument, PanelDocument
 from assets.state import retention
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
@@ -73,11 +74,11 @@ def in_the_background(workspace: Workspace, *words: str) -> Process:
     return Process([sys.executable, "-m", "orchestration.cli", *words, "--workspace", str(workspace.root)])
 
 
-def materialising(workspace: Workspace, asset: str, partition: str) -> Process:
+def materialising(workspace: Workspace, assets: str, partition: str) -> Process:
     """A run as Dagster's daemon, UI or command line start it: a process over the real definitions."""
     command = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "orchestration.definitions"]
     environment = {"CARE_WORKSPACE": str(workspace.root), "DAGSTER_HOME": str(dagster_home(workspace))}
-    return Process([*command, "--select", asset, "--partition", partition], environment)
+    return Process([*command, "--select", assets, "--partition", partition], environment)
 
 
 def said_by(folder, *words, code=0):
@@ -205,6 +206,31 @@ def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_
         assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.SUCCESS
         messages = [entry.user_message for entry in instance.all_logs(waiting)]
     assert any("waiting for `care something`" in text for text in messages)
+
+
+@pytest.mark.slow
+def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(after_a_night):
+    """The run waits with its fit; a command that makes the panel anew meanwhile must not compare systems before it."""
+    workspace = load_workspace(after_a_night)
+    with (
+        workspace_instance(workspace) as instance,
+        materialising(workspace, "moments,structure,aggregates,review", "one") as process,
+    ):
+        with alone(workspace, "care something"):
+            until(lambda: runs_that_wait(workspace))
+            write_items(workspace.root, edited=7)
+            defs = build_defs(workspace.root, {"workspace": workspace})
+            outcome = run_stale(defs, workspace, instance, again=("systems", "one"))
+            assert ("panel", "one") in outcome.materialised
+            assert (outcome.failures, outcome.left_to_daemon) == ({}, 1)
+            together_made = [record.dagster_run.asset_selection or set() for record in instance.get_run_records()]
+            with_panel = [keys for keys in together_made if dg.AssetKey("panel") in keys]
+            assert all(dg.AssetKey("systems") not in keys or dg.AssetKey("aggregates") in keys for keys in with_panel)
+        assert process.wait(timeout=120) == 0, process.said()
+        assert not run(workspace.root).failures
+    folder = workspace.fit_folder("one")
+    assert FitDocument.read(folder).panel == PanelDocument.read(folder).panel
+    assert run(workspace.root).materialised == []
 
 
 @pytest.mark.slow

@@ -1,8 +1,5 @@
 """The second generated corpus and the table of declared probes, which later studies count over."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -42,8 +39,8 @@ def test_kinds_are_of_the_list_and_each_declaration_has_a_reason():
 
 
 @pytest.mark.data
-def test_every_recorded_set_is_declared_or_absent_for_the_reason_given():
-    for path in sorted(Path(os.environ["CARE_DATA_DIR"]).glob("*/items.parquet")):
+def test_every_recorded_set_is_declared_or_absent_for_the_reason_given(data_dir):
+    for path in sorted(data_dir.glob("*/items.parquet")):
         table = pq.read_table(path)
         has_texts = bool(TEXTS & set(table.column_names))
         has_gold = table.column("gold").null_count < table.num_rows
