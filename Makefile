@@ -141,7 +141,7 @@ rivals: ## an environment with other libraries, and what they make of planted vo
 	test -x build/rivals/bin/python || $(PYTHON) -m venv build/rivals
 	build/rivals/bin/pip install --quiet torch==2.13.0 crowd-kit==1.4.2 snorkel==0.10.0 krippendorff==0.9.0 \
 		choix==0.4.1 scikit-learn 'pyarrow<18'
-	build/rivals/bin/python tests/oracles/rivals.py
+	build/rivals/bin/python -m tests.oracles.rivals
 
 docs: $(VENV)/.dev ## the documentation's site, in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs

@@ -7,13 +7,15 @@ best one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import shorten
 
 import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.config import AdmissionRule
+from care_ops.errors import listed
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import TELLING_SCORES, comparable, is_sparse
 
@@ -128,6 +130,28 @@ def check_panel(
             )
         )
     return checks
+
+
+def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
+    """Why judges are not on the panel and what to do, in one or two sentences; empty where all are.
+
+    Parameters
+    ----------
+    checks : sequence of JudgeCheck
+    loosen, declare : str
+        How a person admits more judges here, and how absent scores are declared as not asked.
+    """
+    refused = [check for check in checks if not check.admitted]
+    if not refused:
+        return ""
+    mostly_absent = sum(check.missing_rate > 0.5 for check in checks)
+    if 2 * mostly_absent > len(checks):
+        return (
+            f"{mostly_absent:,} judges have scored less than half of the items, as the workers of a crowd do: if they "
+            f"were not asked about the others, declare it ({declare})."
+        )
+    reasons = listed([f"{shorten(check.judge, 40, placeholder='...')}: {check.reason}" for check in refused], 3)
+    return f"Left out are {reasons}. {loosen}."
 
 
 def means_not_asked(rule: AdmissionRule, values: Array) -> bool:

@@ -31,14 +31,18 @@ if TYPE_CHECKING:
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Read the matrix, apply the admission rule, keep the admitted columns."""
     from assets.fit.documents import PanelDocument
+    from care_ops.admission import why_left_out
 
     testset = context.partition_key
     checks, admitted, slices = admit(workspace, testset)
     if admitted.shape[1] < 2:
-        refused = "; ".join(f"{c.judge}: {c.reason}" for c in checks if not c.admitted)
+        why = why_left_out(
+            checks,
+            loosen="Add judges, or loosen `panel` in care.yaml",
+            declare="`panel: {absent: not_asked}` in care.yaml",
+        )
         raise dg.Failure(
-            f"test set {testset!r} has {admitted.shape[1]} admitted judge(s), a panel needs two ({refused}). "
-            "Add judges, or loosen `panel` in care.yaml"
+            f"test set {testset!r} has {admitted.shape[1]} admitted judge(s), a panel needs two. {why}".rstrip()
         )
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from textwrap import shorten
 
 import numpy as np
 
@@ -25,10 +24,10 @@ from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
-from care_ops.admission import JudgeCheck, check_panel, means_not_asked
+from care_ops.admission import JudgeCheck, check_panel, means_not_asked, why_left_out
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
-from care_ops.errors import FitError, InputError, listed
+from care_ops.errors import FitError, InputError
 from care_ops.fit import Fit, Watch, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
@@ -241,16 +240,8 @@ def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
     admitted = [check.judge for check in checks if check.admitted]
     if len(admitted) >= LEAST_JUDGES:
         return admitted
-    refused = [check for check in checks if not check.admitted]
-    reasons = listed([f"{shorten(check.judge, 40, placeholder='...')}: {check.reason}" for check in refused], 3)
-    left_out = f" Left out are {reasons}; --admit all lets in all that vary." if refused else ""
-    sparse = sum(check.missing_rate > 0.5 for check in checks)
-    if 2 * sparse > len(checks):
-        left_out = (
-            f" {sparse:,} judges have scored less than half of the items, as the workers of a crowd do: if they "
-            "were not asked about the others, declare it (--absent not_asked)."
-        )
-    raise FitError(f"{source}: {refusal(admitted)}. Give scores of more judges.{left_out}")
+    why = why_left_out(checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
+    raise FitError(f"{source}: {refusal(admitted)}. Give scores of more judges. {why}".rstrip())
 
 
 def item_columns(table: ScoreTable) -> ItemColumnsRead:

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from crowdkit.aggregation import GLAD, MACE, DawidSkene
-from planted import PANELS, duels, votes
 from sklearn.metrics import cohen_kappa_score
 from snorkel.labeling.model import LabelModel
+
+from tests.support.planted import PANELS, duels, votes
 
 LIBRARIES = ("crowd-kit", "snorkel", "krippendorff", "choix", "scikit-learn", "numpy")
 
