@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from care_ops.config import FitConfig
     from care_ops.metrics import Evaluation
     from care_ops.moments.state import Moments
-    from care_ops.results.dropping import Dropping
+    from care_ops.results.drop_evidence import Dropping
     from care_ops.scores import Array, ScoreMatrix
     from care_ops.structure.program import Structure
     from warehouse.matrix import ItemColumnsRead

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from assets.report.data import FOLLOWS, JudgeRow, ReportData, Retest, WeightCell
 from care_ops.metrics import auc, is_binary, tau
-from care_ops.results.dropping import LEAST_LABELS, DropEvidence
+from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence
 
 Array = NDArray[np.float64]
 

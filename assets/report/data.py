@@ -22,7 +22,7 @@ from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import Evaluation
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
-from care_ops.results.dropping import Dropping
+from care_ops.results.drop_evidence import Dropping
 from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import is_sparse
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from care_ops.results.dropping import Dropping
+from care_ops.results.drop_evidence import Dropping
 from warehouse.documents import FolderDocument, document_of
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from care_ops.results.dropping import Dropping
+    from care_ops.results.drop_evidence import Dropping
     from care_ops.scores import ScoreMatrix
     from warehouse.matrix import ItemColumnsRead
 
@@ -36,7 +36,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from assets.fit.kept import read_fitted, read_responses
     from assets.results.documents import DroppingDocument
     from care_ops.errors import InputError
-    from care_ops.results.dropping import NO_REFITS, Dropping
+    from care_ops.results.drop_evidence import NO_REFITS, Dropping
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import store_intervals
     from warehouse.fits import Intervals

@@ -32,7 +32,8 @@ from care_ops.errors import FitError, InputError, listed
 from care_ops.fit import Fit, Watch, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.results.dropping import NO_REFITS, Dropping, leave_each_out
+from care_ops.results.drop_evidence import NO_REFITS, Dropping
+from care_ops.results.dropping import leave_each_out
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import LEAST_JUDGES, Remedies, Standing, Step, Verdict, decide, refusal
 from care_ops.scores import ScoreMatrix

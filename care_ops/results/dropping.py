@@ -3,20 +3,19 @@
 To disagree with the others is no reason to drop a judge: where most judges share a bias, the one that disagrees may be
 right. Only labels tell, and only enough of them.
 
-The answer without a judge is that of a fit without it. Split units are dealt into two halves, and the items of each half
-are answered by fits of the other half (cross-fitting), so that neither answer has been fitted to the items on which the
-two are compared.
+The answer without a judge is that of a fit without it. Split units are dealt into two halves, and the items of each
+half are answered by fits of the other half (cross-fitting), so that neither answer has been fitted to the items on
+which the two are compared.
 
-Belongs here: the refits, the difference in order with its interval, and the advice that follows. Belongs elsewhere:
-which labels a fit has not seen, words for people.
+Belongs here: the refits, and the difference in order with its interval. Belongs elsewhere: the record of what was found
+and the advice that follows (``drop_evidence``), which labels a fit has not seen, words for people.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import ceil
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +27,13 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.frozen import FAITHFUL, Frozen, freeze
 from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence, Dropping
 from care_ops.results.uncertainty import rows_by_unit
 from care_ops.results.verdict import LEAST_JUDGES
 from care_ops.scores import ScoreMatrix, content_seed
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-
-LEAST_LABELS = 30
-"""Split units with labels from which on advice is given. Fewer do not carry the interval, a normal approximation."""
 
 MOST_JUDGES = 40
 """Most judges of a panel on which each is left out in turn: the cost grows with the cube of their number."""
@@ -48,60 +45,6 @@ _MOST_LABELS = 1_000
 """Labels that are compared pair by pair; more are thinned evenly, because the pairs grow with their square."""
 
 _HALVES = 2
-
-NO_REFITS = "fits without each judge belong to the resamples, and care.yaml or --intervals asks for none"
-"""Why nothing is said of judges where ``FitConfig.resamples`` is 0, as the rest of a sentence."""
-
-Advice = Literal["drop", "keep", "unclear"]
-
-
-@dataclass(frozen=True)
-class DropEvidence:
-    """How much better an answer orders the labelled items with a judge than without it.
-
-    Attributes
-    ----------
-    labels, units : int
-        Labelled items that were compared, and the split units that they are of.
-    gain, lo, hi : float
-        Share of the pairs of different labels that the answer orders rightly, less the share without the judge; ties
-        count one half. With two classes of labels that is the difference of two AUCs.
-    needed : int or None
-        Labels by which a difference of this size would be told from none; None where there is no difference.
-    """
-
-    labels: int
-    units: int
-    gain: float
-    lo: float
-    hi: float
-    needed: int | None
-
-    @property
-    def advice(self) -> Advice:
-        """``drop`` where the whole interval says that the answer is better without the judge."""
-        if self.units < LEAST_LABELS or self.lo <= 0 <= self.hi:
-            return "unclear"
-        return "drop" if self.hi < 0 else "keep"
-
-
-@dataclass(frozen=True)
-class Dropping:
-    """What labels say of each judge of a panel.
-
-    Attributes
-    ----------
-    evidence : dict judge -> DropEvidence
-    refused : str
-        Why there is none, as the rest of a sentence; empty where there is some.
-    refits, items : int
-        How many fits were made for it, and the most items that one of them was made of.
-    """
-
-    evidence: dict[str, DropEvidence] = field(default_factory=dict[str, DropEvidence])
-    refused: str = ""
-    refits: int = 0
-    items: int = 0
 
 
 def leave_each_out(
@@ -127,7 +70,7 @@ def leave_each_out(
     aggregator : str
         Whose answer is compared.
     labels : (n,) array
-        Labels that the fit has not seen, and of which no other item of the split unit was seen; NaN where there is none.
+        Labels that the fit has not seen, of split units of which it has seen none; NaN where there is none.
     units : sequence of n str or None, optional
         Split unit of each item. An item without one is a unit of its own.
     watch : callable (done, refits), optional
@@ -156,7 +99,7 @@ def leave_each_out(
     except FitError as error:
         return Dropping(refused=f"a fit on half of the items gave no answer that can be compared: {error}")
     evidence = {
-        judge: drop_evidence(answers[0], answers[k + 1], labels, len(scores.judges), units=names, halves=half_of)
+        judge: evidence_by_labels(answers[0], answers[k + 1], labels, len(scores.judges), units=names, halves=half_of)
         for k, judge in enumerate(scores.judges)
     }
     known = {judge: each for judge, each in evidence.items() if each is not None}
@@ -225,7 +168,7 @@ def _frozen(panel: ScoreMatrix, rows: Rows, config: FitConfig, anchors: Anchors,
     return frozen
 
 
-def drop_evidence(
+def evidence_by_labels(
     whole: Array,
     without: Array,
     labels: Array,

@@ -21,7 +21,7 @@ from assets.results.documents import (
 from care_ops.config import FitConfig
 from care_ops.errors import WarehouseError
 from care_ops.fit import fit_panel
-from care_ops.results.dropping import DropEvidence, Dropping
+from care_ops.results.drop_evidence import DropEvidence, Dropping
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
 from warehouse.fits import Edition, EvaluationRecord, FitStore, FrozenRecord, Intervals, Publication

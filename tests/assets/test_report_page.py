@@ -18,7 +18,7 @@ from assets.report.summary import summary
 from assets.report.svg import decades, ticks
 from assets.table.fitting import ScoreTable, TableConfig, fit_table
 from care_ops.config import FitConfig
-from care_ops.results.dropping import NO_REFITS, DropEvidence, Dropping
+from care_ops.results.drop_evidence import NO_REFITS, DropEvidence, Dropping
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
 from tests.support.report_pages import VERDICT, report_data

@@ -6,7 +6,8 @@ import pytest
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.metrics import auc
-from care_ops.results.dropping import LEAST_LABELS, MOST_JUDGES, drop_evidence, leave_each_out
+from care_ops.results.drop_evidence import LEAST_LABELS
+from care_ops.results.dropping import MOST_JUDGES, evidence_by_labels, leave_each_out
 from care_ops.scores import ScoreMatrix
 
 RNG_SEEDS = range(200)
@@ -21,7 +22,7 @@ def answers(rng, n, harm):
 
 def test_with_two_classes_the_gain_is_a_difference_of_aucs():
     labels, whole, without = answers(np.random.default_rng(0), 300, 1.0)
-    evidence = drop_evidence(whole, without, labels, 5)
+    evidence = evidence_by_labels(whole, without, labels, 5)
     assert evidence.gain == pytest.approx(auc(whole, labels) - auc(without, labels))
     assert evidence.lo < evidence.gain < evidence.hi < 0
     assert evidence.advice == "drop"
@@ -34,22 +35,22 @@ def test_the_interval_covers_the_true_difference_as_often_as_it_says():
     covered = 0
     for seed in RNG_SEEDS:
         labels, whole, without = answers(np.random.default_rng([2, seed]), 120, 0.6)
-        evidence = drop_evidence(whole, without, labels, 1)
+        evidence = evidence_by_labels(whole, without, labels, 1)
         covered += evidence.lo <= truth <= evidence.hi
     assert abs(covered / 200 - 0.9) < 3 * (0.9 * 0.1 / 200) ** 0.5
 
 
 def test_few_labels_advise_nothing_and_say_how_many_would():
     labels, whole, without = answers(np.random.default_rng(3), LEAST_LABELS - 1, 3.0)
-    assert drop_evidence(whole, without, labels, 1).advice == "unclear"
+    assert evidence_by_labels(whole, without, labels, 1).advice == "unclear"
     labels, whole, without = answers(np.random.default_rng(5), 60, 0.2)
-    evidence = drop_evidence(whole, without, labels, 12)
+    evidence = evidence_by_labels(whole, without, labels, 12)
     assert evidence.advice == "unclear"
     assert evidence.needed > 60
 
 
 def test_labels_that_are_alike_say_nothing():
-    assert drop_evidence(np.arange(50.0), np.arange(50.0), np.ones(50), 3) is None
+    assert evidence_by_labels(np.arange(50.0), np.arange(50.0), np.ones(50), 3) is None
 
 
 def clustered(rng, units, size, harm):
@@ -70,8 +71,8 @@ def test_the_interval_covers_the_true_difference_where_items_of_a_unit_go_togeth
     covered = {"units": 0, "items": 0}
     for seed in RNG_SEEDS:
         labels, whole, without, units = clustered(np.random.default_rng([7, seed]), 60, 5, 0.6)
-        by_units = drop_evidence(whole, without, labels, 1, units=units)
-        by_items = drop_evidence(whole, without, labels, 1)
+        by_units = evidence_by_labels(whole, without, labels, 1, units=units)
+        by_items = evidence_by_labels(whole, without, labels, 1)
         assert (by_units.labels, by_units.units, by_items.units) == (300, 60, 300)
         covered["units"] += by_units.lo <= truth <= by_units.hi
         covered["items"] += by_items.lo <= truth <= by_items.hi
@@ -81,17 +82,17 @@ def test_the_interval_covers_the_true_difference_where_items_of_a_unit_go_togeth
 
 def test_many_labels_of_few_units_advise_nothing():
     labels, whole, without, units = clustered(np.random.default_rng(8), LEAST_LABELS - 1, 20, 5.0)
-    assert drop_evidence(whole, without, labels, 1).advice == "drop", "as if each item stood for itself"
-    assert drop_evidence(whole, without, labels, 1, units=units).advice == "unclear"
+    assert evidence_by_labels(whole, without, labels, 1).advice == "drop", "as if each item stood for itself"
+    assert evidence_by_labels(whole, without, labels, 1, units=units).advice == "unclear"
 
 
 def test_items_are_compared_within_their_half_only():
     """Answers of different fits have scales of their own: a shift of one half changes nothing."""
     labels, whole, without = answers(np.random.default_rng(9), 100, 0.5)
     halves = np.arange(100) % 2
-    evidence = drop_evidence(whole, without, labels, 4, halves=halves)
-    assert drop_evidence(whole + 100 * halves, without - 50 * halves, labels, 4, halves=halves) == evidence
-    assert drop_evidence(whole + 100 * halves, without - 50 * halves, labels, 4) != evidence
+    evidence = evidence_by_labels(whole, without, labels, 4, halves=halves)
+    assert evidence_by_labels(whole + 100 * halves, without - 50 * halves, labels, 4, halves=halves) == evidence
+    assert evidence_by_labels(whole + 100 * halves, without - 50 * halves, labels, 4) != evidence
 
 
 def panel(n=400, judges=5, harmful=True, seed=10):

@@ -256,15 +256,15 @@ class TestJudges:
         np.testing.assert_allclose(page.aggregates["avg"].weights, 1 / len(PANEL))
 
     def test_labels_say_that_live_judges_help_and_the_permuted_one_does_not(self, page):
-        """Each live judge carries noise of its own, so that no answer is better without it; the permuted one is noise."""
+        """Each live judge has noise of its own, so that no answer is better without it; the permuted one is noise."""
         evidence = page.dropping.evidence
         assert page.dropping.refused == ""
         assert evidence.keys() == set(PANEL)
-        assert {each.labels for each in evidence.values()} == {ITEMS}
+        assert {each.labels for each in evidence.values()} == {1_000}, "more are thinned"
         assert "drop" not in {evidence[judge].advice for judge in LIVE}
         assert all(evidence[judge].hi > 0 for judge in LIVE)
         assert sum(evidence[judge].gain for judge in LIVE) > 0
-        assert evidence["permuted"].lo < 0.002, "the answer hardly hears it"
+        assert abs(evidence["permuted"].gain) < 0.002, "the answer hardly hears it"
 
     def test_no_direct_links_were_planted(self, page):
         """Links are what the structure leaves beside its factors: none is as large as a planted dependence."""
