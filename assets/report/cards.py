@@ -20,6 +20,9 @@ from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence
 Array = NDArray[np.float64]
 
 _ITEMS_SHOWN = 3
+_FROM_A_FILE = "not known: its scores were read from a file, so that it cannot be asked again"
+"""Of the judges of a table, which has no workspace that says what they are."""
+
 _RAW = ("avg", "uws")
 """Aggregators whose weights are those of raw scores; the others weigh standardised ones."""
 
@@ -91,8 +94,8 @@ class JudgeCard:
         What labels say of the fit without the judge; None where they say nothing.
     no_evidence : str
         Why not, as the rest of a sentence.
-    retest : Retest or None
-        None where the judge has not been asked again.
+    retest : Retest or str
+        How far it agrees with itself, or why that is not known.
     """
 
     number: int | None
@@ -105,7 +108,7 @@ class JudgeCard:
     labels: AgainstLabels | None
     evidence: DropEvidence | None = None
     no_evidence: str = ""
-    retest: Retest | None = None
+    retest: Retest | str = ""
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 None if sums is None else _against_labels(data, j, sums),
                 data.dropping.evidence.get(judge),
                 data.dropping.refused or "the labels that can be compared do not differ",
-                data.retests.get(judge),
+                data.retests.get(judge, _FROM_A_FILE),
             )
         )
     left_out = [row for row in data.judge_rows if not row.check.admitted]
@@ -237,6 +240,21 @@ def advice(card: JudgeCard) -> str:
     if evidence.gain < 0 and evidence.needed is not None:
         return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would tell."
     return f"Keep it: {measured}, which is no reason to drop it."
+
+
+def retest(card: JudgeCard) -> str:
+    """How far a judge agrees with itself, or why that is not known, as one sentence."""
+    found = card.retest
+    if isinstance(found, str):
+        says = f"{found}."
+    elif found.moved is None:
+        says = f"asked again about {found.items} items on {found.asked_at}, it answered none of them."
+    else:
+        says = (
+            f"asked again about {found.items} items on {found.asked_at} (by the canary), its scores moved by "
+            f"{found.moved:.1%} of the scale on average; 0 % is a judge that repeats itself exactly."
+        )
+    return says[:1].upper() + says[1:]
 
 
 def _correlation(first: Array, second: Array) -> float | None:

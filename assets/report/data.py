@@ -224,8 +224,8 @@ class ReportData:
     rivals : dict name -> (n,) array
         Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
     probes : ProbeResponses
-    retests : dict judge -> Retest
-        Of the judges that the canary has asked again.
+    retests : dict judge -> Retest or str
+        How far a judge agrees with itself where it was asked again; otherwise why that is not known, in words.
     not_asked : bool
         Whether an absent score was taken for one that was not asked, and not for a failure of its judge.
     dropping : Dropping
@@ -254,7 +254,7 @@ class ReportData:
     changes: Changes | None = None
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     probes: ProbeResponses = NO_PROBES
-    retests: Mapping[str, Retest] = field(default_factory=dict[str, Retest])
+    retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
     not_asked: bool = False
     dropping: Dropping = NOT_LEFT_OUT
 

@@ -178,8 +178,9 @@ def test_a_card_says_how_far_a_judge_agrees_with_itself(data, tmp_path):
     asked = replace(data, retests={judge: Retest(12, 0.034, "2026-11-22 03:00")})
     write_page(asked, tmp_path / "report.html", VERDICT)
     page = (tmp_path / "report.html").read_text()
-    assert page.count("<dt>Asked again</dt>") == 1
-    assert "12 items on 2026-11-22 03:00: its scores moved by 3.4 % of the scale on average" in page
+    assert page.count("<dt>Retest</dt>") == len(data.scores.judges)
+    assert "12 items on 2026-11-22 03:00 (by the canary), its scores moved by 3.4% of the scale on average" in page
+    assert page.count("Not known: its scores were read from a file") == len(data.scores.judges) - 1
 
 
 def answers(data):
