@@ -193,7 +193,9 @@ def weights(reading: Reading) -> list[tuple[float, str]]:
         "SELECT weight, judge, family, lo, hi FROM latest_fits JOIN weights USING (fit_id) JOIN judges USING (judge) "
         "WHERE aggregator = 'care' ORDER BY weight DESC"
     )
-    return [(weight, f"{judge} {family} {weight:.3f} {lo:.3f} … {hi:.3f}") for weight, judge, family, lo, hi in rows]
+    return [
+        (weight, f"{judge} family {family} {weight:.3f} {lo:.3f} … {hi:.3f}") for weight, judge, family, lo, hi in rows
+    ]
 
 
 def factors_in_full(reading: Reading) -> list[str]:
