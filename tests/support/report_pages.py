@@ -25,7 +25,7 @@ VERDICT = Verdict(
     (Reason("followed", "Factor 1 of the judges follows words of the texts (rank correlation +.93)."),),
     (
         Step(
-            "Fill in the column `label` of /srv/evaluations/workspaces/answers-of-the-second-quarter/to_label.csv, "
+            "Fill in the column `label` of /srv/evaluations/workspaces/answers_of_the_second_quarter/to_label.csv, "
             "then fit again.",
             "care fit scores.csv --out out --anchors out/to_label.csv",
         ),
