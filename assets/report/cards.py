@@ -143,7 +143,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 None if sums is None else _against_labels(data, j, sums),
                 data.dropping.evidence.get(judge),
                 data.dropping.refused or "the labels that can be compared do not differ",
-                data.retests.get(judge, _FROM_A_FILE),
+                data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
             )
         )
     left_out = [row for row in data.judge_rows if not row.check.admitted]

@@ -175,12 +175,20 @@ def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
 
 def test_a_card_says_how_far_a_judge_agrees_with_itself(data, tmp_path):
     judge = data.scores.judges[0]
-    asked = replace(data, retests={judge: Retest(12, 0.034, "2026-11-22 03:00")})
+    asked = replace(data, edition=None, retests={judge: Retest(12, 0.034, "2026-11-22 03:00")})
     write_page(asked, tmp_path / "report.html", VERDICT)
     page = (tmp_path / "report.html").read_text()
     assert page.count("<dt>Retest</dt>") == len(data.scores.judges)
     assert "12 items on 2026-11-22 03:00 (by the canary), its scores moved by 3.4% of the scale on average" in page
     assert page.count("Not known: its scores were read from a file") == len(data.scores.judges) - 1
+
+
+def test_a_panel_without_links_gets_a_sentence_and_no_empty_drawing(data, tmp_path):
+    write_page(data, tmp_path / "linked.html", VERDICT)
+    write_page(replace(data, partial_correlations=np.zeros((5, 5))), tmp_path / "free.html", VERDICT)
+    linked, free = ((tmp_path / name).read_text() for name in ("linked.html", "free.html"))
+    assert ('id="figure-graph"' in linked, 'id="figure-graph"' in free) == (True, False)
+    assert ("No two judges are linked" in linked, "No two judges are linked" in free) == (False, True)
 
 
 def answers(data):
