@@ -84,7 +84,8 @@ def leave_each_out(
     alone = replace(config, aggregators=(aggregator,), calibration=Calibration())
     left_out: list[str | None] = [None, *scores.judges]
     answers = np.full((len(left_out), len(names)), np.nan)
-    seen, most = anchors.rows(scores.item_ids)[0], 0
+    seen = np.flatnonzero([item in anchors.labels for item in scores.item_ids])
+    most = 0
     try:
         for half in range(_HALVES):
             rows = np.union1d(_drawn(scores.item_ids, np.flatnonzero(half_of != half), rng), seen)
