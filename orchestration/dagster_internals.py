@@ -78,7 +78,32 @@ def materialisations(instance: dg.DagsterInstance, run_id: str) -> Iterator[tupl
     Why: what a step logged before it failed is not among the events of ``ExecuteInProcessResult``. Unnecessary once
     ``fetch_materializations`` can be asked for one run.
     """
-    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+    yield from _assets_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION)
+
+
+def planned_materialisations(instance: dg.DagsterInstance, run_id: str) -> Iterator[tuple[str, str | None]]:
+    """Asset and partition of everything that a run was to materialise; no partition where it covers a range of them.
+
+    Why: a run that a person asks for names its job, not its assets. Unnecessary as for ``materialisations``.
+    """
+    yield from _assets_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
+
+
+def unmade_partitions(instance: dg.DagsterInstance, asset: str) -> set[str]:
+    """Partitions of an asset that a run was to materialise since they were last materialised, and did not, or not yet.
+
+    Why: the documented status of a partition leaves out runs that were cancelled. Unnecessary once it tells of them.
+    """
+    attempts = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(
+        dg.AssetKey(asset)
+    )
+    return set(attempts)
+
+
+def _assets_of(
+    instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType
+) -> Iterator[tuple[str, str | None]]:
+    for entry in instance.all_logs(run_id, of_type=kind):
         event = entry.dagster_event
         if event is not None and event.asset_key is not None:
             yield event.asset_key.to_user_string(), event.partition

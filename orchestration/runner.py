@@ -143,6 +143,24 @@ def run_stale(
         return outcome
 
 
+def run_launches(
+    defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, launches: Sequence[Launch]
+) -> Outcome:
+    """Run what a person asked for by name, one launch after the other, up to the first that fails.
+
+    The caller holds the workspace alone (``locks.alone``).
+    """
+    outcome = Outcome()
+    with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
+        end_abandoned_runs(workspace, instance)
+        report(observe(workspace, instance), instance)
+        for launch in launches:
+            _execute(defs, instance, launch, outcome)
+            if outcome.failures:
+                break
+    return outcome
+
+
 def _prepare(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     """Finish or clear away what killed processes left behind."""
     end_abandoned_runs(workspace, instance)

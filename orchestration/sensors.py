@@ -15,7 +15,13 @@ from orchestration.alerts import failure_message, send
 from orchestration.experiment_sensor import experiment_sensor
 from orchestration.launches import REASON
 from orchestration.observe import observe
-from orchestration.standing import forget_mended_failures, note_failed_run, partition_of, untold_verdicts
+from orchestration.standing import (
+    forget_mended_failures,
+    note_canceled_run,
+    note_failed_run,
+    partition_of,
+    untold_verdicts,
+)
 from orchestration.workspace import Settings
 
 _DAY_S = 86_400.0
@@ -42,6 +48,7 @@ def build_sensors(
         _workspace_sensor(load, watch_seconds),
         _stale_assets_sensor(watch_seconds),
         _alert_on_failure(load, read_settings),
+        _note_canceled_runs(load),
         _alert_when_stale(read_settings),
         experiment_sensor(load, watch_seconds),
     ]
@@ -104,13 +111,30 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
             return  # `care run` sends one alert at its end, with all that failed
         root, settings = read_settings()
         workspace, failures = load(), context.get_step_failure_events()
-        note_failed_run(workspace, context.dagster_run, failures)
+        note_failed_run(workspace, context.instance, context.dagster_run, failures)
         told = verdict_told(workspace, context.dagster_run.tags.get("dagster/partition"))
         text = failure_text(context.dagster_run, failures, told)
         if not send(settings.alerts, root, text):
             context.log.info(f"care.yaml names nobody under `alerts` who would be sent: {text}")
 
     return alert_on_failure
+
+
+def _note_canceled_runs(load: Callable[[], Workspace]) -> dg.SensorDefinition:
+    @dg.run_status_sensor(
+        name="note_canceled_runs",
+        run_status=dg.DagsterRunStatus.CANCELED,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Remembers what a canceled run was still to make, for the verdict on its test set. Nobody is "
+        "alerted: a person canceled it.",
+    )
+    def note_canceled_runs(context: dg.RunStatusSensorContext) -> None:
+        from orchestration.instance import CARE_RUN, LAUNCHED_BY
+
+        if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes what it did not make itself
+            note_canceled_run(load(), context.instance, context.dagster_run)
+
+    return note_canceled_runs
 
 
 def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:

@@ -16,16 +16,26 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.hashing import content_hash
-from assets.partitions import TESTSETS
 from orchestration.alerts import failure_message
-from orchestration.dagster_internals import RANGE_START_TAG
-from orchestration.launches import split_partition
+from orchestration.dagster_internals import (
+    RANGE_START_TAG,
+    materialisations,
+    planned_materialisations,
+    unmade_partitions,
+)
+from orchestration.launches import ORDER, split_partition
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 
-_TOLD_OTHERWISE = ("review", "scores", "judge_inference")
-"""Assets whose failure a verdict tells in another way: a review holds back, and a judge that failed owes scores."""
+_TOLD_OTHERWISE = ("review", "scores", "judge_inference", "canary")
+"""Assets whose failure a verdict tells in another way, or not at all.
+
+A review holds back, and a judge that failed owes scores; a canary makes nothing that a fit needs.
+"""
+
+_LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
+_CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
 
 def partition_of(run: dg.DagsterRun) -> str:
@@ -40,27 +50,54 @@ def told_testset(asset: str, partition: str | None) -> str | None:
     return split_partition(asset, partition)[1]
 
 
-def note_failed_run(workspace: Workspace, run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> None:
-    """Remember what failed in a run of the daemon, for the verdict on its test set."""
+def note_failed_run(
+    workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]
+) -> None:
+    """Remember what failed in a run of the daemon, for the verdict on its test set.
+
+    Parameters
+    ----------
+    failures : sequence of DagsterEvent
+        The steps that failed; none where the process of the run was lost.
+    """
+    if not failures:
+        _note_unmade(workspace, instance, run, _LOST)
+    for event in failures:
+        _note(workspace, str(event.step_key), partition_of(run), failure_message(event))
+
+
+def note_canceled_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Remember what a run was still to make when a person canceled it."""
+    _note_unmade(workspace, instance, run, _CANCELED)
+
+
+def _note_unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
+    """Remember the first stage that a run did not come to the end of; those after it wait for this one."""
+    partition = partition_of(run)
+    made = {asset for asset, _ in materialisations(instance, run.run_id)}
+    planned = {asset for asset, _ in planned_materialisations(instance, run.run_id)}
+    unmade = [asset for asset in ORDER if asset in planned - made and told_testset(asset, partition)]
+    if unmade:
+        _note(workspace, unmade[0], partition, why)
+
+
+def _note(workspace: Workspace, asset: str, partition: str, why: str) -> None:
     from assets.report.verdicts import note_failure
 
-    for event in failures:
-        asset = str(event.step_key)
-        testset = told_testset(asset, partition_of(run))
-        if testset in workspace.testsets:
-            note_failure(workspace, str(testset), asset, failure_message(event))
+    testset = told_testset(asset, partition)
+    if testset in workspace.testsets:
+        note_failure(workspace, str(testset), asset, why)
 
 
 def forget_mended_failures(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    """Forget the failures of assets whose last run was good, where no page has been drawn since."""
+    """Forget the failures of assets that have been made since, where no page has been drawn since."""
     from assets.report.verdicts import failed_assets, forget_mended
-    from orchestration.instance import partition_statuses
 
     for testset in workspace.testsets:
-        assets = failed_assets(workspace, testset)
-        if assets:
-            statuses = {asset: partition_statuses(instance, asset, TESTSETS).get(testset) for asset in assets}
-            forget_mended(workspace, testset, [asset for asset, status in statuses.items() if status == "FAILED"])
+        failing = [
+            asset for asset in failed_assets(workspace, testset) if testset in unmade_partitions(instance, asset)
+        ]
+        forget_mended(workspace, testset, failing)
 
 
 def untold_verdicts(workspace: Workspace) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from assets.report.data import Changes, EditionShown, ReportData
+from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
 from assets.results.gold import held_out_gold
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, rival_answers
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from care_ops.config import FitConfig
     from care_ops.metrics import Evaluation
     from care_ops.moments.state import Moments
+    from care_ops.results.drop_evidence import Dropping
     from care_ops.scores import Array, ScoreMatrix
     from care_ops.structure.program import Structure
     from warehouse.matrix import ItemColumnsRead
@@ -84,6 +85,7 @@ class PanelResults:
     intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, "tuple[Array, Array]"])
     changes: Changes | None = None
     probes: ProbeResponses = NO_PROBES
+    dropping: Dropping = NOT_LEFT_OUT
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
@@ -150,6 +152,7 @@ def assemble(
         rivals=_rivals(fitted),
         probes=results.probes,
         not_asked=fitted.not_asked,
+        dropping=results.dropping,
     )
 
 

@@ -15,11 +15,14 @@ from scipy.stats import rankdata
 
 from assets.report.data import FOLLOWS, JudgeRow, ReportData, Retest, WeightCell
 from care_ops.metrics import auc, is_binary, tau
-from care_ops.results.dropping import LEAST_LABELS, DropEvidence, drop_evidence
+from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence
 
 Array = NDArray[np.float64]
 
 _ITEMS_SHOWN = 3
+_FROM_A_FILE = "not known: its scores were read from a file, so that it cannot be asked again"
+"""Of the judges of a table, which has no workspace that says what they are."""
+
 _RAW = ("avg", "uws")
 """Aggregators whose weights are those of raw scores; the others weigh standardised ones."""
 
@@ -58,16 +61,12 @@ class PartedItem:
 
 @dataclass(frozen=True)
 class AgainstLabels:
-    """Order by a judge alone, by the answer, and by the answer without the judge (AUC, or Kendall's tau).
-
-    ``evidence`` compares the last two; None where the labels do not differ.
-    """
+    """Order by a judge alone, by the answer's weighted sum, and by that sum without it (AUC or Kendall's tau)."""
 
     metric: str
     alone: float | None
     answer: float | None
     without: float | None
-    evidence: DropEvidence | None
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,12 @@ class JudgeCard:
         The items where it parts most from the answer.
     labels : AgainstLabels or None
         None where there is no gold.
-    retest : Retest or None
-        None where the judge has not been asked again.
+    evidence : DropEvidence or None
+        What labels say of the fit without the judge; None where they say nothing.
+    no_evidence : str
+        Why not, as the rest of a sentence.
+    retest : Retest or str
+        How far it agrees with itself, or why that is not known.
     """
 
     number: int | None
@@ -103,7 +106,9 @@ class JudgeCard:
     without: float | None
     parted: Sequence[PartedItem]
     labels: AgainstLabels | None
-    retest: Retest | None = None
+    evidence: DropEvidence | None = None
+    no_evidence: str = ""
+    retest: Retest | str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,9 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 None if sums is None else sums.correlations[j],
                 _parted(data, j, answer),
                 None if sums is None else _against_labels(data, j, sums),
-                data.retests.get(judge),
+                data.dropping.evidence.get(judge),
+                data.dropping.refused or "the labels that can be compared do not differ",
+                data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
             )
         )
     left_out = [row for row in data.judge_rows if not row.check.admitted]
@@ -211,23 +218,21 @@ def _against_labels(data: ReportData, j: int, sums: _Without) -> AgainstLabels |
         order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None,
         order(sums.whole[known], data.gold[known]),
         order(sums.parts[known, j], data.gold[known]),
-        drop_evidence(sums.whole, sums.parts[:, j], data.gold, len(data.judges)),
     )
 
 
 def advice(card: JudgeCard) -> str:
-    """Whether the judge should be dropped, which only labels say; else which labels would be needed to say it."""
-    evidence = None if card.labels is None else card.labels.evidence
-    if evidence is None or evidence.labels < LEAST_LABELS:
-        labels = 0 if evidence is None else evidence.labels
-        return (
-            f"Keep it for now: only labels can say that a judge should go, and {labels} that the fit has not seen are "
-            f"too few. Label at least {LEAST_LABELS} items drawn at random."
-        )
+    """Whether the judge should be dropped, which only labels say; else why they do not say it."""
+    evidence = card.evidence
+    if evidence is None:
+        return f"None, so keep it for now: {card.no_evidence}."
     measured = (
-        f"by {evidence.labels:,} labels, leaving it out changes the share of pairs in the right order by "
-        f"{-evidence.gain:+.1%} ({-evidence.hi:+.1%} … {-evidence.lo:+.1%}, adjusted for the number of judges)"
+        f"by {evidence.labels:,} labels of {evidence.units:,} split units, a fit without it changes the share of pairs "
+        f"in the right order by {-evidence.gain:+.1%} ({-evidence.hi:+.1%} … {-evidence.lo:+.1%}, adjusted for the "
+        "number of judges)"
     )
+    if evidence.units < LEAST_LABELS:
+        return f"None, so keep it for now: {measured}, and advice takes labels of {LEAST_LABELS} split units."
     if evidence.advice == "drop":
         return f"Drop it: {measured}."
     if evidence.advice == "keep":
@@ -235,6 +240,21 @@ def advice(card: JudgeCard) -> str:
     if evidence.gain < 0 and evidence.needed is not None:
         return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would tell."
     return f"Keep it: {measured}, which is no reason to drop it."
+
+
+def retest(card: JudgeCard) -> str:
+    """How far a judge agrees with itself, or why that is not known, as one sentence."""
+    found = card.retest
+    if isinstance(found, str):
+        says = f"{found}."
+    elif found.moved is None:
+        says = f"asked again about {found.items} items on {found.asked_at}, it answered none of them."
+    else:
+        says = (
+            f"asked again about {found.items} items on {found.asked_at} (by the canary), its scores moved by "
+            f"{found.moved:.1%} of the scale on average; 0 % is a judge that repeats itself exactly."
+        )
+    return says[:1].upper() + says[1:]
 
 
 def _correlation(first: Array, second: Array) -> float | None:

@@ -22,6 +22,7 @@ from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import Evaluation
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
+from care_ops.results.drop_evidence import Dropping
 from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import is_sparse
 
@@ -29,6 +30,9 @@ Array = NDArray[np.float64]
 
 FOLLOWS = 0.5
 """Spearman correlation with a text feature from which a factor is named by it."""
+
+NOT_LEFT_OUT = Dropping(refused="the fit has not been made without each judge yet")
+"""Of a fit of an earlier release, and where nobody asked."""
 
 _LEAST_LINK = 1e-6
 """Partial correlation up to which the solver's zeros are zeros."""
@@ -220,10 +224,12 @@ class ReportData:
     rivals : dict name -> (n,) array
         Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
     probes : ProbeResponses
-    retests : dict judge -> Retest
-        Of the judges that the canary has asked again.
+    retests : dict judge -> Retest or str
+        How far a judge agrees with itself where it was asked again; otherwise why that is not known, in words.
     not_asked : bool
         Whether an absent score was taken for one that was not asked, and not for a failure of its judge.
+    dropping : Dropping
+        What labels say of the recommended answer without each judge.
     """
 
     title: str
@@ -248,8 +254,9 @@ class ReportData:
     changes: Changes | None = None
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     probes: ProbeResponses = NO_PROBES
-    retests: Mapping[str, Retest] = field(default_factory=dict[str, Retest])
+    retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
     not_asked: bool = False
+    dropping: Dropping = NOT_LEFT_OUT
 
     @property
     def lead(self) -> str:

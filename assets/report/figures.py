@@ -251,12 +251,10 @@ def _features(data: ReportData) -> Figure | None:
 
 
 def _graph(data: ReportData) -> Figure | None:
-    if data.links is None or len(data.judges) < 3:
+    if not data.links or len(data.judges) < 3:
         return None
     shown = data.links[:_MOST_LINKS]
-    if not data.links:
-        says = "No two judges are linked directly: what they have in common is what the factors explain."
-    elif len(shown) < len(data.links):
+    if len(shown) < len(data.links):
         says = f"The {len(shown)} strongest of {len(data.links)} links."
     else:
         says = f"{len(shown)} links." if len(shown) > 1 else "One link."

@@ -18,9 +18,9 @@ from assets.fit.kept import read_fitted, read_moments, read_responses, read_stru
 from assets.fit.stages import fit_code, recommended
 from assets.publication.editions import difference, order_of, reasons
 from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
-from assets.report.data import Changes, EditionShown, ItemMove, ReportData, WeightMove
+from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ItemMove, ReportData, WeightMove
 from assets.report.verdict_facts import fit_facts
-from assets.results.documents import FactorsDocument, SystemsDocument
+from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
 from assets.results.gold import aligned
 from assets.versions import settings_version, source_version
 from care_ops.admission import JudgeCheck
@@ -53,6 +53,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     structure, structure_document = read_structure(folder)
     config, not_asked = workspace.fit_config(testset), workspace.admission.absent == "not_asked"
     edition, made_at = _edition(workspace, testset, fit.edition)
+    left_out = DroppingDocument.find(folder)
     return assemble(
         title=testset,
         description=workspace.testset(testset).description,
@@ -67,6 +68,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             {name: bounds for name, bounds in intervals.items() if bounds is not None},
             _changes(workspace, testset, edition),
             read_responses(folder),
+            NOT_LEFT_OUT if left_out is None else left_out.dropping,
         ),
         anchors=anchors,
         provenance={

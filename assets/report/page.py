@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from assets.report.assumptions import assumptions
-from assets.report.cards import JudgeCard, advice, judge_cards
+from assets.report.cards import JudgeCard, advice, judge_cards, retest
 from assets.report.charts import Figure, Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
 from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
@@ -75,6 +75,7 @@ def _values(data: ReportData, cards: Sequence[JudgeCard]) -> dict[str, Any]:
         "label_rows": label_rows(data),
         "cards": cards,
         "advice": advice,
+        "retest": retest,
         "bars": _bars(cards),
         "system_list": _system_list(data),
         "shared": shared_figures(data),

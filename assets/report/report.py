@@ -1,7 +1,6 @@
 """``report``: the page of a test set."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -34,7 +33,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     from assets.report.verdicts import keep, note_failures, verdict_on
 
     testset = context.partition_key
-    data = replace(gather(workspace, testset), retests=_retests(context, workspace, testset))
+    data = replace(gather(workspace, testset), retests=_retests(context.instance, workspace, testset))
     labels = workspace.anchors_of(testset).labels
     path = workspace.report_folder / page_name(testset)
     FactsDocument(gather_facts(workspace, testset, data)).write(workspace.fit_folder(testset))
@@ -60,21 +59,10 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     )
 
 
-def _retests(context: dg.AssetExecutionContext, workspace: Workspace, testset: str) -> "dict[str, Retest]":
-    """What the canary last found of each judge of a test set; it keeps its findings in Dagster's record of its runs."""
-    from assets.report.data import Retest
+def _retests(instance: dg.DagsterInstance, workspace: Workspace, testset: str) -> "dict[str, Retest | str]":
+    """How far each judge agrees with itself, or why that is not known."""
+    from assets.report.retests import last_retest, why_no_retest
 
-    found: dict[str, Retest] = {}
-    for judge in workspace.judges_of(testset):
-        records = context.instance.fetch_materializations(
-            dg.AssetRecordsFilter(asset_key=dg.AssetKey("canary"), asset_partitions=[judge]), limit=1
-        ).records
-        if not records or records[0].asset_materialization is None:
-            continue
-        metadata = records[0].asset_materialization.metadata
-        asked_at = f"{datetime.fromtimestamp(records[0].timestamp, UTC):%Y-%m-%d %H:%M}"
-        moved = metadata["moved"].value if "moved" in metadata else None
-        asked = metadata["asked"].value if "asked" in metadata else 0
-        if isinstance(asked, int) and asked and (moved is None or isinstance(moved, float)):
-            found[judge] = Retest(asked, moved, asked_at)
-    return found
+    return {
+        judge: last_retest(instance, judge) or why_no_retest(workspace, judge) for judge in workspace.judges_of(testset)
+    }

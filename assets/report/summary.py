@@ -79,11 +79,13 @@ def _moves(changes: Changes) -> list[str]:
     sentences: list[str] = []
     if changes.judges:
         first = changes.judges[0]
-        sentences.append(f"Most moved the weight of {first.judge} ({_weight(first.before)} to {_weight(first.after)})")
+        sentences.append(
+            f"What moved most: the weight of {first.judge} ({_weight(first.before)} to {_weight(first.after)})"
+        )
     if changes.items:
         item = changes.items[0]
         also = f" and the item {item.item_id} ({item.moved:+.1f} standard deviations)"
-        sentences.append(sentences.pop() + also if sentences else f"Most moved{also.removeprefix(' and')}")
+        sentences.append(sentences.pop() + also if sentences else f"What moved most:{also.removeprefix(' and')}")
     return [f"{sentence}." for sentence in sentences]
 
 
@@ -108,7 +110,7 @@ def _noticed(cards: Sequence[JudgeCard]) -> Answer:
     groups = {
         "left out": [card for card in cards if not card.row.check.admitted],
         "weight below zero": [card for card in cards if (card.weight.weight or 0.0) < 0],
-        "noticed by admission": [card for card in cards if card.row.check.admitted and card.row.check.notes],
+        "with a note on its card": [card for card in cards if card.row.check.admitted and card.row.check.notes],
     }
     parts = [f"{what}: {listed([c.row.check.judge for c in group], _NAMED)}" for what, group in groups.items() if group]
     says = "; ".join(parts) if parts else "none: all were admitted, and none counts against the answer"
@@ -167,8 +169,8 @@ def _sure(rows: Sequence[ItemRow]) -> Answer | None:
         return None
     return Answer(
         "How sure is the order?",
-        f"Half of the 90 % intervals are narrower than {median(widths):.3f}. They hold the judges' noise, not a bias "
-        "that the judges share.",
+        f"Half of the items' 90 % intervals are narrower than {median(widths):.3f}. They cover the noise of the "
+        "judges, not a bias that the judges share.",
         "items",
     )
 
@@ -179,7 +181,11 @@ def _right(data: ReportData) -> Answer:
     if evaluation is None or evaluation.order is None:
         return Answer(question, "Nothing here can say: there is no label that the fit has not seen.")
     metric = "AUC" if evaluation.auc is not None else "Kendall's tau"
-    says = f"On {evaluation.n:,} items with gold its {metric} is {evaluation.order:.3f}"
+    chance = "0.5" if evaluation.auc is not None else "0"
+    says = (
+        f"On {evaluation.n:,} items with gold its {metric} is {evaluation.order:.3f} (1 is a perfect order, {chance} "
+        "chance)"
+    )
     of_mean = data.evaluations["avg"].order if "avg" in data.evaluations else None
     if of_mean is not None and data.lead != "avg":
         says += f"; the mean of the judges has {of_mean:.3f}"

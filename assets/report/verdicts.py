@@ -228,7 +228,7 @@ def forget_mended(workspace: Workspace, testset: str, failing: Collection[str]) 
     Parameters
     ----------
     failing : collection of str
-        Assets of the test set whose last run failed.
+        Assets of the test set that have not been made since they failed.
     """
     known = FailureDocument.find(workspace.fit_folder(testset))
     if known is None or set(known.assets) <= set(failing):

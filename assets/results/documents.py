@@ -1,4 +1,4 @@
-"""The JSON documents of what is computed from a fit, as records: factors, and the comparison of systems.
+"""The JSON documents of what is computed from a fit, as records: factors, comparison of systems, judges left out.
 
 Belongs here: what each document holds. Belongs elsewhere: computing it (``factors``, ``comparison``).
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from care_ops.results.drop_evidence import Dropping
 from warehouse.documents import FolderDocument, document_of
 
 
@@ -126,3 +127,12 @@ class SystemsDocument(FolderDocument):
     def as_document(self) -> dict[str, Any]:
         """Plain values without what is empty, as they are written."""
         return {key: value for key, value in document_of(self).items() if value}
+
+
+@dataclass(frozen=True)
+class DroppingDocument(FolderDocument):
+    """What labels say of the fit without each of its judges."""
+
+    NAME: ClassVar[str] = "dropping"
+
+    dropping: Dropping

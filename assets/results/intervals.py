@@ -1,4 +1,4 @@
-"""``intervals``: how far each judge's weight would move with other items."""
+"""``intervals``: how far each judge's weight would move with other items, and the fit without each judge."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from care_ops.results.drop_evidence import Dropping
+    from care_ops.scores import ScoreMatrix
+    from warehouse.matrix import ItemColumnsRead
+
 
 def plain(values: "NDArray[np.float64] | None") -> Any:
     """An array as nested lists of numbers; None stays None."""
@@ -25,12 +29,14 @@ def plain(values: "NDArray[np.float64] | None") -> Any:
     group_name="results",
     kinds={"duckdb"},
     code_version=code_version(__name__, "care_ops"),
-    description="Bootstrap intervals of weights and loadings, by split unit.",
+    description="Bootstrap intervals of weights and loadings, by split unit; whether labels advise to drop a judge.",
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Fit resampled split units, store the intervals beside the weights."""
+    """Fit resampled split units, store the intervals beside the weights; then leave each judge out."""
     from assets.fit.kept import read_fitted, read_responses
+    from assets.results.documents import DroppingDocument
     from care_ops.errors import InputError
+    from care_ops.results.drop_evidence import NO_REFITS, Dropping
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import store_intervals
     from warehouse.fits import Intervals
@@ -39,12 +45,15 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     testset = context.partition_key
     config = workspace.fit_config(testset)
     if config.resamples == 0:
+        DroppingDocument(Dropping(refused=NO_REFITS)).write(workspace.fit_folder(testset))
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
     scores, fit = read_fitted(workspace.fit_folder(testset))
     fit_ids = fit.by_aggregator
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
     units = dict(zip(columns.item_ids, columns.split_units, strict=True))
+    dropping = _dropping(workspace, testset, scores, columns, list(fit_ids))
+    DroppingDocument(dropping).write(workspace.fit_folder(testset))
     try:
         intervals_by_name = weight_intervals(
             scores,
@@ -72,5 +81,29 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         metadata={
             "resamples": table([{"aggregator": n, "resamples": i.resamples} for n, i in intervals_by_name.items()]),
             "weights": table(rows[:200]),
+            "without_each_judge": dropping.refused or f"{dropping.refits} fits of at most {dropping.items} items",
         }
+    )
+
+
+def _dropping(
+    workspace: Workspace, testset: str, scores: "ScoreMatrix", items: "ItemColumnsRead", aggregators: list[str]
+) -> "Dropping":
+    """What labels that the fit has not seen say of its recommended answer without each judge."""
+    from assets.fit.kept import read_responses
+    from assets.fit.stages import recommended
+    from assets.results.gold import aligned, held_out_gold
+    from care_ops.results.dropping import leave_each_out
+
+    anchors = workspace.anchors_of(testset)
+    gold = held_out_gold(items.item_ids, items.gold, items.split_units, anchors)
+    units = dict(zip(items.item_ids, items.split_units, strict=True))
+    return leave_each_out(
+        scores,
+        workspace.fit_config(testset),
+        recommended(aggregators),
+        aligned(scores.item_ids, dict(zip(items.item_ids, gold.tolist(), strict=True))),
+        [units.get(item) for item in scores.item_ids],
+        anchors,
+        probes=read_responses(workspace.fit_folder(testset)),
     )

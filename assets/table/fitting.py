@@ -31,6 +31,8 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit import Fit, Watch, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.results.drop_evidence import NO_REFITS, Dropping
+from care_ops.results.dropping import leave_each_out
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import LEAST_JUDGES, Remedies, Standing, Step, Verdict, decide, refusal
 from care_ops.scores import ScoreMatrix
@@ -173,6 +175,7 @@ def fit_table(
         _evaluations(fit, shown_items, _scale_of(fit, config)),
         _intervals(fit, items, table, config, watch),
         probes=table.probes,
+        dropping=_dropping(fit, items, shown_items, table, config, watch),
     )
     page = assemble(
         title=Path(table.source).name,
@@ -321,3 +324,21 @@ def _intervals(
         probes=table.probes,
     )
     return {name: (interval.lo, interval.hi) for name, interval in intervals.items()}
+
+
+def _dropping(
+    fit: Fit, items: ItemColumnsRead, shown: PanelItems, table: ScoreTable, config: TableConfig, watch: Watch
+) -> Dropping:
+    """What labels that the fit has not seen say of its recommended answer without each judge."""
+    if not config.resamples:
+        return Dropping(refused=NO_REFITS)
+    return leave_each_out(
+        fit.scores,
+        config.fit,
+        recommended(fit.aggregates),
+        shown.gold,
+        items.units(),
+        table.anchors,
+        probes=table.probes,
+        watch=partial(watch, "the answer without each judge"),
+    )

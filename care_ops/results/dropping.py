@@ -3,66 +3,187 @@
 To disagree with the others is no reason to drop a judge: where most judges share a bias, the one that disagrees may be
 right. Only labels tell, and only enough of them.
 
-Belongs here: the difference in order with its interval, and the advice that follows. Belongs elsewhere: the answers
-themselves, words for people.
+The answer without a judge is that of a fit without it. Split units are dealt into two halves, and the items of each
+half are answered by fits of the other half (cross-fitting), so that neither answer has been fitted to the items on
+which the two are compared.
+
+Belongs here: the refits, and the difference in order with its interval. Belongs elsewhere: the record of what was found
+and the advice that follows (``drop_evidence``), which labels a fit has not seen, words for people.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-Array = NDArray[np.float64]
+from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.config import Calibration, FitConfig
+from care_ops.errors import FitError
+from care_ops.fit import fit_panel
+from care_ops.frozen import FAITHFUL, Frozen, freeze
+from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence, Dropping
+from care_ops.results.uncertainty import rows_by_unit
+from care_ops.results.verdict import LEAST_JUDGES
+from care_ops.scores import ScoreMatrix, content_seed
 
-LEAST_LABELS = 30
-"""Labels from which on advice is given. Fewer do not carry the interval, which rests on a normal approximation."""
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+MOST_JUDGES = 40
+"""Most judges of a panel on which each is left out in turn: the cost grows with the cube of their number."""
+
+MOST_ITEMS = 2_000
+"""Most items of a refit; of more, so many are drawn."""
 
 _MOST_LABELS = 1_000
 """Labels that are compared pair by pair; more are thinned evenly, because the pairs grow with their square."""
 
-Advice = Literal["drop", "keep", "unclear"]
+_HALVES = 2
 
 
-@dataclass(frozen=True)
-class DropEvidence:
-    """How much better an answer orders the labelled items with a judge than without it.
+def leave_each_out(
+    scores: ScoreMatrix,
+    config: FitConfig,
+    aggregator: str,
+    labels: Array,
+    units: Sequence[str | None] | None = None,
+    anchors: Anchors = NO_ANCHORS,
+    *,
+    probes: ProbeResponses = NO_PROBES,
+    watch: Callable[[int, int], None] | None = None,
+) -> Dropping:
+    """Fit a panel without each of its judges in turn, and compare the answers by labels.
 
-    Attributes
+    Twice as many fits are made as there are judges, and two more, each of at most ``MOST_ITEMS`` items and of those
+    whose label the fit has seen. None is made where the labels are too few, or the judges too many.
+
+    Parameters
     ----------
-    labels : int
-        Labelled items that were compared.
-    gain, lo, hi : float
-        Share of the pairs of different labels that the answer orders rightly, less the share without the judge; ties
-        count one half. With two classes of labels that is the difference of two AUCs.
-    needed : int or None
-        Labels by which a difference of this size would be told from none; None where there is no difference.
+    scores : ScoreMatrix
+    config, anchors, probes : of the fit
+    aggregator : str
+        Whose answer is compared.
+    labels : (n,) array
+        Labels that the fit has not seen, of split units of which it has seen none; NaN where there is none.
+    units : sequence of n str or None, optional
+        Split unit of each item. An item without one is a unit of its own.
+    watch : callable (done, refits), optional
     """
+    names = scores.item_ids if units is None else [u or i for u, i in zip(units, scores.item_ids, strict=True)]
+    refused = _refused(scores, labels, names)
+    if refused:
+        return Dropping(refused=refused)
+    rng = np.random.default_rng([content_seed(scores), config.seed])
+    half_of = _halves(scores.item_ids, names, ~np.isnan(labels), rng)
+    alone = replace(config, aggregators=(aggregator,), calibration=Calibration())
+    left_out: list[str | None] = [None, *scores.judges]
+    answers = np.full((len(left_out), len(names)), np.nan)
+    seen = np.flatnonzero([item in anchors.labels for item in scores.item_ids])
+    most = 0
+    try:
+        for half in range(_HALVES):
+            rows = np.union1d(_drawn(scores.item_ids, np.flatnonzero(half_of != half), rng), seen)
+            most = max(most, len(rows))
+            for k, judge in enumerate(left_out):
+                if watch is not None:
+                    watch(half * len(left_out) + k, _HALVES * len(left_out))
+                answered = half_of == half
+                panel = scores.select_judges([name for name in scores.judges if name != judge])
+                frozen = _frozen(panel, rows, alone, anchors, probes)
+                answers[k, answered] = frozen.apply(panel.select_items(answered))
+    except FitError as error:
+        return Dropping(refused=f"a fit on half of the items gave no answer that can be compared: {error}")
+    evidence = {
+        judge: evidence_by_labels(answers[0], answers[k + 1], labels, len(scores.judges), units=names, halves=half_of)
+        for k, judge in enumerate(scores.judges)
+    }
+    known = {judge: each for judge, each in evidence.items() if each is not None}
+    return Dropping(known, refits=_HALVES * len(left_out), items=most)
 
-    labels: int
-    gain: float
-    lo: float
-    hi: float
-    needed: int | None
 
-    @property
-    def advice(self) -> Advice:
-        """``drop`` where the whole interval says that the answer is better without the judge."""
-        if self.labels < LEAST_LABELS or self.lo <= 0 <= self.hi:
-            return "unclear"
-        return "drop" if self.hi < 0 else "keep"
+def _refused(scores: ScoreMatrix, labels: Array, names: Sequence[str]) -> str:
+    """Why no refit is made, as the rest of a sentence; empty where nothing speaks against it."""
+    known, judges = ~np.isnan(labels), len(scores.judges)
+    units = len({name for name, labelled in zip(names, known, strict=True) if labelled})
+    if units < LEAST_LABELS:
+        return (
+            f"only labels can say that a judge should go, and those of {units} split units that the fit has not seen "
+            f"are too few. Label at least {LEAST_LABELS} items drawn at random"
+        )
+    if np.ptp(labels[known]) == 0:
+        return "only labels can say that a judge should go, and all of them are alike"
+    if judges <= LEAST_JUDGES:
+        return (
+            f"the panel has {judges} judges, and without one of them nothing says which of the others is wrong where "
+            "they differ"
+        )
+    if judges > MOST_JUDGES:
+        return (
+            f"to leave each of {judges} judges out takes {_HALVES * (judges + 1)} fits, which is done for up to "
+            f"{MOST_JUDGES} judges only"
+        )
+    return ""
 
 
-def drop_evidence(whole: Array, without: Array, labels: Array, judges: int, level: float = 0.9) -> DropEvidence | None:
-    """Compare an answer with the same answer without one judge, item by item.
+def _halves(
+    item_ids: Sequence[str], names: Sequence[str], labelled: NDArray[np.bool_], rng: np.random.Generator
+) -> Rows:
+    """The half (0 or 1) of each item: split units in random order, dealt in turn, those with labels first."""
+    members = rows_by_unit(item_ids, names)
+    drawn = [members[k] for k in rng.permutation(len(members))]
+    dealt = sorted(drawn, key=lambda rows: not labelled[rows].any())
+    half_of = np.zeros(len(item_ids), dtype=np.intp)
+    for turn, rows in enumerate(dealt):
+        half_of[rows] = turn % _HALVES
+    return half_of
 
-    The interval is Student's t over the influence of each item, as of any ratio of two U-statistics. Its level is
-    adjusted for the number of judges (Bonferroni), so that chance advises to drop one of them that should stay in at
-    most a twentieth of all panels. Items count as drawn independently of one another.
+
+def _drawn(item_ids: Sequence[str], rows: Rows, rng: np.random.Generator) -> Rows:
+    """At most ``MOST_ITEMS`` of the rows, which do not depend on the order of the items."""
+    if len(rows) <= MOST_ITEMS:
+        return rows
+    in_order = np.array(sorted(rows.tolist(), key=item_ids.__getitem__), dtype=np.intp)
+    return np.sort(rng.choice(in_order, MOST_ITEMS, replace=False))
+
+
+def _frozen(panel: ScoreMatrix, rows: Rows, config: FitConfig, anchors: Anchors, probes: ProbeResponses) -> Frozen:
+    """The answer of a fit of these rows, as a function of one item's scores; ``FitError`` where it is none."""
+    chosen = np.zeros(len(panel.item_ids), dtype=np.bool_)
+    chosen[rows] = True
+    fitted = panel.select_items(chosen)
+    (name,) = config.aggregators
+    solve = "roughly" if name == "care_svd" else "not"
+    estimate = fit_panel(fitted, config, anchors, solve=solve, probes=probes).aggregates[name].estimate
+    frozen = freeze(fitted, estimate)
+    if frozen.fidelity < FAITHFUL:
+        raise FitError(
+            f"{name} does not follow from the scores of one item there (they explain {frozen.fidelity:.2f} of its "
+            f"variance, {FAITHFUL} is asked); more items, or fewer missing scores, would help"
+        )
+    return frozen
+
+
+def evidence_by_labels(
+    whole: Array,
+    without: Array,
+    labels: Array,
+    judges: int,
+    *,
+    units: Sequence[str] | None = None,
+    halves: Rows | None = None,
+    level: float = 0.9,
+) -> DropEvidence | None:
+    """Compare an answer with the answer without one judge, by the pairs of labelled items.
+
+    The interval is Student's t over the influence of each split unit, as of any ratio of two U-statistics; items of one
+    unit may resemble one another as they like. Its level is adjusted for the number of judges (Bonferroni), so that
+    chance advises to drop one of them that should stay in at most a twentieth of all panels.
 
     Parameters
     ----------
@@ -72,27 +193,34 @@ def drop_evidence(whole: Array, without: Array, labels: Array, judges: int, leve
         NaN where there is none.
     judges : int
         How many judges are compared so.
+    units : sequence of n str, optional
+        Split unit of each item; by default each item is one of its own.
+    halves : (n,) array of int, optional
+        Items are compared with items of the same half only, as answers of different fits have scales of their own.
 
     Returns
     -------
     DropEvidence or None
-        None where fewer than three items are labelled, or all labels are alike.
+        None where fewer than three split units are labelled, or all labels that are compared are alike.
     """
     rows = np.flatnonzero(~np.isnan(labels) & ~np.isnan(whole) & ~np.isnan(without))
     if len(rows) > _MOST_LABELS:
         rows = rows[np.linspace(0, len(rows) - 1, _MOST_LABELS).astype(np.intp)]
-    if len(rows) < 3 or np.ptp(labels[rows]) == 0:
-        return None
+    unit_of = np.unique([units[int(row)] for row in rows], return_inverse=True)[1] if units else np.arange(len(rows))
+    count = len(np.unique(unit_of))
     order = _signs(labels[rows])
+    if halves is not None:
+        order *= halves[rows][:, None] == halves[rows][None, :]
+    if count < 3 or not order.any():
+        return None
     better = (_signs(whole[rows]) - _signs(without[rows])) * order / 2
     pairs = np.abs(order).mean(axis=1)
     gain = float(better.mean() / pairs.mean())
-    influence = 2 * (better.mean(axis=1) - gain * pairs) / pairs.mean()
-    n = len(rows)
-    error = float(influence.std(ddof=1) / np.sqrt(n))
-    half = float(student.ppf(1 - (1 - level) / (2 * judges), n - 1)) * error
-    needed = max(LEAST_LABELS, ceil(n * (half / gain) ** 2)) if gain != 0 else None
-    return DropEvidence(n, gain, gain - half, gain + half, needed)
+    influence = np.bincount(unit_of, 2 * (better.mean(axis=1) - gain * pairs) / pairs.mean())
+    error = float(np.sqrt(count / (count - 1) * (influence**2).sum())) / len(rows)
+    half = float(student.ppf(1 - (1 - level) / (2 * judges), count - 1)) * error
+    needed = max(LEAST_LABELS, ceil(len(rows) * (half / gain) ** 2)) if gain != 0 else None
+    return DropEvidence(len(rows), count, gain, gain - half, gain + half, needed)
 
 
 def _signs(values: Array) -> Array:

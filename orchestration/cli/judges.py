@@ -15,6 +15,7 @@ import typer
 
 from orchestration.cli.output import console, errors, show, speaking_errors, watching
 from orchestration.cli.pin import pin
+from orchestration.cli.retest import retest
 
 if TYPE_CHECKING:
     from care_ops.fit import Watch
@@ -154,6 +155,7 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
 
 
 judges.command("pin")(pin)
+judges.command("retest")(retest)
 
 
 @judges.command("test")

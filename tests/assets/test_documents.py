@@ -12,6 +12,7 @@ from assets.fit.documents import CertificateRecord, FitDocument, SolutionRecord,
 from assets.publication.documents import CheckResult, ReviewDocument
 from assets.results.documents import (
     ComparisonRecord,
+    DroppingDocument,
     FactorRecord,
     FactorsDocument,
     SystemRecord,
@@ -20,6 +21,7 @@ from assets.results.documents import (
 from care_ops.config import FitConfig
 from care_ops.errors import WarehouseError
 from care_ops.fit import fit_panel
+from care_ops.results.drop_evidence import DropEvidence, Dropping
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
 from warehouse.fits import Edition, EvaluationRecord, FitStore, FrozenRecord, Intervals, Publication
@@ -39,6 +41,8 @@ DOCUMENTS = [
         (SystemRecord("a", 3, 0.5),),
         (ComparisonRecord("a", "b", 0.5, 0.25, 0.75, 3, 0, 1.0),),
     ),
+    DroppingDocument(Dropping({"a": DropEvidence(40, 35, -0.5, -0.75, 0.25, None)}, refits=10, items=20)),
+    DroppingDocument(Dropping(refused="there are no labels")),
     SystemsDocument(failure="one system"),
     SystemsDocument(),
     ReviewDocument("held back", "e", (CheckResult("drift", False, "moved", {"psi": 1.5}, blocks=True),)),

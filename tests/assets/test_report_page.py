@@ -16,10 +16,14 @@ from assets.report.items import item_rows, label_rows, most_informative
 from assets.report.page import write_page
 from assets.report.summary import summary
 from assets.report.svg import decades, ticks
+from assets.table.fitting import ScoreTable, TableConfig, fit_table
+from care_ops.config import FitConfig
+from care_ops.results.drop_evidence import NO_REFITS, DropEvidence, Dropping
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
 from tests.support.report_pages import VERDICT, report_data
 from warehouse.fits import Publication
+from warehouse.items import ItemRecord
 
 
 @pytest.fixture(scope="module")
@@ -130,35 +134,61 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     assert answers(data)["What changed since the fit before?"].startswith(f"Since {data.made_at}: made again.")
 
 
-def test_a_judge_is_advised_to_be_dropped_by_labels_alone():
-    """One judge of six scores against the labels and has a third of the weight; 400 labels say so, 20 do not."""
-    many = report_data(400, 6)
-    rng = np.random.default_rng(4)
-    values = many.scores.values.copy()
-    values[:, 5] = -3 * many.gold + rng.normal(size=400)
-    scores = ScoreMatrix(values, many.scores.item_ids, many.scores.judges, many.scores.families)
-    weights = np.array([0.14, 0.13, 0.13, 0.13, 0.13, 0.34])
-    many = with_care(replace(many, scores=scores), weights=weights)
-    cards = {card.row.check.judge: card for card in judge_cards(many) if card.number}
-    bad = cards[scores.judges[5]]
-    assert bad.labels.evidence.advice == "drop"
-    assert advice(bad).startswith("Drop it: by 400 labels")
-    assert "drop" not in [card.labels.evidence.advice for card in cards.values() if card is not bad]
-    few = replace(many, gold=np.where(np.arange(400) < 20, many.gold, np.nan))
-    card = next(card for card in judge_cards(few) if card.row.check.judge == scores.judges[5])
-    assert advice(card).startswith("Keep it for now: only labels can say")
-    assert "20 that the fit has not seen are too few. Label at least 30 items" in advice(card)
-    none = replace(many, gold=np.full(400, np.nan))
-    assert "and 0 that the fit has not seen" in advice(judge_cards(none)[0])
+def test_a_card_says_what_labels_advise_and_why_they_do_not(data):
+    """By what the fits without each judge have shown, which ``tests/care_ops/test_dropping.py`` holds."""
+    shown = {
+        "drop": DropEvidence(400, 80, -0.031, -0.05, -0.012, 61),
+        "keep": DropEvidence(400, 80, 0.02, 0.01, 0.03, 50),
+        "unclear": DropEvidence(400, 80, -0.01, -0.03, 0.01, 900),
+        "no reason": DropEvidence(400, 80, 0.01, -0.01, 0.03, 900),
+    }
+    evidence = dict(zip(data.scores.judges, shown.values(), strict=False))
+    cards = {card.row.check.judge: card for card in judge_cards(replace(data, dropping=Dropping(evidence)))}
+    drop, keep, unclear, no_reason, none = (advice(cards[judge]) for judge in data.scores.judges)
+    assert drop.startswith("Drop it: by 400 labels of 80 split units, a fit without it changes the share of pairs")
+    assert "by +3.1% (+1.2% … +5.0%, adjusted for the number of judges)" in drop
+    assert keep.startswith("Keep it: by 400 labels")
+    assert unclear.endswith("which may be chance. About 900 labels would tell.")
+    assert no_reason.endswith("which is no reason to drop it.")
+    assert none == "None, so keep it for now: the labels that can be compared do not differ."
+    few = replace(data, dropping=Dropping(refused="only labels can say"))
+    assert advice(judge_cards(few)[0]) == "None, so keep it for now: only labels can say."
+
+
+def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
+    """A judge of length on a panel of five: by 200 labels the card says so, without resamples why it does not."""
+    rng = np.random.default_rng(20261123)
+    quality, length = rng.normal(size=(2, 200))
+    values = quality[:, None] + rng.normal(size=(200, 5))
+    values[:, 3] = 0.7 * length + 0.7 * quality + 0.3 * rng.normal(size=200)
+    values[:, 4] = length + 0.2 * rng.normal(size=200)
+    scores = ScoreMatrix(values, tuple(f"i{k:03}" for k in range(200)), tuple("abcde"))
+    items = {item: ItemRecord(item, gold=float(quality[k] > 0)) for k, item in enumerate(scores.item_ids)}
+    config = TableConfig(FitConfig(aggregators=("care",)), resamples=20)
+    page = fit_table(ScoreTable("scores.csv", scores, items), config).page
+    cards = {card.row.check.judge: card for card in judge_cards(page)}
+    assert advice(cards["e"]).startswith("Drop it: by 200 labels of 200 split units")
+    assert page.dropping.refits == 12
+    page = fit_table(ScoreTable("scores.csv", scores, items), replace(config, resamples=0)).page
+    assert advice(judge_cards(page)[0]) == f"None, so keep it for now: {NO_REFITS}."
 
 
 def test_a_card_says_how_far_a_judge_agrees_with_itself(data, tmp_path):
     judge = data.scores.judges[0]
-    asked = replace(data, retests={judge: Retest(12, 0.034, "2026-11-22 03:00")})
+    asked = replace(data, edition=None, retests={judge: Retest(12, 0.034, "2026-11-22 03:00")})
     write_page(asked, tmp_path / "report.html", VERDICT)
     page = (tmp_path / "report.html").read_text()
-    assert page.count("<dt>Asked again</dt>") == 1
-    assert "12 items on 2026-11-22 03:00: its scores moved by 3.4 % of the scale on average" in page
+    assert page.count("<dt>Retest</dt>") == len(data.scores.judges)
+    assert "12 items on 2026-11-22 03:00 (by the canary), its scores moved by 3.4% of the scale on average" in page
+    assert page.count("Not known: its scores were read from a file") == len(data.scores.judges) - 1
+
+
+def test_a_panel_without_links_gets_a_sentence_and_no_empty_drawing(data, tmp_path):
+    write_page(data, tmp_path / "linked.html", VERDICT)
+    write_page(replace(data, partial_correlations=np.zeros((5, 5))), tmp_path / "free.html", VERDICT)
+    linked, free = ((tmp_path / name).read_text() for name in ("linked.html", "free.html"))
+    assert ('id="figure-graph"' in linked, 'id="figure-graph"' in free) == (True, False)
+    assert ("No two judges are linked" in linked, "No two judges are linked" in free) == (False, True)
 
 
 def answers(data):

@@ -43,6 +43,10 @@ class Reading:
         """The record that every place shows."""
         return json.loads((self.workspace / "data" / "report" / "verdicts.json").read_text())["demo"]
 
+    def section(self, place: str) -> str:
+        """What a section shows as it stands, with single spaces between words and between cells."""
+        return " ".join(self.page.locator(f"#{place}").inner_text().split())
+
     def rows(self, sql: str) -> list[tuple]:
         return query(self.workspace, sql)
 
@@ -145,6 +149,132 @@ def what_to_label(reading: Reading) -> list[str]:
     return [f"{first}, {second}, {third}"]
 
 
+def moves_in_full(reading: Reading) -> list[str]:
+    """The five judges and the five items that moved most, before and now, and the judge that went."""
+    moves = reading.rows(
+        f"{NIGHTS}, moves AS ("
+        "SELECT judge, max(weight) FILTER (night = 1) AS before, max(weight) FILTER (night = 2) AS now "
+        "FROM fits_of JOIN weights USING (fit_id) GROUP BY judge) "
+        "SELECT * FROM moves ORDER BY abs(coalesce(now, 0) - coalesce(before, 0)) DESC, judge LIMIT 5"
+    )
+    items = reading.rows(
+        f"{NIGHTS}, answers AS ("
+        "SELECT item_id, max(estimate) FILTER (night = 1) AS before, max(estimate) FILTER (night = 2) AS now "
+        "FROM fits_of JOIN aggregates USING (fit_id) JOIN items USING (item_ix) GROUP BY item_id), "
+        "scale AS (SELECT stddev_pop(before) AS spread FROM answers) "
+        "SELECT item_id, before, now, (now - before) / spread FROM answers, scale "
+        "ORDER BY abs(now - before) DESC, item_id LIMIT 5"
+    )
+    return [
+        f"judge gone: {GONE}",
+        *(row_of(judge, shown(before), shown(now)) for judge, before, now in moves),
+        *(row_of(item, shown(before), shown(now), f"{moved:+.2f}") for item, before, now, moved in items),
+    ]
+
+
+def weights_in_full(reading: Reading) -> list[str]:
+    """Every judge of the panel by falling weight: its place, family, weight and the ends of the interval."""
+    rows = weights(reading)
+    assert len(rows) > 10
+    return [f"{place} {words}" for place, (_, words) in enumerate(rows, start=1)]
+
+
+def suspects_in_full(reading: Reading) -> list[str]:
+    """Judges with a weight below zero, and what admission notes of a judge, once its card is open."""
+    noticed = reading.rows("SELECT notes FROM panels WHERE notes IS NOT NULL AND admitted")
+    for card in reading.page.locator("#judges details.card", has_text="Note").all():
+        card.evaluate("card => card.open = true")
+    return [*(words for weight, words in weights(reading) if weight < 0), *(notes for (notes,) in noticed)]
+
+
+def weights(reading: Reading) -> list[tuple[float, str]]:
+    """The weight of each judge of the panel in ``care``, the largest first, and the head of its card."""
+    rows = reading.rows(
+        "SELECT weight, judge, family, lo, hi FROM latest_fits JOIN weights USING (fit_id) JOIN judges USING (judge) "
+        "WHERE aggregator = 'care' ORDER BY weight DESC"
+    )
+    return [
+        (weight, f"{judge} family {family} {weight:.3f} {lo:.3f} … {hi:.3f}") for weight, judge, family, lo, hi in rows
+    ]
+
+
+def factors_in_full(reading: Reading) -> list[str]:
+    """Each factor with the feature that it follows most closely, and its share of what judges share."""
+    path = reading.workspace / "data" / "fits" / "testset=demo" / "factors.json"
+    factors = json.loads(path.read_text())
+    rows = []
+    for number, (row, strength) in enumerate(zip(factors["correlations"], factors["factors"], strict=True), start=1):
+        nearest = max(range(len(row)), key=lambda k: abs(row[k] or 0.0))
+        rows.append((f"{number}", f"{factors['features'][nearest].replace('_', ' ')} ({row[nearest]:+.2f})", strength))
+    assert rows
+    return [
+        found
+        for number, feature, strength in rows
+        for found in (row_of(number, feature), f"{100 * strength['mass']:.1f} %")
+    ]
+
+
+def ends_in_full(reading: Reading) -> list[str]:
+    """The ten best and the ten worst items with their estimates and 90 % intervals."""
+    rows = reading.rows(
+        "SELECT item_id, estimate, sd FROM latest_aggregates WHERE aggregator = 'care' ORDER BY estimate DESC"
+    )
+    numbered = list(enumerate(rows, start=1))
+    return [
+        f"{place}. {item} {estimate:.3f} {estimate - 1.645 * sd:.3f} … {estimate + 1.645 * sd:.3f}"
+        for place, (item, estimate, sd) in numbered[:10] + numbered[-10:]
+    ]
+
+
+def metrics_in_full(reading: Reading) -> list[str]:
+    """Items, labels used and Kendall's tau of every aggregate."""
+    rows = reading.rows(
+        "SELECT aggregator, n, e.labels_used, tau FROM latest_fits JOIN evaluations e USING (fit_id) "
+        "WHERE aggregator <> 'care'"
+    )
+    ((n, labels, tau),) = reading.rows(
+        "SELECT n, e.labels_used, tau FROM latest_fits JOIN evaluations e USING (fit_id) WHERE aggregator = 'care'"
+    )
+    assert rows
+    return [
+        row_of("care recommended", f"{n:,}", f"{labels}", f"{tau:.3f}"),
+        *(row_of(name, f"{n:,}", f"{labels}", f"{tau:.3f}") for name, n, labels, tau in rows),
+    ]
+
+
+def to_label_in_full(reading: Reading) -> list[str]:
+    """The items that head the file of items to label, and the scores that judges gave the first of them."""
+    with (reading.workspace / "data" / "report" / "to_label-demo.csv").open() as file:
+        items = [row["item_id"] for row in csv.DictReader(file)][:10]
+    section = reading.page.locator("#label")
+    assert section.locator("tr > td.id").all_inner_texts() == items
+    section.locator("details").first.evaluate("details => details.open = true")
+    scores = reading.rows(
+        "SELECT judge, value FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
+        f"JOIN panels p USING (judge) WHERE item_id = '{items[0]}' AND p.admitted AND value IS NOT NULL"
+    )
+    assert len(scores) > 10
+    return [
+        f"{judge} {value:,.0f}" if value >= 10 and value.is_integer() else f"{judge} {value:.3g}"
+        for judge, value in scores
+    ]
+
+
+def shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def row_of(*cells: str) -> str:
+    """Neighbouring cells of a table as ``Reading.section`` has them."""
+    return " ".join(cells)
+
+
+NIGHTS = (
+    "WITH nights AS (SELECT edition, row_number() OVER (ORDER BY made_at) AS night FROM editions), "
+    "fits_of AS (SELECT night, fit_id FROM nights JOIN edition_fits USING (edition) WHERE aggregator = 'care')"
+)
+"""The two nights, and the fit of ``care`` of each."""
+
 QUESTIONS = {
     "Can I use these numbers?": (numbers_can_be_used, "verdict"),
     "Why?": (why, "verdict"),
@@ -161,6 +291,18 @@ QUESTIONS = {
 }
 """Each question, what computes its answer, and the section of the page that has the whole of it."""
 
+IN_FULL = {
+    "What changed since the fit before?": moves_in_full,
+    "Whom does the answer trust?": weights_in_full,
+    "Which judges need a look?": suspects_in_full,
+    "What do the judges share?": factors_in_full,
+    "Which item is best, which worst?": ends_in_full,
+    "How sure is the order?": ends_in_full,
+    "Is the answer right?": metrics_in_full,
+    "What should be labelled first?": to_label_in_full,
+}
+"""What computes the whole answer to a question, as the section has it."""
+
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_answer_stands_within_the_first_600_words(reading, question):
@@ -171,15 +313,22 @@ def test_the_answer_stands_within_the_first_600_words(reading, question):
         assert words in reading.first_words
 
 
-@pytest.mark.parametrize(
-    "question", [question for question, (_, place) in QUESTIONS.items() if place not in ("verdict", "title")]
-)
+def test_each_question_that_is_answered_further_down_has_its_whole_answer_there():
+    assert list(IN_FULL) == [name for name, (_, place) in QUESTIONS.items() if place not in ("verdict", "title")]
+
+
+@pytest.mark.parametrize("question", IN_FULL)
 def test_one_click_leads_to_the_whole_answer(reading, question):
+    """What is not visible at once is behind the name of what it belongs to: a judge's card, the scores of one item."""
     _, place = QUESTIONS[question]
     link = reading.page.get_by_role("link", name=f"More: {question}", exact=True)
     link.click()
     assert reading.page.url.endswith(f"#{place}")
     assert reading.page.locator(f"#{place} h2").bounding_box()["y"] < 400, "the section has come to the top"
+    expected = IN_FULL[question](reading)
+    assert expected
+    section = reading.section(place)
+    assert [words for words in expected if words not in section] == []
 
 
 def test_the_documentation_has_the_same_list():

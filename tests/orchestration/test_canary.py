@@ -1,16 +1,18 @@
 """A model behind an API that changes without a word, and one that does not."""
 
 import re
+from html import unescape
 
 import dagster as dg
 import pytest
 
 from assets.report.names import page_name
+from assets.report.retests import why_no_retest
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import QUICK, make, run, score_rows
+from tests.support.workspaces import QUICK, care, make, run, score_rows
 
 
 @pytest.fixture
@@ -39,13 +41,8 @@ def ask_again(folder, judge="api"):
     return result.get_asset_check_evaluations()[0]
 
 
-def drawn_again(folder):
-    """The page of the test set, drawn anew."""
-    loaded = load_workspace(folder)
-    with workspace_instance(loaded) as instance:
-        job = build_defs(folder).resolve_implicit_global_asset_job_def()
-        job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("report")], partition_key="one")
-    return (loaded.report_folder / page_name("one")).read_text()
+def page_of(folder):
+    return (load_workspace(folder).report_folder / page_name("one")).read_text()
 
 
 @pytest.mark.slow
@@ -64,9 +61,13 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
     assert "Change `revision`" in (changed.description or "")
     assert score_rows(folder) == rows
     assert not run(folder).materialised, "asking again makes nothing stale"
-    page = drawn_again(folder)
-    assert page.count("<dt>Asked again</dt>") == 1
-    assert "its scores moved by 30.0 % of the scale on average" in page
+    assert "Not measured yet: the nightly schedule asks it again" in unescape(page_of(folder))
+    assert "api: asked again about 5 items, its scores moved by 30.0% of the scale" in care(
+        folder, "judges", "retest", "api"
+    )
+    page = unescape(page_of(folder))
+    assert page.count("(by the canary), its scores moved by 30.0% of the scale on average") == 1
+    assert page.count("Not measured: it is a program that comes with CARE") == page.count("<dt>Retest</dt>") - 1
 
 
 def test_only_judges_behind_an_api_are_asked_every_night(workspace):
@@ -83,3 +84,19 @@ def ask_again_before_scores(folder):
     with workspace_instance(load_workspace(folder)) as instance:
         instance.add_dynamic_partitions("judges", ["api"])
     return ask_again(folder)
+
+
+def test_a_judge_without_a_retest_is_said_to_be_so_and_why(workspace):
+    folder, *_ = workspace
+    (folder / "judges" / "read.yaml").write_text("engine: {kind: recorded, column: someone}\n")
+    (folder / "mine.py").write_text("def program_judge(query, response):\n    return 1.0\n")
+    (folder / "judges" / "mine.yaml").write_text("engine: {kind: program, file: mine.py}\n")
+    loaded = load_workspace(folder)
+    command = f"`care judges retest mine --workspace {folder}` asks it now"
+    assert why_no_retest(loaded, "read").startswith("not known: its scores were read from a file")
+    assert why_no_retest(loaded, "mine").endswith(command)
+    assert "is a program that comes with CARE" in why_no_retest(loaded, "length")
+    (folder / "care.yaml").write_text(QUICK + "canary: {items: 0}\n")
+    assert "`canary: {items: 0}`" in why_no_retest(load_workspace(folder), "api")
+    assert "give a number of items" in care(folder, "judges", "retest", "api", code=2)
+    assert "cannot be asked again" in care(folder, "judges", "retest", "read", code=2)

@@ -36,12 +36,14 @@ from orchestration.dagster_internals import (
     load_cursor,
     materialisations,
     partitions_read_once,
+    planned_materialisations,
     refused_settings,
     run_health,
     runs_of_code_location,
     selected_assets,
     storage_id,
     unfinished_backfills,
+    unmade_partitions,
     unreachable_storage,
 )
 
@@ -85,7 +87,12 @@ def checked() -> dg.MaterializeResult:
     return dg.MaterializeResult(check_results=[verdict])
 
 
-DEFINITIONS = dg.Definitions([plain, lettered, half, checked])
+@dg.asset(partitions_def=LETTERS)
+def one_letter() -> None:
+    """Made for one letter at a time."""
+
+
+DEFINITIONS = dg.Definitions([plain, lettered, half, checked, one_letter])
 
 
 @pytest.fixture
@@ -127,6 +134,20 @@ def test_what_was_materialised_before_a_step_failed_is_known(instance):
     assert list(materialisations(instance, result.run_id)) == [("half_made", None)]
 
 
+@builds_upon_dagster("unmade_partitions")
+def test_what_a_canceled_run_was_to_make_is_known_until_it_is_made(instance):
+    run_of("lettered", instance, tags={RANGE_START_TAG: "a", RANGE_END_TAG: "b"})
+    assert unmade_partitions(instance, "lettered") == set()
+    lost = instance.create_run_for_job(
+        implicit_asset_job(DEFINITIONS), asset_selection={dg.AssetKey("one_letter")}, tags={"dagster/partition": "b"}
+    )
+    instance.report_run_canceled(lost)
+    assert list(planned_materialisations(instance, lost.run_id)) == [("one_letter", "b")]
+    assert unmade_partitions(instance, "one_letter") == {"b"}
+    run_of("one_letter", instance, partition_key="b")
+    assert unmade_partitions(instance, "one_letter") == set()
+
+
 @builds_upon_dagster("failed_blocking_checks")
 def test_a_blocking_check_that_failed_is_known(instance):
     result = run_of("checked", instance)
@@ -137,7 +158,7 @@ def test_a_blocking_check_that_failed_is_known(instance):
 @builds_upon_dagster("selected_assets")
 def test_a_selection_is_resolved_to_names():
     assert selected_assets(DEFINITIONS, "key:plain or key:checked") == {"plain", "checked"}
-    assert selected_assets(DEFINITIONS, None) == {"plain", "lettered", "half_made", "checked"}
+    assert selected_assets(DEFINITIONS, None) == {"plain", "lettered", "half_made", "checked", "one_letter"}
 
 
 @builds_upon_dagster("dump_cursor")

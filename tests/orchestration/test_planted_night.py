@@ -255,6 +255,17 @@ class TestJudges:
         assert all(page.intervals["care"][0][:JUDGES] > 0)
         np.testing.assert_allclose(page.aggregates["avg"].weights, 1 / len(PANEL))
 
+    def test_labels_say_that_live_judges_help_and_the_permuted_one_does_not(self, page):
+        """Each live judge has noise of its own, so that no answer is better without it; the permuted one is noise."""
+        evidence = page.dropping.evidence
+        assert page.dropping.refused == ""
+        assert evidence.keys() == set(PANEL)
+        assert {each.labels for each in evidence.values()} == {1_000}, "more are thinned"
+        assert "drop" not in {evidence[judge].advice for judge in LIVE}
+        assert all(evidence[judge].hi > 0 for judge in LIVE)
+        assert sum(evidence[judge].gain for judge in LIVE) > 0
+        assert abs(evidence["permuted"].gain) < 0.002, "the answer hardly hears it"
+
     def test_no_direct_links_were_planted(self, page):
         """Links are what the structure leaves beside its factors: none is as large as a planted dependence."""
         assert np.abs(page.partial_correlations).max() < 0.1
@@ -370,7 +381,7 @@ HELD = {
         *("title", "description", "scores", "gold", "responses", "missing_share", "labels_seen", "failures"),
         *("changes", "retests", "not_asked", "probes", "provenance", "edition", "made_at"),
     },
-    "TestJudges": {"checks", "correlation", "intervals", "partial_correlations"},
+    "TestJudges": {"checks", "correlation", "dropping", "intervals", "partial_correlations"},
     "TestAnswers": {"aggregates", "evaluations", "rivals"},
     "TestResults": {"factors", "systems"},
 }

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +14,13 @@ import dagster as dg
 import pytest
 
 from assets.report.verdicts import failed_assets, note_failure
-from orchestration.dagster_internals import implicit_asset_job
+from orchestration.dagster_internals import end_run_as_failed, implicit_asset_job
 from orchestration.definitions import build_defs
-from orchestration.instance import workspace_instance
+from orchestration.instance import instance_home, workspace_instance
 from orchestration.standing import forget_mended_failures, note_failed_run
 from orchestration.workspace import load_workspace
+from tests.support import held_items
+from tests.support.deployed import kill, wait_until
 from tests.support.workspaces import QUICK, care, query, write_items
 
 
@@ -47,8 +52,17 @@ class Daemon:
             raise_on_error=False,
         )
         failures = [event for event in result.all_events if event.is_step_failure]
-        note_failed_run(load_workspace(self.folder), result.dagster_run, failures)
+        note_failed_run(load_workspace(self.folder), self.instance, result.dagster_run, failures)
         return result
+
+    def hear(self, sensor_name: str, run_id: str) -> None:
+        """What a sensor of ended runs does about a run."""
+        sensor = next(s for s in self.definitions.sensors or () if s.name == sensor_name)
+        run = self.instance.get_run_by_id(run_id)
+        ends = (dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_CANCELED)
+        ended = self.instance.all_logs(run_id, of_type=set(ends))[-1].dagster_event
+        context = dg.build_run_status_sensor_context(sensor_name, ended, self.instance, run)
+        sensor(context.for_run_failure() if run.status == dg.DagsterRunStatus.FAILURE else context)
 
     def told(self) -> list[str]:
         """The sentence on page, in the index, as JSON and in the database."""
@@ -109,3 +123,69 @@ def test_a_failure_is_forgotten_with_the_asset_that_failed_and_no_other(daemon):
     assert failed_assets(workspace, "one") == ("panel", "items")
     forget_mended_failures(workspace, daemon.instance)
     assert failed_assets(workspace, "one") == (), "the last run of both was good"
+
+
+@pytest.mark.parametrize(
+    ("sensor", "end", "says"),
+    [
+        ("alert_on_failure", dg.DagsterInstance.report_run_failed, "the process of its run was killed"),
+        ("note_canceled_runs", dg.DagsterInstance.report_run_canceled, "its run was canceled"),
+    ],
+)
+def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(daemon, sensor, end, says):
+    before = daemon.told()
+    run = daemon.instance.create_run_for_job(
+        implicit_asset_job(daemon.definitions),
+        asset_selection={dg.AssetKey("panel"), dg.AssetKey("moments")},
+        tags={"dagster/partition": "one"},
+    )
+    end(daemon.instance, run)
+    daemon.hear(sensor, run.run_id)
+    assert len(daemon.look()) == 1
+    assert daemon.run("report_index").success
+    assert daemon.told().startswith(f"Failed: `panel` could not be made: {says}")
+    assert daemon.look() == []
+
+    assert daemon.run("panel", "one").success
+    assert len(daemon.look()) == 1
+    assert daemon.run("report_index").success
+    assert daemon.told() == before
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_is_killed_is_told(daemon):
+    """A real process, killed in the middle of ``items``: Dagster learns of no step that failed."""
+    (daemon.folder / held_items.HOLD).touch()
+    write_items(daemon.folder, edited=3)
+    items = load_workspace(daemon.folder).parts.items_file("one")
+    before = items.stat().st_mtime_ns
+    process = _materialise_elsewhere(daemon)
+    try:
+        wait_until(lambda: items.stat().st_mtime_ns != before, (daemon.folder / "child.log").read_text)
+    finally:
+        kill(process)
+        process.wait()
+    (record,) = daemon.instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+    end_run_as_failed(daemon.instance, record.dagster_run, "as Dagster's run monitoring does")
+    daemon.hear("alert_on_failure", record.dagster_run.run_id)
+    daemon.look()
+    assert len(daemon.look()) == 1
+    assert daemon.run("report_index").success
+    assert daemon.told().startswith("Failed: `items` could not be made: the process of its run was killed")
+
+
+def _materialise_elsewhere(daemon: Daemon) -> subprocess.Popen[bytes]:
+    """A process that makes ``items`` and is held up in the middle of it."""
+    words = ["asset", "materialize", "--select", "items", "--partition", "one", "-m", held_items.__name__]
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    home = str(instance_home(load_workspace(daemon.folder)))
+    environment = {**os.environ, "DAGSTER_HOME": home, "CARE_WORKSPACE": str(daemon.folder), "PYTHONPATH": path}
+    with (daemon.folder / "child.log").open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dagster", *words],
+            cwd=daemon.folder,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )

@@ -23,11 +23,17 @@ VERDICT = Verdict(
     "Ambiguous: the mean of the judges and one common factor correlate at +.61, and the scores alone cannot say which "
     "of them is quality.",
     (Reason("followed", "Factor 1 of the judges follows words of the texts (rank correlation +.93)."),),
-    (Step("Fill in the column `label`, then fit again.", "care fit scores.csv --out out --anchors out/to_label.csv"),),
+    (
+        Step(
+            "Fill in the column `label` of /srv/evaluations/workspaces/answers_of_the_second_quarter/to_label.csv, "
+            "then fit again.",
+            "care fit scores.csv --out out --anchors out/to_label.csv",
+        ),
+    ),
     "9f2c1e",
     "2026-11-22T03:00:00+00:00",
 )
-"""A verdict with every part that a page shows."""
+"""A verdict with every part that a page shows; a path that is wider than a telephone is one of them."""
 
 
 def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, seed: int = 20261122) -> ReportData:

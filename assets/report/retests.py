@@ -1,0 +1,55 @@
+"""How far judges agree with themselves where they are asked again, and why of some of them that is not known.
+
+The canary asks again, every night where the model is somebody else's, and where a person runs ``care judges retest``.
+It keeps what it found in Dagster's record of its runs.
+
+Belongs here: reading that record, and the words for judges that it does not name. Belongs elsewhere: asking again
+(``assets.judging.canary``), the card (``cards``).
+"""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from assets.report.data import Retest
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+
+
+def last_retest(instance: dg.DagsterInstance, judge: str) -> Retest | None:
+    """What the canary last found of a judge; None where it has not asked it about anything."""
+    records = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=dg.AssetKey("canary"), asset_partitions=[judge]), limit=1
+    ).records
+    if not records or records[0].asset_materialization is None:
+        return None
+    metadata = records[0].asset_materialization.metadata
+    asked_at = f"{datetime.fromtimestamp(records[0].timestamp, UTC):%Y-%m-%d %H:%M}"
+    moved = metadata["moved"].value if "moved" in metadata else None
+    asked = metadata["asked"].value if "asked" in metadata else 0
+    if isinstance(asked, int) and asked and (moved is None or isinstance(moved, float)):
+        return Retest(asked, moved, asked_at)
+    return None
+
+
+def why_no_retest(workspace: Workspace, judge: str) -> str:
+    """Why nothing is known of a judge that has not been asked again, and the command that asks it where one can."""
+    engine = workspace.judge(judge).engine
+    if engine.needs.recordings:
+        return "not known: its scores were read from a file, so that it cannot be asked again"
+    if engine.registered_program is not None:
+        return (
+            "not measured: it is a program that comes with CARE, and those are written to give the same text the same "
+            "score every time"
+        )
+    if workspace.canary.items == 0:
+        return "not measured: `canary: {items: 0}` in care.yaml lets no judge be asked again"
+    command = f"care judges retest {shlex.quote(judge)} --workspace {shlex.quote(str(workspace.root))}"
+    if engine.needs.endpoint:
+        return f"not measured yet: the nightly schedule asks it again, and `{command}` does so now"
+    return f"not measured: only models that somebody else runs are asked again every night; `{command}` asks it now"

@@ -1,0 +1,77 @@
+"""``care judges retest``: ask a judge again about a few items that it has scored.
+
+Belongs here: the command. Belongs elsewhere: asking and comparing (``assets.judging.canary``), the card that shows what
+was found (``assets.report``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestration.cli.output import console, print_failures, speaking_errors
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+    from orchestration.launches import Launch
+
+
+@speaking_errors
+def retest(
+    name: Annotated[str, typer.Argument(help="Name of the judge.")],
+    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+) -> None:
+    """Ask a judge again about a few items that it has scored, and show on its card how far its scores moved."""
+    from assets.report.retests import last_retest
+    from orchestration.definitions import build_defs
+    from orchestration.instance import workspace_instance
+    from orchestration.locks import workspace_alone
+    from orchestration.runner import run_launches
+
+    with workspace_alone(workspace, "care judges retest") as loaded:
+        _must_be_askable(loaded, name)
+        with workspace_instance(loaded) as instance:
+            outcome = run_launches(
+                build_defs(loaded.root, {"workspace": loaded}), loaded, instance, _launches(loaded, name)
+            )
+            found = last_retest(instance, name)
+    print_failures(outcome)
+    if outcome.failures:
+        raise typer.Exit(1)
+    if found is None:
+        console.print(f"{name}: it has scored no item yet; `care run` has it score them", highlight=False)
+    elif found.moved is None:
+        console.print(f"{name}: it answered none of {found.items} items", highlight=False)
+    else:
+        console.print(
+            f"{name}: asked again about {found.items} items, its scores moved by {found.moved:.1%} of the scale on "
+            "average",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _must_be_askable(loaded: Workspace, name: str) -> None:
+    from care_ops.errors import InputError
+
+    if loaded.judge(name).engine.needs.recordings:
+        raise InputError(f"judge {name!r}: its scores were read from a file, so that it cannot be asked again")
+    if loaded.canary.items == 0:
+        raise InputError("care.yaml: `canary: {items: 0}` lets no judge be asked again; give a number of items")
+
+
+def _launches(loaded: Workspace, name: str) -> list[Launch]:
+    """The canary, then the pages that show what it found; those of a fit that is held back or stale come later."""
+    from assets.fit.kept import panel_is_newer
+    from assets.publication.editions import held_back
+    from assets.report.names import page_name
+    from orchestration.launches import Launch
+
+    launches = [Launch(("canary",), (name,), {})]
+    for testset in loaded.testsets_of(name):
+        is_drawn = (loaded.report_folder / page_name(testset)).is_file()
+        if is_drawn and held_back(loaded, testset) is None and not panel_is_newer(loaded.fit_folder(testset)):
+            launches.append(Launch(("report",), (testset,), {}))
+    return launches
