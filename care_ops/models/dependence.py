@@ -165,16 +165,19 @@ def dependent(
     FitError
         The precision of a group's real judges is not positive.
     """
-    free = pseudo_likelihood(values, levels, posterior, p_value=p_value)
+    rows, mass = _counted_patterns(values, levels, posterior)
+    items = mass.sum(axis=1)
+    free = pseudo_likelihood(rows, levels, mass, p_value=p_value)
     model, previous = free, -np.inf
     for number in range(1, rounds + 1):
-        model = pseudo_likelihood(values, levels, posterior, edges=_enumerable(free), start=model)
-        posterior, by_item = softmax(model.log_joint(values))
-        current = float(by_item.mean())
+        model = pseudo_likelihood(rows, levels, mass, edges=_enumerable(free), start=model)
+        of_rows, by_row = softmax(model.log_joint(rows))
+        mass = of_rows * items[:, None]
+        current = float(items @ by_row) / len(values)
         converged = abs(current - previous) < tolerance
         previous = current
         if converged or number % _SELECT_EVERY == 0:
-            before, free = free, pseudo_likelihood(values, levels, posterior, start=free, p_value=p_value)
+            before, free = free, pseudo_likelihood(rows, levels, mass, start=free, p_value=p_value)
             if converged and (free.edges == before.edges).all():
                 break
     return replace(model, log_likelihood=previous, statistics=free.statistics, p_values=free.p_values)
@@ -202,7 +205,7 @@ def pseudo_likelihood(
     levels : sequence of p int
         Number of grades of each judge, 0 where its scores are real.
     posterior : (n, k) array
-        P(state | J).
+        P(state | J), or the sum of it over the items that a row stands for.
     edges : (p, p) array of bool, optional
         The only pairs that may depend on one another, which are then the edges of the result. Without it every pair
         may, and the edges are the pairs with a p-value below ``p_value``.
@@ -211,7 +214,7 @@ def pseudo_likelihood(
     p_value : float
     """
     p, k = len(levels), posterior.shape[1]
-    shares = posterior.mean(axis=0)
+    shares = posterior.sum(axis=0) / posterior.sum()
     values, posterior = _counted_patterns(values, levels, posterior)
     x = _entries(values, levels)
     widths = np.array([max(m - 1, 1) for m in levels])
@@ -243,8 +246,9 @@ def _counted_patterns(values: Array, levels: Sequence[int], posterior: Array) ->
     """Each pattern of grades once, with the sums of its items' posteriors, where patterns are fewer than items."""
     if min(levels) == 0 or np.prod([float(m) for m in levels]) >= len(values):
         return values, posterior
-    _, first, pattern = np.unique(values, axis=0, return_index=True, return_inverse=True)
-    mass = [np.asarray(np.bincount(pattern.ravel(), w, len(first)), dtype=np.float64) for w in posterior.T]
+    code = np.ravel_multi_index(tuple(values.T.astype(np.intp)), tuple(levels))
+    _, first, pattern = np.unique(code, return_index=True, return_inverse=True)
+    mass = [np.asarray(np.bincount(pattern, w, len(first)), dtype=np.float64) for w in posterior.T]
     return values[first], np.column_stack(mass)
 
 
