@@ -47,7 +47,8 @@ def run(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
             f"Edges read off states that were found with judges taken as independent: F1 of {min(before):.2f} to "
             f"{max(before):.2f}; off states that were found with their edges: {min(after):.2f} to {max(after):.2f}.",
             f"States that know the edges find more than .05 more of them for {', '.join(blurred) or 'no kind'}.",
-            f"Starts that do not agree on every draw, so that those answers are flagged: {', '.join(unsure) or 'none'}.",
+            f"Kinds of which some draw is flagged, because no two ways of starting ended alike: "
+            f"{', '.join(unsure) or 'none'}.",
         ],
         [Table(f"Twelve judges, {items:,} items; medians over {seeds} seeds", rows)],
     )

@@ -22,8 +22,6 @@ from assets.publication.documents import CheckResult, ReviewDocument
 from care_ops.errors import FitError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from assets.workspace import Workspace
     from care_ops.results.other_solvers import Comparison
     from care_ops.structure.program import Structure

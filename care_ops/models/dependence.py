@@ -215,7 +215,7 @@ def likeliest_dependent(
 
     From the states of independent judges EM may not find those of judges that depend on one another: a state is then
     an edge, and an edge a state. Further starts are drawn until two ways have ended alike, at most four times. The
-    likelihood tells which of two ends is the better one; that none is better still is not known, only whether two agree.
+    evidence tells which of two ends is better; whether one is better still is not known, only whether two agree.
 
     Parameters
     ----------
