@@ -3,9 +3,9 @@
 ``python -m benchmarks.study_anchor_draws`` (CARE_DATA_DIR must be set) prints the table of docs/care-tensor.md.
 
 Fixed before the result was seen: every recorded view of pairs, judges taken for Gaussian and for graded, five seeds of
-starts, forty draws of thirty anchors each, so that a view has two hundred draws. Accuracy is that of the decisions on all
-other items that are not left undecided by having no score. A draw is *bad* where accuracy is below .6. It is *flagged*
-where starts do not agree or the anchors do not confirm the states, as the review and the verdict see it.
+starts, forty draws of thirty anchors each, so that a view has two hundred draws. Accuracy is that of the decisions on
+all other items that have a score. A draw is *bad* where accuracy is below .6. It is *flagged* where starts do not agree
+or the anchors do not confirm the states, as the review and the verdict see it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def drawn(panel: PreparedView, model: ObservationModel, seed: int) -> list[Drawn
 def main() -> None:
     """Print a row a view and model of the judges."""
     print(
-        "| view | judges taken for | items | commoner label | accuracy: median | 5 % | least | bad draws | of these flagged "
-        "| flagged draws that are not bad |\n|---|---|---|---|---|---|---|---|---|---|"
+        "| view | judges taken for | items | commoner label | accuracy: median | 5 % | least | bad draws "
+        "| of these flagged | flagged draws that are not bad |\n|---|---|---|---|---|---|---|---|---|---|"
     )
     with threadpool_limits(limits=1, user_api="blas"):
         for view in views():

@@ -2,10 +2,10 @@
 
 ``python -m benchmarks.study_edge_starts`` prints a row a draw, and below them the table of docs/care-tensor.md.
 
-Fixed before the result was seen. The procedure (``likeliest_dependent``) was chosen on the seeds 0 to 9, where
-one start had a least F1 of .62 for votes and .75 for mixed panels. Here are the seeds from 100 on, twenty draws of votes and
-six of mixed panels, which take ten times as long. A draw is *bad* where F1 is below .9. What counts is how many draws
-are bad from one start and after further ones, and how many of the bad ones ``starts_agree`` flags.
+Fixed before the result was seen. The procedure (``likeliest_dependent``) was chosen on the seeds 0 to 9, where one
+start had a least F1 of .62 for votes and .75 for mixed panels. Here are the seeds from 100 on, twenty draws of votes
+and six of mixed panels, which take ten times as long. A draw is *bad* where F1 is below .9. What counts is how many
+draws are bad from one start and after further ones, and how many of the bad ones ``starts_agree`` flags.
 """
 
 from __future__ import annotations

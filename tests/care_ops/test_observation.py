@@ -38,7 +38,7 @@ def test_planted_parameters_come_back_and_beat_the_gaussian(kind):
 
 
 def test_states_are_those_of_the_likeliest_start_and_not_of_the_likeliest_gaussian_one():
-    """Votes, grades and real judges with links: by a Gaussian mixture's likelihood two starts agreed on worse states."""
+    """Votes, grades and real judges with links: by Gaussian likelihood two starts agreed on worse states."""
     rng = np.random.default_rng([4, 3])
     draw = dependent_judges(rng, "mixed", n=10_000)
     real, graded = ([j for j, level in enumerate(draw.levels) if (level > 0) == some] for some in (False, True))
