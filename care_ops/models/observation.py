@@ -31,8 +31,8 @@ _LEAST_VARIANCE = 1e-6
 _START_ITEMS = 5_000
 """Most items on which starts are told apart: states that these do not show are none that a start could be ranked by."""
 
-_SHORT = 30
-"""Iterations, of the Gaussian mixture and of the model itself, after which the starts of a round are ranked."""
+_GAUSSIAN, _SHORT = 30, 10
+"""Iterations of the Gaussian mixture, and then of the model itself, after which the starts of a round are ranked."""
 
 _MOST_ROUNDS = 5
 """Most rounds of starts, as for Gaussian judges (``aggregators.care_tensor``)."""
@@ -315,8 +315,8 @@ def fit(
 ) -> ObservationMixture:
     """EM from the posteriors of Gaussian mixtures of the scores, the likeliest kept.
 
-    Each round of starts is followed a short way on at most five thousand items, and its leading one to the end on
-    all of them. Rounds are drawn until the likeliest end was reached twice, at most five: ``starts_agree`` says
+    Each round of starts is followed a short way on at most five thousand items, with grades in any order, which costs
+    a hundredth of an ordered logit, and its leading one to the end on all of them. Rounds are drawn until the likeliest end was reached twice, at most five: ``starts_agree`` says
     whether it was. A Gaussian mixture's likelihood does not tell which start leads, because votes and grades have
     states that it cannot see.
 
@@ -346,7 +346,7 @@ def fit(
     if len(np.unique(np.nan_to_num(values, nan=np.inf), axis=0)) < states:
         raise FitError(f"observation: {states} states need as many different rows of scores")
     embedded = _embedded(values, models)
-    few = min(_SHORT, max_iterations)
+    quick = [Graded(f.columns, f.levels) if isinstance(f, Ordinal) else f for f in models]
     drawn = np.sort(rng.choice(n, _START_ITEMS, replace=False)) if n > _START_ITEMS else np.arange(n)
     sample, embedded = values[drawn], embedded[drawn]
     ended: list[ObservationMixture] = []
@@ -355,8 +355,8 @@ def fit(
         short: list[ObservationMixture] = []
         for _ in range(starts):
             near = mixture.start_near(embedded, mixture.k_means_plus_plus(embedded, states, rng))
-            gaussian = mixture.expectation_maximisation(embedded, *near, max_iterations=few)
-            short.append(_climb(sample, models, gaussian.posterior(embedded), tolerance, few))
+            gaussian = mixture.expectation_maximisation(embedded, *near, max_iterations=_GAUSSIAN)
+            short.append(_climb(sample, quick, gaussian.posterior(embedded), tolerance, _SHORT))
         leading = max(short, key=_likelihood)
         ended.append(_climb(values, models, leading.posterior(values), tolerance, max_iterations))
         likelihoods = sorted(map(_likelihood, ended))
