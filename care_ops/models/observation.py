@@ -316,7 +316,7 @@ def fit(
     """EM from the posteriors of Gaussian mixtures of the scores, the likeliest kept.
 
     Each round of starts is followed a short way on at most five thousand items, with grades in any order, which costs
-    a hundredth of an ordered logit, and its leading one to the end on all of them. Rounds are drawn until the
+    far less than an ordered logit, and its leading one to the end on all of them. Rounds are drawn until the
     likeliest end was reached twice, at most five: ``starts_agree`` says whether it was. A Gaussian mixture's
     likelihood does not tell which start leads, because votes and grades have states that it cannot see.
 
