@@ -1,6 +1,7 @@
 """What thirty random anchors make of ``care_tensor`` on recorded pairwise panels, and whether bad draws are flagged.
 
-``python -m benchmarks.study_anchor_draws`` (CARE_DATA_DIR must be set) prints the table of docs/care-tensor.md.
+``python -m benchmarks.study_anchor_draws [VIEW ...]`` (CARE_DATA_DIR must be set) prints the table of
+docs/care-tensor.md; names choose some of the views.
 
 Fixed before the result was seen: every recorded view of pairs, judges taken for Gaussian and for graded, five seeds of
 starts, forty draws of thirty anchors each, so that a view has two hundred draws. Accuracy is that of the decisions on
@@ -10,6 +11,7 @@ or the anchors do not confirm the states, as the review and the verdict see it.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,7 +68,7 @@ def main() -> None:
     )
     with threadpool_limits(limits=1, user_api="blas"):
         for view in views():
-            if view.family not in PAIRWISE:
+            if view.family not in PAIRWISE or (sys.argv[1:] and view.name not in sys.argv[1:]):
                 continue
             panel, commoner = prepare(view), max(view.gold.mean(), 1 - view.gold.mean())
             for model in MODELS:
