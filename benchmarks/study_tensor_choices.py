@@ -56,6 +56,7 @@ CHOICES: dict[str, Callable[[Problem], Array]] = {
     "views within states (default)": by_settings(),
     "full covariance": with_full_covariance,
     "graded": by_settings(observation_model="graded"),
+    "categorical": by_settings(observation_model="categorical"),
 }
 
 

@@ -25,11 +25,12 @@ from assets.report.page import figure_page, write_page
 from assets.table.criteria import CriteriaFit, write_criteria
 from assets.table.files import aggregates_table, judges_table, write_files
 from assets.table.fitting import TableFit
-from assets.table.rows import aggregate_rows, judge_rows
+from assets.table.rows import aggregate_rows, constraints_sentence, judge_rows
 from care_ops.aggregators.base import Aggregate
 from care_ops.errors import InputError
 from care_ops.results.verdict import Verdict
 from care_ops.scores import Array
+from care_ops.structure.program import Certificate
 from warehouse.fits import nullable
 
 FrameKind = Literal["arrow", "pandas", "polars"]
@@ -130,6 +131,12 @@ class FitResult:
         """The items that are most worth a label: those where the defensible answers differ most, and some at random."""
         return self.table.to_label
 
+    @property
+    def certificate(self) -> Certificate | None:
+        """How far the structure is from optimal under its constraints; None where there is no structure."""
+        structure = self.table.fit.structure
+        return None if structure is None else structure.certificate
+
     def to_frame(self, aggregator: str | None = None) -> Any:
         """The scores, a row an item.
 
@@ -190,7 +197,7 @@ class FitResult:
     def summary(self) -> str:
         """All aggregates and judges as text."""
         tables = [_text_table(title, rows) for title, rows in self._tables()]
-        return "\n\n".join([str(self.verdict), "\n".join(self._head()), *tables])
+        return "\n\n".join([str(self.verdict), "\n".join(self._head() + self._constraints()), *tables])
 
     def __repr__(self) -> str:
         """At most ten lines of at most a thousand characters."""
@@ -202,7 +209,7 @@ class FitResult:
     def _repr_html_(self) -> str:
         """The same for a notebook, with the tables of ``summary``."""
         tables = [(title, [_shown(row) for row in rows]) for title, rows in self._tables()]
-        return _HTML.render(lines=[*self.verdict.lines(), *self._head()], tables=tables)
+        return _HTML.render(lines=[*self.verdict.lines(), *self._head(), *self._constraints()], tables=tables)
 
     def _head(self) -> list[str]:
         """Five lines: what was fitted, the answer, its weights, other answers, agreement with gold."""
@@ -225,6 +232,11 @@ class FitResult:
             f"{order} against gold: {agreement}" if agreement else "",
         ]
         return [line for line in lines if line]
+
+    def _constraints(self) -> list[str]:
+        """A line where the structure has constraints."""
+        sentence = constraints_sentence(self.table.fit.structure)
+        return [sentence] if sentence else []
 
     def _doubts(self) -> list[str]:
         """At most two lines: who is not on the panel, and what could not answer."""

@@ -1,7 +1,7 @@
 """The check ``other_solvers``: a night's fit against cvxpy and tensorly, which are not ours.
 
 One fit a night is enough to notice a library, a machine or a release that computes wrongly, and costs a second or two
-of CPU: the first fit of a day that the review sees, and of the others one in as many as there are test sets.
+of CPU: the first one that the review sees when none was compared within twelve hours.
 
 Belongs here: which fit is checked, and what the check says. Belongs elsewhere: the comparisons
 (``care_ops.results.other_solvers``), what a failed check leads to (``review``).
@@ -9,10 +9,11 @@ Belongs here: which fit is checked, and what the check says. Belongs elsewhere: 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from assets.fit.details import CareTensorDetails, read_details
@@ -21,8 +22,6 @@ from assets.publication.documents import CheckResult, ReviewDocument
 from care_ops.errors import FitError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from assets.workspace import Workspace
     from care_ops.results.other_solvers import Comparison
     from care_ops.structure.program import Structure
@@ -32,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 CHECK = "other_solvers"
 
+_APART = timedelta(hours=12)
+"""Time within which no second fit is compared: more than a night takes, also across midnight, and less than a day."""
+
 _WHAT_TO_DO = (
     "`care run` again; where this comes back, a library or this machine computes wrongly: go back to the versions of "
     "the last good night, or `care accept`"
@@ -40,8 +42,6 @@ _WHAT_TO_DO = (
 
 def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) -> CheckResult:
     """Compare the fit of an edition with the other solvers' answers, where it is this edition's turn."""
-    from warehouse.storage import write_bytes
-
     structure, _ = read_structure(workspace.fit_folder(testset))
     most = workspace.review.compared_judges
     if structure is None:
@@ -49,8 +49,10 @@ def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) ->
     if len(structure.sparse) > most:
         why = f"not compared: the panel has {len(structure.sparse)} judges, review.compared_judges is {most}"
         return CheckResult(CHECK, True, why, blocks=False)
-    if not _is_due(workspace, testset, edition):
-        return CheckResult(CHECK, True, "not compared: another fit was the first of the day", blocks=False)
+    if not _takes_its_turn(workspace, testset, edition):
+        hours = _APART // timedelta(hours=1)
+        why = f"not compared: another fit was, less than {hours} hours ago"
+        return CheckResult(CHECK, True, why, blocks=False)
     started = time.process_time()
     says: list[str] = []
     numbers: dict[str, float] = {}
@@ -68,31 +70,38 @@ def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) ->
         numbers |= {f"{solver}_difference": comparison.difference, f"{solver}_allowed": comparison.allowed}
         says.append(f"{solver}: {comparison.difference:.1e} off, {comparison.allowed:.1e} allowed")
         wrong = wrong or not comparison.agrees
-    write_bytes(_last_file(workspace), f"{_today()} {edition.edition}".encode())
     told = "; ".join(says)
     _log.info("%s: compared with other solvers in %.1f CPU seconds: %s", testset, time.process_time() - started, told)
     return CheckResult(CHECK, not wrong, f"{told}. {_WHAT_TO_DO}" if wrong else told, numbers, blocks=wrong)
 
 
-def _is_due(workspace: Workspace, testset: str, edition: Edition) -> bool:
-    """Whether this edition is compared: always where it was before, so that a second review says the same."""
+def _takes_its_turn(workspace: Workspace, testset: str, edition: Edition) -> bool:
+    """Whether this edition is compared, which is then on record, so that no review of another one is at the same time.
+
+    An edition that was compared before is compared again, so that a second review says the same, and one whose review
+    was killed half-way too.
+    """
     reviewed = ReviewDocument.find(workspace.fit_folder(testset))
     if reviewed is not None and reviewed.edition == edition.edition:
         return any(finding.check == CHECK and finding.numbers for finding in reviewed.findings)
-    if int(edition.edition, 16) % len(workspace.testsets) == 0:
-        return True
-    file = _last_file(workspace)
-    day, _, last = file.read_text(encoding="utf-8").partition(" ") if file.exists() else ("", "", "")
-    return day != _today() or last == edition.edition
+    now = datetime.now(UTC)
+    with (workspace.data / "compared.txt").open("a+", encoding="utf-8", errors="replace") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        told, _, last = file.read().partition(" ")
+        if last != edition.edition and abs(now - _time(told)) < _APART:
+            return False
+        file.truncate(0)
+        file.write(f"{now.isoformat(timespec='seconds')} {edition.edition}")
+    return True
 
 
-def _last_file(workspace: Workspace) -> Path:
-    """Holds the day of the last comparison and its edition; without it the next fit is compared."""
-    return workspace.data / "compared.txt"
-
-
-def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
+def _time(text: str) -> datetime:
+    """The time that a text holds; long ago where it holds none, as before the first comparison."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _structure(workspace: Workspace, testset: str, structure: Structure) -> Comparison:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
 from care_ops.admission import JudgeCheck, check_panel, means_not_asked, why_left_out
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import AdmissionRule, FitConfig
-from care_ops.errors import FitError, InputError
+from care_ops.config import AdmissionRule, FitConfig, StructureConfig
+from care_ops.errors import FitError, InputError, listed
 from care_ops.fit import Fit, Watch, fit_panel
 from care_ops.metrics import Evaluation, evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
@@ -158,10 +159,12 @@ def fit_table(
     Raises
     ------
     InputError
-        No item has a column that is to name systems, or there are too few split units for intervals.
+        No item has a column that is to name systems, there are too few split units for intervals, or a constraint names
+        a judge without scores.
     FitError
         Fewer than three judges were admitted, no aggregator could answer, or there are no systems to compare.
     """
+    _check_constraints(table, config.fit.structure)
     panel, checks = admit(table, config)
     items, named = item_columns(table), systems_of(table, config)
     pairs = pairs_of(items.item_ids, named, items.units())
@@ -197,7 +200,7 @@ def fit_table(
             "scores": table.source,
             "fingerprint": fit.scores.fingerprint(),
             "config": asdict(config.fit),
-            "structure": fit.structure_details,
+            "structure": _structure_told(fit),
             "scale_for_mae_filled": _scale_of(fit, config),
             "code": {"fit": fit_code()},
             "readings": [reading.as_dict() for reading in table.readings],
@@ -245,6 +248,22 @@ def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
         return admitted
     why = why_left_out(checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
     raise FitError(f"{source}: {refusal(admitted)}. Give scores of more judges. {why}".rstrip())
+
+
+def _check_constraints(table: ScoreTable, structure: StructureConfig) -> None:
+    """Raise ``InputError`` where a constraint names a judge that has no scores."""
+    unknown = sorted(structure.judges_named() - set(table.scores.judges))
+    if unknown:
+        raise InputError(
+            f"{table.source}: edges_within or nonnegative_within names {listed(unknown, 5)}, which is no judge of "
+            f"these scores; there are {listed(sorted(table.scores.judges), 20)}"
+        )
+
+
+def _structure_told(fit: Fit) -> dict[str, Any]:
+    """The penalties of the structure and its certificate."""
+    certificate = {} if fit.structure is None else {"certificate": asdict(fit.structure.certificate)}
+    return {**fit.structure_details, **certificate}
 
 
 def item_columns(table: ScoreTable) -> ItemColumnsRead:

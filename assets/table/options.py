@@ -17,6 +17,7 @@ from care_ops.config import (
     Calibration,
     DeclaredRule,
     FitConfig,
+    Groups,
     Missing,
     ObservationModel,
     Program,
@@ -37,6 +38,9 @@ class FitOptions(TypedDict, total=False):
         See ``care_ops.config.FitConfig``.
     program, gamma, tau :
         Penalties of the structure program, as ``care select`` chooses them; see ``care_ops.config.StructureConfig``.
+    edges_within, nonnegative_within : sequence of sequences of str
+        Groups of judges to which the structure is held: S has edges within the former alone (none at all where it is
+        empty), L no negative entry within the latter; see ``care_ops.config.StructureConfig``.
     states, views, observation_model :
         How ``care_tensor`` sees the judges; see ``care_ops.config.TensorConfig``.
     calibrate : str
@@ -61,6 +65,8 @@ class FitOptions(TypedDict, total=False):
     program: Program
     gamma: float
     tau: float
+    edges_within: Sequence[Sequence[str]] | None
+    nonnegative_within: Sequence[Sequence[str]]
     states: int
     views: Literal["structure", "within"]
     observation_model: ObservationModel
@@ -78,6 +84,8 @@ class FitOptions(TypedDict, total=False):
     systems: str | Sequence[str]
 
 
+_GROUPS_OF_JUDGES = ("edges_within", "nonnegative_within")
+
 _SETTINGS_OF_FIT = ("cut", "scale", "quality", "subtract_confounders", "missing", "seed")
 
 
@@ -94,6 +102,7 @@ def table_config(options: FitOptions) -> TableConfig:
     if unknown:
         names = ", ".join(sorted(FitOptions.__annotations__))
         raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}")
+    given |= {name: _groups(name, given[name]) for name in _GROUPS_OF_JUDGES if name in given}
     settings: dict[str, Any] = {name: given[name] for name in _SETTINGS_OF_FIT if name in given}
     if "aggregators" in given:
         settings["aggregators"] = _names(given["aggregators"])
@@ -109,6 +118,13 @@ def table_config(options: FitOptions) -> TableConfig:
 
 def _fields_of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
     return {entry.name: given[entry.name] for entry in fields(kind) if entry.name in given}
+
+
+def _groups(option: str, groups: Sequence[Sequence[str]]) -> Groups:
+    """Groups of judges as tuples; one group that is given as if it were all of them is refused."""
+    if any(isinstance(group, str) for group in [groups, *groups]):
+        raise InputError(f"{option} is {groups!r}; give a list of groups, each a list of judges, like [['a', 'b']]")
+    return tuple(tuple(group) for group in groups)
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""What is said first of a fitted table, as rows of plain values: one an aggregate, one a judge.
+"""What is said first of a fitted table: rows of plain values, one an aggregate, one a judge; a sentence on constraints.
 
-Belongs here: which columns such rows have. Belongs elsewhere: printing them (``orchestration.cli``, ``care_eval``),
-files.
+Belongs here: which columns such rows have, and that sentence. Belongs elsewhere: printing them (``orchestration.cli``,
+``care_eval``), files.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from assets.fit.stages import recommended
 from assets.report.data import ReportData
+from care_ops.structure.program import Structure
 
 
 def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
@@ -52,3 +53,15 @@ def judge_rows(page: ReportData) -> list[dict[str, Any]]:
     ]
     admitted = {check.judge for check in page.checks if check.admitted}
     return sorted(rows, key=lambda row: (row["judge"] not in admitted, -(row["weight"] or 0.0)))
+
+
+def constraints_sentence(structure: Structure | None) -> str:
+    """How exactly a structure with constraints was solved; empty for one without."""
+    certificate = None if structure is None else structure.certificate
+    if certificate is None or certificate.solver_gap is None:
+        return ""
+    short = "" if certificate.converged else f", short of {certificate.tolerance:.0e}: raise gamma or drop a constraint"
+    return (
+        f"the structure is held to its constraints: relative duality gap {certificate.gap:.1e} by our certificate, "
+        f"{certificate.solver_gap:.1e} by the solver's{short}"
+    )

@@ -28,6 +28,15 @@ _PSEUDO_COUNT = 0.5
 
 _LEAST_VARIANCE = 1e-6
 
+_START_ITEMS = 5_000
+"""Most items on which starts are told apart: states that these do not show are none that a start could be ranked by."""
+
+_GAUSSIAN, _SHORT = 30, 10
+"""Iterations of the Gaussian mixture, and then of the model itself, after which the starts of a round are ranked."""
+
+_MOST_ROUNDS = 5
+"""Most rounds of starts, as for Gaussian judges (``aggregators.care_tensor``)."""
+
 _DEGREES = (1.2, 200.0)
 
 
@@ -306,6 +315,11 @@ def fit(
 ) -> ObservationMixture:
     """EM from the posteriors of Gaussian mixtures of the scores, the likeliest kept.
 
+    Each round of starts is followed a short way on at most five thousand items, with grades in any order, which costs
+    far less than an ordered logit, and its leading one to the end on all of them. Rounds are drawn until the
+    likeliest end was reached twice, at most five: ``starts_agree`` says whether it was. A Gaussian mixture's
+    likelihood does not tell which start leads, because votes and grades have states that it cannot see.
+
     Parameters
     ----------
     values : (n, p) array
@@ -315,7 +329,7 @@ def fit(
     states : int
     rng : numpy.random.Generator
     starts : int
-        Number of k-means starts, of which the two likeliest are continued.
+        Number of k-means starts in a round.
 
     Raises
     ------
@@ -332,26 +346,56 @@ def fit(
     if len(np.unique(np.nan_to_num(values, nan=np.inf), axis=0)) < states:
         raise FitError(f"observation: {states} states need as many different rows of scores")
     embedded = _embedded(values, models)
-    centres = [(str(s), mixture.k_means_plus_plus(embedded, states, rng)) for s in range(starts)]
-    short = [
-        mixture.expectation_maximisation(embedded, *mixture.start_near(embedded, c), max_iterations=30)
-        for _, c in centres
+    quick = [Graded(f.columns, f.levels) if isinstance(f, Ordinal) else f for f in models]
+    drawn = np.sort(rng.choice(n, _START_ITEMS, replace=False)) if n > _START_ITEMS else np.arange(n)
+    sample, embedded = values[drawn], embedded[drawn]
+    ended: list[ObservationMixture] = []
+    agree = False
+    while not agree and len(ended) < _MOST_ROUNDS:
+        short: list[ObservationMixture] = []
+        for _ in range(starts):
+            near = mixture.start_near(embedded, mixture.k_means_plus_plus(embedded, states, rng))
+            gaussian = mixture.expectation_maximisation(embedded, *near, max_iterations=_GAUSSIAN)
+            short.append(_climb(sample, quick, gaussian.posterior(embedded), tolerance, _SHORT))
+        leading = max(short, key=_likelihood)
+        ended.append(_climb(values, models, leading.posterior(values), tolerance, max_iterations))
+        likelihoods = sorted(map(_likelihood, ended))
+        agree = len(ended) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
+    return replace(max(ended, key=_likelihood), starts_agree=agree)
+
+
+def _likelihood(fitted: ObservationMixture) -> float:
+    return fitted.log_likelihood
+
+
+def partitions(
+    values: Array, models: Sequence[ObservationModel], states: int, rng: np.random.Generator, count: int
+) -> list[Array]:
+    """P(state | J) by the nearest of ``states`` spread-out items, drawn anew: starts that no model has shaped.
+
+    A mixture of independent judges takes a strong edge between two of them for a state. These know neither.
+
+    Parameters
+    ----------
+    values, models, states, rng : as in ``fit``
+    count : int
+        Number of starts.
+    """
+    embedded = _embedded(values, models)
+    nearest = [mixture.start_near(embedded, mixture.k_means_plus_plus(embedded, states, rng)) for _ in range(count)]
+    return [
+        mixture.expectation_maximisation(embedded, *start, max_iterations=0).posterior(embedded) for start in nearest
     ]
-    fits: list[ObservationMixture] = []
-    for lead in sorted(short, key=lambda m: -m.log_likelihood)[:2]:
-        fits.append(_climb(values, models, lead.posterior(embedded), n, tolerance, max_iterations))
-    likelihoods = sorted(fitted.log_likelihood for fitted in fits)
-    agree = len(fits) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
-    return replace(max(fits, key=lambda f: f.log_likelihood), starts_agree=agree)
 
 
 def _climb(
-    values: Array, models: Sequence[ObservationModel], posterior: Array, n: int, tolerance: float, max_iterations: int
+    values: Array, models: Sequence[ObservationModel], posterior: Array, tolerance: float, max_iterations: int
 ) -> ObservationMixture:
+    """EM from a posterior, stopped when the mean log likelihood rises by less than ``tolerance``."""
     current, previous, converged = tuple(models), -np.inf, False
     weights, likelihood = posterior.mean(axis=0), -np.inf
     for _ in range(max_iterations):
-        weights = np.maximum(posterior.mean(axis=0), 1.0 / (10 * n))
+        weights = np.maximum(posterior.mean(axis=0), 1.0 / (10 * len(values)))
         weights = weights / weights.sum()
         current = tuple(f.updated(values[:, list(f.columns)], posterior) for f in current)
         joint = np.log(weights) + sum(f.log_density(values[:, list(f.columns)]) for f in current)

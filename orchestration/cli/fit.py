@@ -139,7 +139,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
 def _print(result: TableFit, out: Path, *, as_json: bool) -> None:
     """Aggregates and systems, and at the end what a reader needs first: the verdict, the weights, and the page."""
     from assets.table.files import PAGE
-    from assets.table.rows import aggregate_rows
+    from assets.table.rows import aggregate_rows, constraints_sentence
 
     page = result.page
     show(aggregate_rows(page), page.title, as_json=as_json)
@@ -147,6 +147,9 @@ def _print(result: TableFit, out: Path, *, as_json: bool) -> None:
         show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
     for name, why in page.failures.items():
         errors.print(f"could not answer: {name}: {why}", style="yellow", markup=False, highlight=False)
+    kept = constraints_sentence(result.fit.structure)
+    if kept and not as_json:
+        console.print(kept, highlight=False, soft_wrap=True)
     print_verdict(result.verdict, errors if as_json else console)
     if not as_json:
         _print_weights(page)

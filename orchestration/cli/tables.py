@@ -6,8 +6,9 @@ reading (``warehouse.sources``).
 
 from __future__ import annotations
 
+import csv
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
@@ -52,6 +53,9 @@ SETTINGS = {
     "program": "Loss that splits the judges' precision: frobenius or dtrace.",
     "gamma": "Penalty of the structure, as `care select` chooses it.",
     "tau": "Weight of the low-rank part's penalty, as `care select` chooses it.",
+    "edges_within": "Judges, like a,b, between which S may have direct edges, and between no others; repeatable. "
+    "'none' allows no edge at all.",
+    "nonnegative_within": "Judges, like a,b, between which no entry of L may be negative; repeatable.",
     "states": "States of care_tensor's mixture; 0 chooses by BIC.",
     "views": "How care_tensor groups judges: structure or within.",
     "observation_model": "How a score is distributed given the state: gaussian, graded, categorical, student, "
@@ -70,6 +74,11 @@ SETTINGS = {
 }
 """Options that are settings of a fit or of admission by the same names, each with its help text."""
 
+_GROUPS = ("edges_within", "nonnegative_within")
+"""Those whose value is groups of judges; each use of the option is one group, its names separated by commas."""
+
+_NO_GROUP = "none"
+
 Settings = dict[str, Any]
 R = TypeVar("R")
 
@@ -84,6 +93,7 @@ def with_settings(command: Callable[..., R]) -> Callable[..., R]:
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:
         given = {name: kwargs.pop(name, None) for name in SETTINGS}
+        given |= {name: _judge_groups(given[name]) for name in _GROUPS if given[name]}
         return command(*args, settings={name: value for name, value in given.items() if value is not None}, **kwargs)
 
     parameters = inspect.signature(command, eval_str=True).parameters
@@ -98,8 +108,16 @@ def with_settings(command: Callable[..., R]) -> Callable[..., R]:
 def _option(name: str, hint: Any, text: str) -> inspect.Parameter:
     """The parameter of a setting, whose value None stands for the default; words are checked by the settings class."""
     plain = type(get_args(hint)[0]) if get_args(hint) and get_origin(hint) is not None else hint
+    plain = list[str] if name in _GROUPS else plain
     option = Annotated[plain | None, typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=False)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+
+
+def _judge_groups(groups: Sequence[str]) -> list[list[str]]:
+    """The groups of judges that are written as ``a,b``; a name that has a comma stands in quotes, as in CSV."""
+    if list(groups) == [_NO_GROUP]:
+        return []
+    return [[name.strip() for name in names] for names in csv.reader(groups, skipinitialspace=True)]
 
 
 def tell(reading: Reading) -> None:

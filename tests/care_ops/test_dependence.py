@@ -9,12 +9,13 @@ from scipy.optimize import minimize
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import multivariate_normal, multivariate_t, norm, t
 
-from assets.experiments.edges_within_states import study
+from assets.experiments.edges_within_states import measured, study
 from care_ops.models.answers import Answers
 from care_ops.models.dependence import (
     TailedScatter,
     conditional_mutual_information,
     dependent,
+    likeliest_dependent,
     pseudo_likelihood,
 )
 from care_ops.models.observation import ScaleMixture, StudentT
@@ -30,6 +31,38 @@ def test_planted_edges_come_back_once_the_posterior_knows_them(kind):
     assert row["F1, with edges"] >= 0.9
     assert row["F1, with edges"] >= row["F1, independent"]
     assert row["in their state, with edges"] >= row["in their state, independent"] - 0.01
+
+
+@pytest.mark.slow
+def test_a_bad_start_is_mended_by_more_of_them():
+    """The draw of votes on which one start takes edges for states: half a minute, for what no quick draw shows."""
+    draw = measured("binary", 20_000, seed=4)
+    assert draw["F1, one start"] < 0.7
+    assert draw["F1, with edges"] == 1.0
+
+
+def test_starts_that_end_elsewhere_are_compared_by_evidence_and_told(rng):
+    """Four votes follow a state, and two others each other: from one start EM takes that link for the states."""
+    n = 3_000
+    state, first = rng.integers(0, 2, (2, n))
+    copy = np.where(rng.random(n) < 0.95, first, 1 - first)
+    following = [np.where(rng.random(n) < 0.85, state, 1 - state) for _ in range(4)]
+    values = np.column_stack([first, copy, *following]).astype(float)
+    by_link, by_state = np.eye(2)[first], np.eye(2)[state]
+    bad, good = (dependent(values, (2,) * 6, start, tolerance=1e-6) for start in (by_link, by_state))
+    assert not bad.edges[0, 1]
+    assert np.argwhere(np.triu(good.edges)).tolist() == [[0, 1]]
+    assert good.evidence(n) == pytest.approx(good.log_likelihood - 0.5 * np.log(n) / n), "the price of one coupling"
+    stuck = likeliest_dependent(values, (2,) * 6, by_link, lambda: [by_link])
+    assert stuck.starts_agree, "a second start that is the first again tells nothing else"
+    drawn = iter([[by_state], [by_state]])
+    kept = likeliest_dependent(values, (2,) * 6, by_link, lambda: next(drawn))
+    assert (kept.edges == good.edges).all()
+    assert kept.starts_agree
+    alone = iter([[by_state], [by_link], [by_link], [by_link]])
+    unsure = likeliest_dependent(values, (2,) * 6, by_link, lambda: next(alone))
+    assert (unsure.edges == good.edges).all()
+    assert not unsure.starts_agree, "the best end was reached once"
 
 
 def test_probabilities_of_grades_add_up(rng):

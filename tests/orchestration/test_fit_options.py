@@ -1,14 +1,17 @@
 """Options of ``care fit`` and of the Python library are the same, and what ``care select`` advises can be followed."""
 
 import inspect
+import itertools
 import json
 import re
 import shlex
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import care_eval
 from assets.table.fitting import TableConfig
 from assets.table.options import FitOptions, table_config
 from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig, TensorConfig
@@ -60,6 +63,8 @@ def test_every_option_reaches_the_configuration():
             "program": "dtrace",
             "gamma": 0.5,
             "tau": 0.25,
+            "edges_within": [["a", "b"], ("c", "d")],
+            "nonnegative_within": [["b", "c"]],
             "states": 2,
             "views": "within",
             "observation_model": "graded",
@@ -83,7 +88,7 @@ def test_every_option_reaches_the_configuration():
             2.0,
             (0.0, 4.0),
             Calibration("uniform", 0.3),
-            StructureConfig("dtrace", 0.5, 0.25),
+            StructureConfig("dtrace", 0.5, 0.25, (("a", "b"), ("c", "d")), (("b", "c"),)),
             TensorConfig(2, "within", "graded"),
             "balance",
             True,
@@ -101,6 +106,63 @@ def test_every_option_reaches_the_configuration():
 def test_an_option_that_does_not_exist_is_refused_with_those_that_do():
     with pytest.raises(InputError, match=r"no option 'gama' of a fit; there are .*gamma"):
         table_config({"gama": 1.0})
+
+
+@pytest.mark.parametrize("groups", [["a", "b"], "ab"])
+def test_one_group_of_judges_without_the_list_around_it_is_refused(groups):
+    with pytest.raises(InputError, match=r"edges_within is .*; give a list of groups, each a list of judges"):
+        table_config({"edges_within": groups})
+
+
+def off_diagonal(structure_of, names, pairs):
+    """Entries of a matrix over a result's judges, at pairs of names."""
+    return np.array([structure_of[names.index(a), names.index(b)] for a, b in pairs])
+
+
+def test_constraints_hold_by_the_command_as_in_python_and_are_certified(files):
+    """The command and the library say the same certificate, and S and L are as asked."""
+    scores = files / "scores.csv"
+    free = care_eval.fit(scores, aggregators="care_svd", intervals=0)
+    first, second = free.judges[:2]
+    groups = [[first, second]]
+    held = care_eval.fit(
+        scores, aggregators="care_svd", intervals=0, edges_within=groups, nonnegative_within=[free.judges]
+    )
+    structure = held.table.fit.structure
+    names = sorted(held.judges)
+    forbidden = [(a, b) for a, b in itertools.combinations(names, 2) if {a, b} != {first, second}]
+    assert np.any(off_diagonal(free.table.fit.structure.sparse, names, forbidden) != 0)
+    assert np.all(off_diagonal(structure.sparse, names, forbidden) == 0)
+    assert structure.low_rank.min() >= 0
+    assert held.certificate == structure.certificate
+    assert max(held.certificate.gap, held.certificate.solver_gap) <= 1e-6
+    assert "by our certificate" in held.summary()
+    assert "by our certificate" not in free.summary()
+
+    words = ["--edges-within", f"{first}, {second}", "--nonnegative-within", ",".join(free.judges)]
+    done = care("fit", scores, *words, "--aggregator", "care_svd", "--intervals", 0, "--out", files / "out")
+    assert done.exit_code == 0, done.output
+    assert "the structure is held to its constraints: relative duality gap" in done.output
+    provenance = json.loads((files / "out" / "fit.json").read_text())["provenance"]
+    assert provenance["structure"]["certificate"] == asdict(held.certificate)
+    assert provenance["config"]["structure"]["edges_within"] == groups
+
+
+def test_no_edge_at_all_can_be_asked_for_by_the_command(files):
+    done = care(
+        "fit", files / "scores.csv", "--edges-within", "none", "--aggregator", "care_svd", "--intervals", 0,
+        "--out", files / "out",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    structure = json.loads((files / "out" / "fit.json").read_text())["provenance"]["config"]["structure"]
+    assert structure["edges_within"] == []
+
+
+def test_a_constraint_on_a_judge_without_scores_is_told_in_one_sentence(files):
+    done = care("fit", files / "scores.csv", "--nonnegative-within", "j000,nobody", "--out", files / "out")
+    assert done.exit_code == 2
+    assert "names nobody, which is no judge of these scores; there are" in " ".join(done.output.split())
+    assert not (files / "out").exists()
 
 
 def test_the_advice_of_care_select_is_a_command(files):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -333,16 +334,35 @@ class TestAnswers:
         assert max(likeness[1:]) > 0.5 > likeness[0]
 
 
-def independent_judges(quality=1.0):
-    """What the panel's mean is worth in judges of independent errors, once that share of quality is taken out."""
+def planted_correlation():
+    """Of the panel's scores, from the plan alone; the permuted judge has the first one's deviation."""
     covariance = np.eye(len(PANEL))
     centred = MEANS - WEIGHTS @ MEANS
     covariance[:JUDGES, :JUDGES] += centred.T @ (WEIGHTS[:, None] * centred)
     covariance[-1, -1] = covariance[0, 0]
     deviation = np.sqrt(np.diag(covariance))
-    follow = np.append(FOLLOW[0] * 0.5, 0.0) / deviation  # the deviation of a quality that is one in half of the items
-    errors = covariance / np.outer(deviation, deviation) - quality * np.outer(follow, follow)
-    return len(errors) * np.trace(errors) / errors.sum()
+    return covariance / np.outer(deviation, deviation)
+
+
+def judges_of_independent_errors(correlation):
+    """What the mean of judges with this correlation is worth once the leading factor of Algorithm 1 is taken out.
+
+    The program is written out for another solver: min |S - L - P|^2 / 2 + g |S|_1 + g t tr L with P the precision,
+    g = sqrt(log p / n) times the median of P's diagonal and t = sqrt(p) / 2. The errors are what the factor h with
+    K_hh = 1 and K_Jh = -sqrt(strength) * direction leaves of the correlation.
+    """
+    p = len(correlation)
+    precision = np.linalg.inv(correlation)
+    penalty = np.sqrt(np.log(p) / ITEMS) * np.median(np.diag(precision))
+    sparse, low_rank = cp.Variable((p, p), symmetric=True), cp.Variable((p, p), PSD=True)
+    loss = cp.sum_squares(sparse - low_rank - precision) / 2
+    penalties = cp.sum(cp.abs(sparse)) + np.sqrt(p) / 2 * cp.trace(low_rank)
+    cp.Problem(cp.Minimize(loss + penalty * penalties), [sparse - low_rank >> 0]).solve(solver=cp.CLARABEL)
+    strengths, directions = np.linalg.eigh(low_rank.value)
+    strength, direction = strengths[-1], directions[:, -1]
+    follow = np.sqrt(strength) * correlation @ direction
+    errors = correlation - np.outer(follow, follow) / (1 + strength * direction @ correlation @ direction)
+    return p * np.trace(errors) / errors.sum()
 
 
 class TestResults:
@@ -355,8 +375,16 @@ class TestResults:
         assert len(rows) == 3
         assert abs(rows[1].correlation) > 0.5, "the stronger confounder is the length of the answer"
         assert max(abs(rows[0].correlation), abs(rows[2].correlation)) < 0.5
-        # the penalty shrinks the factor, so that some of quality stays among the errors
-        assert independent_judges(quality=0.0) < page.effective_judges <= 1.05 * independent_judges()
+
+    def test_effective_judges(self, page, truth, others):
+        """Within three deviations over draws of what the plan's own correlation gives; five would allow 8 to 19."""
+        planted = judges_of_independent_errors(planted_correlation())
+        correlations = [pairwise(lambda x, y: np.corrcoef(x, y)[0, 1])(draw) for draw in (truth, *others)]
+        this, *drawn_again = (judges_of_independent_errors(correlation) for correlation in correlations)
+        sampling_error = np.std(drawn_again, ddof=1)
+        assert sampling_error < 0.12 * planted, "else the plan would say little"
+        assert abs(page.effective_judges - planted) <= 3 * sampling_error
+        assert page.effective_judges == pytest.approx(this, rel=0.01), "the page's own draw, but for the shrinkage"
 
     def test_systems(self, page):
         rows = {row.system: row for row in page.system_rows()}

@@ -2,12 +2,15 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
 from assets.publication.documents import ReviewDocument
+from assets.publication.other_solvers import _takes_its_turn
 from assets.publication.review import _states, review_latest
 from care_ops.aggregators import care_svd
 from care_ops.structure.program import solve
@@ -70,6 +73,8 @@ def test_a_structure_that_cvxpy_does_not_confirm_is_held_back(folder, monkeypatc
         return replace(solved, sparse=solved.sparse + 0.01 * np.eye(len(solved.sparse)))
 
     assert finding(folder, "other_solvers").passed
+    compared = load_workspace(folder).data / "compared.txt"
+    compared.write_text("2020-01-01T00:00:00+00:00 of another night")
     write(folder, copies=1)
     monkeypatch.setattr(care_svd, "solve", solve_wrongly)
     outcome = run(folder)
@@ -80,6 +85,26 @@ def test_a_structure_that_cvxpy_does_not_confirm_is_held_back(folder, monkeypatc
     numbers = finding(folder, "other_solvers").numbers
     assert numbers["cvxpy_difference"] > 10 * numbers["cvxpy_allowed"]
     assert "`care accept`" in failures["other_solvers"]
+
+
+def test_one_fit_is_compared_within_twelve_hours_however_many_are_reviewed_at_once(folder):
+    workspace = load_workspace(folder)
+    record = workspace.data / "compared.txt"
+    tonight = workspace.fits.editions("one")[-1]
+    editions = [replace(tonight, edition=f"{number:016x}") for number in range(8)]
+
+    def turns():
+        with ThreadPoolExecutor(len(editions)) as pool:
+            return list(pool.map(lambda edition: _takes_its_turn(workspace, "one", edition), editions))
+
+    assert sum(turns()) == 0, "the fixture's own fit was compared"
+    for long_ago in (f"{(datetime.now(UTC) - timedelta(hours=13)).isoformat()} 0", "torn \xff", ""):
+        record.write_text(long_ago, encoding="latin-1")
+        first = turns()
+        assert sum(first) == 1
+        assert turns() == first, "a review that was killed takes its turn again"
+    record.unlink()
+    assert sum(turns()) == 1
 
 
 @pytest.mark.slow
