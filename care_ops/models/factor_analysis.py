@@ -178,29 +178,27 @@ def oblimin(model: FactorModel, *, tolerance: float = 1e-6, max_iterations: int 
     turn, step = np.eye(k), 1.0
     others = np.ones((k, k)) - np.eye(k)
 
-    def pattern(t: Array) -> Array:
-        return a @ np.linalg.inv(t).T
+    def value(t: Array) -> tuple[float, Array, Array, Array]:
+        inverse = np.linalg.inv(t)
+        loadings = a @ inverse.T
+        squares = loadings**2
+        return 0.25 * float(np.sum(squares * (squares @ others))), squares, loadings, inverse
 
-    def value(t: Array) -> tuple[float, Array]:
-        squares = pattern(t) ** 2
-        return 0.25 * float(np.sum(squares * (squares @ others))), squares
-
-    current, squares = value(turn)
+    current, squares, loadings, inverse = value(turn)
     projected, iteration = np.full((k, k), np.inf), 0
     while float(np.linalg.norm(projected)) > tolerance and iteration < max_iterations:
         iteration += 1
-        loadings = pattern(turn)
-        gradient = -(loadings.T @ (loadings * (squares @ others)) @ np.linalg.inv(turn)).T
+        gradient = -(loadings.T @ (loadings * (squares @ others)) @ inverse).T
         projected = gradient - turn * np.sum(turn * gradient, axis=0)
         size = float(np.sum(projected**2))
         step *= 2.0
         while True:
             trial = turn - step * projected
             trial = trial / np.linalg.norm(trial, axis=0)
-            following, moved = value(trial)
+            following, *moved = value(trial)
             if following < current - 0.5 * size * step or step < 1e-12:
                 break
             step /= 2.0
-        turn, current, squares = trial, following, moved
-    rotated = FactorModel(pattern(turn), model.uniqueness, turn.T @ turn, iteration < max_iterations)
+        turn, current, (squares, loadings, inverse) = trial, following, moved
+    rotated = FactorModel(loadings, model.uniqueness, turn.T @ turn, iteration < max_iterations)
     return rotated if np.isfinite(rotated.loadings).all() else model

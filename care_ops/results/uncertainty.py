@@ -93,7 +93,9 @@ def weight_intervals(
         No aggregator could answer on all items.
     """
     _must_be_enough(resamples, level)
-    names = scores.item_ids if units is None else [u if u else i for u, i in zip(units, scores.item_ids, strict=True)]
+    names: Sequence[str] = scores.item_ids
+    if units is not None and any(units):
+        names = [u if u else i for u, i in zip(units, scores.item_ids, strict=True)]
     members = rows_by_unit(scores.item_ids, names)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
@@ -121,7 +123,7 @@ def _must_be_enough(resamples: int, level: float) -> None:
 
 
 def _drawn(
-    members: Sequence[NDArray[np.intp]],
+    members: list[NDArray[np.intp]] | NDArray[np.intp],
     units: int,
     resamples: int,
     rng: np.random.Generator,
@@ -167,12 +169,18 @@ def _interval(whole: Aggregate, refits: Sequence[_Refit], tails: tuple[float, fl
     return Interval(lo, hi, *_quantiles(matched, tails, whole.loadings, shrink), len(refits))
 
 
-def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]]:
-    """Rows of each split unit; units and their rows sorted by name, so that the order of items does not matter."""
-    rows: dict[str, list[int]] = {}
-    for row in sorted(range(len(item_ids)), key=item_ids.__getitem__):
-        rows.setdefault(names[row], []).append(row)
-    return [np.array(rows[name], dtype=np.intp) for name in sorted(rows)]
+def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]] | NDArray[np.intp]:
+    """Rows of each split unit; units and their rows sorted by name, so that the order of items does not matter.
+
+    Where ``names`` are the item ids themselves, each item is a unit, and the rows of all come as one array.
+    """
+    by_item = np.array(sorted(range(len(item_ids)), key=item_ids.__getitem__), dtype=np.intp)
+    if names is item_ids:
+        return by_item[:, None]
+    code: dict[str, int] = {}
+    unit = np.array([code.setdefault(names[row], len(code)) for row in by_item.tolist()], dtype=np.intp)
+    members = np.split(by_item[np.argsort(unit, kind="stable")], np.cumsum(np.bincount(unit))[:-1])
+    return [members[code[name]] for name in sorted(code)]
 
 
 def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, Anchors]:
