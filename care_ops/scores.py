@@ -132,7 +132,7 @@ class ScoreMatrix:
         declared = [f"{j}\x1f{canonical.families.get(j, '')}" for j in canonical.judges]
         digest.update("\x1e".join(declared).encode())
         for start in range(0, len(canonical.values), _HASHED_ROWS):
-            digest.update(canonical.values[start : start + _HASHED_ROWS] + 0.0)  # + 0.0 turns -0.0 into 0.0
+            digest.update((canonical.values[start : start + _HASHED_ROWS] + 0.0).tobytes())  # + 0.0 turns -0.0 into 0.0
         return digest.hexdigest()
 
 

@@ -179,7 +179,7 @@ def oblimin(model: FactorModel, *, tolerance: float = 1e-6, max_iterations: int 
     others = np.ones((k, k)) - np.eye(k)
 
     def value(t: Array) -> tuple[float, Array, Array, Array]:
-        inverse = np.linalg.inv(t)
+        inverse = np.linalg.inv(t).astype(np.float64, copy=False)
         loadings = a @ inverse.T
         squares = loadings**2
         return 0.25 * float(np.sum(squares * (squares @ others))), squares, loadings, inverse

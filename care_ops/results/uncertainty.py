@@ -175,10 +175,10 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
     Where ``names`` are the item ids themselves, each item is a unit, and the rows of all come as one array.
     """
     by_item = np.array(sorted(range(len(item_ids)), key=item_ids.__getitem__), dtype=np.intp)
-    if names is item_ids:
+    if names is item_ids:  # also where no unit is declared
         return by_item[:, None]
     code: dict[str, int] = {}
-    unit = np.array([code.setdefault(names[row], len(code)) for row in by_item.tolist()], dtype=np.intp)
+    unit = np.array([code.setdefault(names[int(row)], len(code)) for row in by_item], dtype=np.intp)
     members = np.split(by_item[np.argsort(unit, kind="stable")], np.cumsum(np.bincount(unit))[:-1])
     return [members[code[name]] for name in sorted(code)]
 
