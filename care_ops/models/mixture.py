@@ -65,7 +65,10 @@ class Mixture:
         """log pi_r + log phi(J_i; mu_r, Sigma) over the scores present, shape (n, k)."""
         out = np.tile(np.log(self.weights), (len(values), 1))
         present = ~np.isnan(values)
-        patterns, which = np.unique(present, axis=0, return_inverse=True)
+        if present.all():  # the one pattern, without sorting the rows
+            patterns, which = np.ones((1, values.shape[1]), dtype=np.bool_), np.zeros(len(values), dtype=np.intp)
+        else:
+            patterns, which = np.unique(present, axis=0, return_inverse=True)
         for number, seen in enumerate(patterns):
             rows = np.flatnonzero(which == number)
             if not seen.any():

@@ -186,6 +186,9 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, Anchors]:
     """The scores and labels of these rows, which may repeat, under item ids of their own."""
     ids = tuple(f"{k:09d}" for k in range(len(rows)))
+    resample = ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families)
+    if not anchors.labels and not anchors.sample:
+        return resample, anchors
     drawn = {new: scores.item_ids[int(row)] for new, row in zip(ids, rows, strict=True)}
 
     def of_rows(values: Mapping[str, float]) -> dict[str, float]:
@@ -193,7 +196,7 @@ def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) ->
 
     sample = None if anchors.sample is None else of_rows(anchors.sample)
     labels = Anchors(of_rows(anchors.labels), of_rows(anchors.counts), sample, anchors.shares)
-    return ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families), labels
+    return resample, labels
 
 
 def _matched(loadings: Array, reference: Array) -> Array:
