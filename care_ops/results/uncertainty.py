@@ -93,10 +93,7 @@ def weight_intervals(
         No aggregator could answer on all items.
     """
     _must_be_enough(resamples, level)
-    names: Sequence[str] = scores.item_ids
-    if units is not None and any(units):
-        names = [u if u else i for u, i in zip(units, scores.item_ids, strict=True)]
-    members = rows_by_unit(scores.item_ids, names)
+    members = rows_by_unit(scores.item_ids, _unit_names(scores.item_ids, units))
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
     whole = fit_panel(scores, config, anchors, probes=probes).aggregates if whole is None else whole
@@ -120,6 +117,13 @@ def _must_be_enough(resamples: int, level: float) -> None:
         raise InputError(
             f"intervals: at least {LEAST_RESAMPLES} resamples and a level in (0, 1), got {resamples} and {level}"
         )
+
+
+def _unit_names(item_ids: Sequence[str], units: Sequence[str | None] | None) -> Sequence[str]:
+    """The split unit of each item; the item ids themselves where no unit is declared."""
+    if units is None or not any(units):
+        return item_ids
+    return [unit if unit else item for unit, item in zip(units, item_ids, strict=True)]
 
 
 def _drawn(
