@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-reading bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -91,6 +91,9 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev ## ours against rivals; figures go to docs/performance.md
 	$(BIN)/python -m benchmarks
+
+bench-scale: $(VENV)/.dev ## care fit on 1e5 and 1e6 items by stage; BEFORE=commit for an earlier one too; half an hour
+	$(BIN)/python -m benchmarks.study_fit_scale $(if $(BEFORE),--before $(BEFORE))
 
 bench-alignment: $(VENV)/.dev ## misaligned judges on real panels: who is caught; needs CARE_DATA_DIR
 	$(BIN)/python -m benchmarks.study_alignment

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.config import AdmissionRule
 from care_ops.errors import listed
@@ -103,13 +102,14 @@ def check_panel(
     if means_not_asked(rule, scores.values):
         rule = replace(rule, max_missing=1.0)
     standardised = _standardise(scores.values)
+    total = standardised.sum(axis=1)
     checks: list[JudgeCheck] = []
     for j, judge in enumerate(scores.judges):
         column = scores.values[:, j]
         missing = float(np.isnan(column).mean()) if len(column) else 1.0
         mode_share, entropy = concentration(column)
-        alignment = _alignment(standardised, j)
-        if len(np.unique(column[~np.isnan(column)])) < 2:
+        alignment = _alignment(standardised[:, j], total)
+        if mode_share == 1.0:
             reason = "degenerate: fewer than two different scores"
         elif rule.admit == "all":
             reason = None
@@ -256,16 +256,22 @@ def _standardise(values: Array) -> Array:
     return centred / np.where(sd > 0, sd, 1.0)
 
 
-def _alignment(standardised: NDArray[np.float64], j: int) -> _Alignment:
-    """Agreement of judge j with the rest, as its rows are and at its best under a circular shift or reversal."""
-    n = len(standardised)
-    rest = standardised.sum(axis=1) - standardised[:, j]
-    norm = float(np.linalg.norm(rest) * np.linalg.norm(standardised[:, j]))
+def _alignment(judge: Array, total: Array) -> _Alignment:
+    """Agreement of a judge with the rest, as its rows are and at its best under a circular shift or reversal.
+
+    Parameters
+    ----------
+    judge, total : (n,) arrays
+        The judge's standardised scores, and the sums of all judges'.
+    """
+    n = len(judge)
+    rest = total - judge
+    norm = float(np.linalg.norm(rest) * np.linalg.norm(judge))
     if norm == 0.0 or n < 3:
         return _Alignment(float("nan"), float("-inf"), certain=False, how="")
     spectrum = np.fft.rfft(rest)
-    shifted = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standardised[:, j])), n) / norm
-    reversed_ = np.fft.irfft(spectrum * np.conj(np.fft.rfft(standardised[::-1, j])), n) / norm
+    shifted = np.fft.irfft(spectrum * np.conj(np.fft.rfft(judge)), n) / norm
+    reversed_ = np.fft.irfft(spectrum * np.conj(np.fft.rfft(judge[::-1])), n) / norm
     shifted[0] = -np.inf  # a shift by 0 leaves the rows as they are
     if shifted.max() >= reversed_.max():
         by_shift, words = shifted, "when its rows are shifted by"
@@ -276,7 +282,7 @@ def _alignment(standardised: NDArray[np.float64], j: int) -> _Alignment:
     # where the source repeats itself, so that many shifts fit equally well.
     by_chance = (np.sqrt(2 * np.log(2 * n)) + 2) / np.sqrt(n)
     equally_good = int((by_shift >= best - 0.05).sum())
-    agreement = float(rest @ standardised[:, j]) / norm
+    agreement = float(rest @ judge) / norm
     return _Alignment(
         agreement,
         best if best >= by_chance else float("-inf"),

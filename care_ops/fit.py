@@ -97,7 +97,8 @@ def fit_panel(
             f"({', '.join(scores.judges) or 'none'}); add judges or loosen the admission rule"
         )
     canonical = scores.canonical()
-    moments = of_panel(canonical.values)
+    third = solve == "exactly" or config.missing == "em" or "care_tensor" in config.aggregators
+    moments = of_panel(canonical.values, third=third)
     if config.missing == "em" and not moments.sparse:
         moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
     structure, details, failures = None, {}, {}
@@ -160,26 +161,26 @@ def run_aggregators(
     content = content_seed(canonical)
     aggregates: dict[str, Aggregate] = {}
     failures: dict[str, str] = {}
-    for done, name in enumerate(config.aggregators):
-        if watch is not None:
-            watch(f"fitting {name}", done, len(config.aggregators))
-        aggregator = registry[name]
-        problem = Problem(
-            canonical,
-            moments,
-            structure,
-            np.random.default_rng([content, config.seed]),
-            config,
-            anchors if aggregator.uses_labels else NO_ANCHORS,
-            pairs or {},
-            probes,
-        )
-        try:
-            with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower
+    with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower
+        for done, name in enumerate(config.aggregators):
+            if watch is not None:
+                watch(f"fitting {name}", done, len(config.aggregators))
+            aggregator = registry[name]
+            problem = Problem(
+                canonical,
+                moments,
+                structure,
+                np.random.default_rng([content, config.seed]),
+                config,
+                anchors if aggregator.uses_labels else NO_ANCHORS,
+                pairs or {},
+                probes,
+            )
+            try:
                 aggregate = placed(aggregator.fit(problem), problem, anchors)
-            aggregates[name] = _in_order(aggregate, item_order, judge_order)
-        except FitError as error:
-            failures[name] = str(error)
+                aggregates[name] = _in_order(aggregate, item_order, judge_order)
+            except FitError as error:
+                failures[name] = str(error)
     return aggregates, failures
 
 

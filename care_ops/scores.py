@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 from care_ops.errors import InputError, listed
 
 Array = NDArray[np.float64]
+
+_HASHED_ROWS = 16_384
+"""Rows that are hashed at once, so that no copy of the whole matrix is needed."""
 
 _LARGEST = 1e75  # the cube of a score, summed over the items, must be a number
 
@@ -53,9 +57,9 @@ class ScoreMatrix:
             repeated = _first_repeated(ids)
             if repeated is not None:
                 raise InputError(f"scores: {name} {repeated!r} occurs more than once; keep one")
-        beyond = np.abs(values) > _LARGEST
-        if beyond.any():
-            row, column = map(int, np.argwhere(beyond)[0])
+        highest, lowest = np.nanmax(values, initial=0.0), np.nanmin(values, initial=0.0)
+        if max(highest, -lowest) > _LARGEST:
+            row, column = map(int, np.argwhere(np.abs(values) > _LARGEST)[0])
             raise InputError(
                 f"scores: infinite score of judge {self.judges[column]!r} on item {self.item_ids[row]!r} "
                 f"(or one beyond {_LARGEST:g}); leave it empty if it is missing, or rescale"
@@ -68,18 +72,28 @@ class ScoreMatrix:
 
     def canonical(self) -> ScoreMatrix:
         """The same scores with items and judges in sorted order."""
+        return self._canonical
+
+    @cached_property
+    def _canonical(self) -> ScoreMatrix:
         rows, columns = _order(self.item_ids), _order(self.judges)
-        return ScoreMatrix(
-            self.values[np.ix_(rows, columns)],
-            tuple(self.item_ids[i] for i in rows),
-            tuple(self.judges[j] for j in columns),
-            self.families,
-        )
+        if _is_sorted(rows) and _is_sorted(columns):
+            return self
+        return self._taken(self.values[np.ix_(rows, columns)], rows, columns)
+
+    def _taken(self, values: Array, rows: Sequence[int], columns: Sequence[int]) -> ScoreMatrix:
+        """Some rows and columns of this matrix, each at most once; what was checked of it holds of them."""
+        taken = object.__new__(ScoreMatrix)
+        object.__setattr__(taken, "values", np.ascontiguousarray(values))
+        object.__setattr__(taken, "item_ids", tuple([self.item_ids[i] for i in rows]))
+        object.__setattr__(taken, "judges", tuple([self.judges[j] for j in columns]))
+        object.__setattr__(taken, "families", self.families)
+        return taken
 
     def sorted_items(self) -> ScoreMatrix:
         """The same scores, items in sorted order."""
         rows = _order(self.item_ids)
-        return ScoreMatrix(self.values[rows], tuple(self.item_ids[i] for i in rows), self.judges, self.families)
+        return self if _is_sorted(rows) else self._taken(self.values[rows], rows, range(len(self.judges)))
 
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
         """The same items, only these judges, in this order.
@@ -93,23 +107,32 @@ class ScoreMatrix:
         unknown = [judge for judge in judges if judge not in index]
         if unknown:
             raise InputError(f"scores: no judge {unknown[0]!r}; there are {listed(self.judges)}")
+        if tuple(judges) == self.judges:
+            return self
         columns = [index[judge] for judge in judges]
         return ScoreMatrix(self.values[:, columns], self.item_ids, tuple(judges), self.families)
 
     def select_items(self, keep: NDArray[np.bool_]) -> ScoreMatrix:
         """The rows where ``keep`` (n,) holds."""
         rows = np.flatnonzero(keep)
-        return ScoreMatrix(self.values[rows], tuple(self.item_ids[i] for i in rows), self.judges, self.families)
+        return self._taken(self.values[rows], rows.tolist(), range(len(self.judges)))
 
     def fingerprint(self) -> str:
         """Content hash, the same whatever the order of items and judges."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         canonical = self.canonical()
+        if canonical is not self:
+            return canonical.fingerprint()
         digest = hashlib.sha256()
         digest.update("\x1f".join(canonical.item_ids).encode())
         digest.update("\x1e".join(canonical.judges).encode())
         declared = [f"{j}\x1f{canonical.families.get(j, '')}" for j in canonical.judges]
         digest.update("\x1e".join(declared).encode())
-        digest.update((canonical.values + 0.0).tobytes())  # + 0.0 turns -0.0 into 0.0
+        for start in range(0, len(canonical.values), _HASHED_ROWS):
+            digest.update((canonical.values[start : start + _HASHED_ROWS] + 0.0).tobytes())  # + 0.0 turns -0.0 into 0.0
         return digest.hexdigest()
 
 
@@ -134,7 +157,13 @@ def _order(names: Sequence[str]) -> list[int]:
     return sorted(range(len(names)), key=names.__getitem__)
 
 
+def _is_sorted(order: list[int]) -> bool:
+    return order == list(range(len(order)))
+
+
 def _first_repeated(names: Sequence[str]) -> str | None:
+    if len(set(names)) == len(names):
+        return None
     seen: set[str] = set()
     for name in names:
         if name in seen:

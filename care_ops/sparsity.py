@@ -56,7 +56,10 @@ def components(values: Array) -> list[Component]:
         NaN is missing.
     """
     n, p = values.shape
-    item, judge = np.nonzero(~np.isnan(values))
+    present = ~np.isnan(values)
+    if p and present.all(axis=1).any():  # an item that everybody scored connects them all
+        return [Component(np.arange(p), np.flatnonzero(present.any(axis=1)))]
+    item, judge = np.nonzero(present)
     graph = coo_array((np.ones(len(item), dtype=np.int8), (item, n + judge)), shape=(n + p, n + p))
     label = connected_components(graph, directed=False)[1]
     groups = [

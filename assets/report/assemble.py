@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from assets.fit.details import CareDetails, read_details
 from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
+from assets.report.sampled import rows_shown
 from assets.results.gold import held_out_gold
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, rival_answers
@@ -149,24 +151,34 @@ def assemble(
         made_at=made_at or f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
         partial_correlations=_partial_correlations(scores, fitted.structure),
         changes=results.changes,
-        rivals=_rivals(fitted),
+        rivals=_rivals(fitted, items.gold),
         probes=results.probes,
         not_asked=fitted.not_asked,
         dropping=results.dropping,
     )
 
 
-def _rivals(fitted: FittedPanel) -> dict[str, Array]:
-    """The two defensible answers of ``care`` in the order of the scores, computed again; empty where it gave none."""
+def _rivals(fitted: FittedPanel, gold: Array) -> dict[str, Array]:
+    """The two defensible answers of ``care`` in the order of the scores, computed again; empty where it gave none.
+
+    Where items are many, they are computed over the page's sample (``sampled``) and are NaN for the other items.
+    """
     if "care" not in fitted.aggregates or fitted.config is None:
         return {}
-    scores = fitted.scores.canonical()
-    problem = Problem(scores, fitted.moments, None, np.random.default_rng(0), fitted.config)
+    first = read_details("care", fitted.aggregates["care"].details, CareDetails).label_first
+    rows = rows_shown(fitted.scores, gold, set(first))
+    keep = np.zeros(fitted.scores.shape[0], dtype=np.bool_)
+    keep[rows] = True
+    shown = fitted.scores if keep.all() else fitted.scores.select_items(keep)
+    problem = Problem(shown.canonical(), fitted.moments, None, np.random.default_rng(0), fitted.config)
     with threadpool_limits(limits=1, user_api="blas"):
         answers = defensible(problem)
         rivals = rival_answers(answers, candidates_of(answers))
-    order = canonical_order(fitted.scores.item_ids)
-    return {name: restore(np.where(answers.scored, answer, np.nan), order) for name, answer in rivals.items()}
+    order = canonical_order(shown.item_ids)
+    out = {name: np.full(len(keep), np.nan) for name in rivals}
+    for name, answer in rivals.items():
+        out[name][rows] = restore(np.where(answers.scored, answer, np.nan), order)
+    return out
 
 
 def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:

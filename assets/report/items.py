@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from assets.report.charts import Ranked
+from care_ops import samples
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
@@ -71,7 +72,7 @@ class LabelRow:
 
 
 def item_rows(data: ReportData) -> list[ItemRow]:
-    """Every item that has an estimate, best first."""
+    """The items that have an estimate, best first: all, or the most informative where they are many (``samples``)."""
     if not data.lead:
         return []
     aggregate = data.aggregates[data.lead]
@@ -79,20 +80,36 @@ def item_rows(data: ReportData) -> list[ItemRow]:
     known = np.flatnonzero(~np.isnan(estimate))
     order = known[np.argsort(-estimate[known], kind="stable")]
     sd = np.full(len(estimate), np.nan) if aggregate.sd is None else aggregate.sd
+    lo, hi = interval_of(estimate, sd)
     spread = _spread(data)
+    places = range(len(order))
+    if samples.is_sampled(len(order)):
+        first = () if data.care is None else data.care.label_first
+        to_label = [data.scores.item_ids.index(item) for item in first]
+        places = _informative(spread[order], np.isin(order, to_label), samples.MOST_ITEMS).tolist()
     return [
         ItemRow(
             place + 1,
             data.scores.item_ids[i],
             float(estimate[i]),
-            None if np.isnan(sd[i]) else float(estimate[i] - _NINETY_PERCENT * sd[i]),
-            None if np.isnan(sd[i]) else float(estimate[i] + _NINETY_PERCENT * sd[i]),
+            None if np.isnan(sd[i]) else float(lo[i]),
+            None if np.isnan(sd[i]) else float(hi[i]),
             float(spread[i]),
             None if np.isnan(data.gold[i]) else float(data.gold[i]),
             data.responses[i],
         )
-        for place, i in enumerate(order)
+        for place, i in zip(places, order[places].tolist(), strict=True)
     ]
+
+
+def interval_of(estimate: Array, sd: Array) -> tuple[Array, Array]:
+    """Ends of the 90 % intervals of estimates with these standard deviations."""
+    return estimate - _NINETY_PERCENT * sd, estimate + _NINETY_PERCENT * sd
+
+
+def item_count(data: ReportData) -> int:
+    """How many items have an estimate."""
+    return int((~np.isnan(data.aggregates[data.lead].estimate)).sum()) if data.lead else 0
 
 
 def most_informative(rows: Sequence[ItemRow], first: Sequence[str], most: int = MOST_ITEMS) -> list[ItemRow]:
@@ -102,12 +119,24 @@ def most_informative(rows: Sequence[ItemRow], first: Sequence[str], most: int = 
     """
     if len(rows) <= most:
         return list(rows)
-    quarter = most // 4
     named = set(first)
-    chosen = [k for k, row in enumerate(rows) if row.item_id in named][:quarter]
-    chosen += [*range(quarter), *range(len(rows) - quarter, len(rows))]
-    chosen += sorted(range(len(rows)), key=lambda k: -rows[k].spread)
-    return [rows[k] for k in sorted(list(dict.fromkeys(chosen))[:most])]
+    spread = np.array([row.spread for row in rows])
+    return [rows[k] for k in _informative(spread, np.array([row.item_id in named for row in rows]), most).tolist()]
+
+
+def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
+    """Places of at most so many items that stand best first, in rising order; chosen as ``most_informative`` says."""
+    quarter, n = most // 4, len(spread)
+    chosen = np.concatenate(
+        [
+            np.flatnonzero(to_label)[:quarter],
+            np.arange(quarter),
+            np.arange(n - quarter, n),
+            np.argsort(-spread, kind="stable"),
+        ]
+    )
+    earliest = np.unique(chosen, return_index=True)[1]
+    return np.sort(chosen[np.sort(earliest)[:most]])
 
 
 def ends(rows: Sequence[ItemRow]) -> dict[str, list[Ranked]]:

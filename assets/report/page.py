@@ -20,9 +20,10 @@ from assets.report.cards import JudgeCard, advice, judge_cards, retest
 from assets.report.charts import Figure, Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
 from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
-from assets.report.items import MOST_ITEMS, ItemRow, ends, item_rows, label_rows, most_informative
+from assets.report.items import MOST_ITEMS, ItemRow, ends, item_count, item_rows, label_rows, most_informative
 from assets.report.names import items_name, page_name
 from assets.report.probe_cards import probe_cards
+from assets.report.sampled import over_sample
 from assets.report.summary import summary
 from care_ops.results.verdict import Verdict, minute_of
 from warehouse.storage import write_bytes
@@ -45,16 +46,24 @@ _VERDICT_BEGINS, _VERDICT_ENDS = "<!-- verdict -->", "<!-- end of the verdict --
 
 
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
-    """Write one test set's page, which the verdict opens, and beside it the page of all its items."""
-    rows, items_page = item_rows(data), items_name(path.name)
-    render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name)
-    cards = judge_cards(data)
+    """Write one test set's page, which the verdict opens, and beside it the page of its items.
+
+    Where items are many (``care_ops.samples``), cards and figures rest on a sample, and the page beside it shows the
+    most informative items; both say so.
+    """
+    rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
+    render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
+    drawn = over_sample(data)
+    cards = judge_cards(drawn)
     values = {
-        **_values(data, cards),
-        "summary": summary(data, cards, rows),
+        **_values(drawn, cards),
+        "summary": summary(data, cards, rows, count),
         "verdict": verdict,
         "items_page": items_page,
-        "item_count": len(rows),
+        "item_count": count,
+        "items_shown": len(rows),
+        "drawn_count": drawn.scores.shape[0],
+        "scored_count": data.scores.shape[0],
         "item_lists": _item_lists(rows),
     }
     first = () if data.care is None else data.care.label_first

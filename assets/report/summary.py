@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.report.data import FOLLOWS
+from assets.report.items import interval_of
 from care_ops.errors import listed
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ class Answer:
     place: str = ""
 
 
-def summary(data: ReportData, cards: Sequence[JudgeCard], rows: Sequence[ItemRow]) -> list[Answer]:
+def summary(
+    data: ReportData, cards: Sequence[JudgeCard], rows: Sequence[ItemRow], count: int | None = None
+) -> list[Answer]:
     """The answers, in the order in which they are asked.
 
     Parameters
@@ -43,15 +45,17 @@ def summary(data: ReportData, cards: Sequence[JudgeCard], rows: Sequence[ItemRow
     cards : sequence of JudgeCard
         The panel by falling weight, then the judges that were not admitted.
     rows : sequence of ItemRow
-        Every item, best first.
+        The items, best first; where they are many not all of them, but the first and the last.
+    count : int, optional
+        How many items have an estimate; by default as many as there are rows.
     """
     answers = [
         _changed(data),
         _trusted(cards),
         _noticed(cards),
         _shared(data),
-        _ends(data, rows),
-        _sure(rows),
+        _ends(data, rows, len(rows) if count is None else count),
+        _sure(data),
         _right(data),
         _to_label(data),
         _missing(data),
@@ -138,7 +142,7 @@ def _words(feature: str | None) -> str:
     return (feature or "").replace("_", " ")
 
 
-def _ends(data: ReportData, rows: Sequence[ItemRow]) -> Answer | None:
+def _ends(data: ReportData, rows: Sequence[ItemRow], count: int) -> Answer | None:
     systems = data.system_rows()
     if len(systems) > 1:
         return Answer("Which system is best?", _best_system(systems), "systems")
@@ -147,7 +151,7 @@ def _ends(data: ReportData, rows: Sequence[ItemRow]) -> Answer | None:
     first, last = rows[0], rows[-1]
     return Answer(
         "Which item is best, which worst?",
-        f"Of {len(rows):,} items {first.item_id} ({first.estimate:.3f}) is best and {last.item_id} "
+        f"Of {count:,} items {first.item_id} ({first.estimate:.3f}) is best and {last.item_id} "
         f"({last.estimate:.3f}) worst.",
         "items",
     )
@@ -163,13 +167,17 @@ def _best_system(systems: Sequence[SystemRow]) -> str:
     return f"{says}; {next_best.system} is behind it by {behind}, {clear}."
 
 
-def _sure(rows: Sequence[ItemRow]) -> Answer | None:
-    widths = [row.hi - row.lo for row in rows if row.lo is not None and row.hi is not None]
-    if not widths:
+def _sure(data: ReportData) -> Answer | None:
+    aggregate = data.aggregates.get(data.lead)
+    if aggregate is None or aggregate.sd is None:
         return None
+    known = ~np.isnan(aggregate.estimate) & ~np.isnan(aggregate.sd)
+    if not known.any():
+        return None
+    lo, hi = interval_of(aggregate.estimate[known], aggregate.sd[known])
     return Answer(
         "How sure is the order?",
-        f"Half of the items' 90 % intervals are narrower than {median(widths):.3f}. They cover the noise of the "
+        f"Half of the items' 90 % intervals are narrower than {np.median(hi - lo):.3f}. They cover the noise of the "
         "judges, not a bias that the judges share.",
         "items",
     )

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from assets.fit.details import CareDetails, StructuredDetails, read_details
+from assets.report.sampled import over_sample
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration
 from care_ops.errors import FitError
@@ -22,7 +23,14 @@ from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.residuals import moving_together
 from care_ops.results.settled import probability_by_probes, probability_settled
-from care_ops.results.verdict import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
+from care_ops.results.verdict import (
+    FitFacts,
+    FollowedFeature,
+    JudgeFacts,
+    LabelEvidence,
+    MovingTogether,
+    ProbeEvidence,
+)
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
@@ -85,8 +93,16 @@ def fit_facts(
         labels=_labels(data, care.labels_used, details, config, anchors),
         probes=_probes(data, details, config),
         followed=tuple(_followed(data)),
-        together=moving_together(data.scores, care.estimate, config, anchors),
+        together=_together(data, config, anchors),
     )
+
+
+def _together(data: ReportData, config: FitConfig, anchors: Anchors) -> tuple[MovingTogether, ...]:
+    """Judges that move together; where items are many told over a sample, with its count taken to all items."""
+    sample = over_sample(data, anchors.labels)
+    share = data.scores.shape[0] / sample.scores.shape[0]
+    groups = moving_together(sample.scores, _care(sample, config, anchors).estimate, config, anchors)
+    return tuple(replace(group, items_changed=round(group.items_changed * share)) for group in groups)
 
 
 def _care(data: ReportData, config: FitConfig, anchors: Anchors) -> Aggregate:
@@ -127,6 +143,7 @@ def _probes(data: ReportData, details: CareDetails, config: FitConfig) -> ProbeE
 
 
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:
+    data = over_sample(data)
     copies = set(copies_of_gold(data.scores.values, data.gold, data.scores.judges)) - set(declared)
     position = {judge: j for j, judge in enumerate(data.scores.judges)}
     aggregate = data.aggregates.get("care")
@@ -161,7 +178,7 @@ def _looks_like(data: ReportData, j: int, *, is_gold: bool) -> str | None:
         return "the label itself"
     column = data.scores.values[:, j]
     present = column[~np.isnan(column)]
-    if len(present) >= _COUNTED_ITEMS and len(np.unique(present)) == len(present) and np.all(present % 1 == 0):
+    if len(present) >= _COUNTED_ITEMS and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"
     for size, words in (("characters", "number of characters"), ("words", "number of words")):
         if _same_order(column, _sizes(data, size)):

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assets.results.documents import FactorRecord, FactorsDocument
+from care_ops import samples
 from care_ops.moments.missing import condition
 from care_ops.moments.state import shrink
 from care_ops.results.interpret import FEATURES, feature_correlations, text_features
+from care_ops.scores import content_seed
 from care_ops.structure.bounds import identifiability
 from care_ops.structure.factors import extract, opinions
 
@@ -29,7 +31,8 @@ _MOST_FACTORS = 4
 def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Sequence[str | None]) -> FactorsDocument:
     """What the strongest factors look like, and which of them each rule would call quality.
 
-    Spearman correlations with text features are null where undefined. Factors count from 0.
+    Spearman correlations with text features are null where undefined, and over a sample where items are many
+    (``care_ops.samples``). Factors count from 0.
 
     Parameters
     ----------
@@ -38,6 +41,11 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Se
     moments, solved
         In canonical order of the judges.
     """
+    if samples.is_sampled(len(texts)):
+        rows = samples.sampled_rows(len(texts), np.random.default_rng(content_seed(scores)))
+        keep = np.zeros(len(texts), dtype=np.bool_)
+        keep[rows] = True
+        scores, texts = scores.select_items(keep), [texts[int(row)] for row in rows]
     names = tuple(sorted(scores.judges))
     ordered = scores.select_judges(names)
     correlation, _ = shrink(moments.correlation(), moments.n)

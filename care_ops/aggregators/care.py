@@ -236,7 +236,7 @@ def defensible(problem: Problem, safe_below: float = SAFE_BELOW) -> Defensible:
         factors,
         followed,
         scored,
-        sd=factor_analysis.posterior_sd(single, rotated, normal),
+        sd=factor_analysis.posterior_sd(single, rotated, normal, several),
     )
 
 

@@ -23,6 +23,7 @@ from care_ops.models import cp, mixture, observation
 from care_ops.models.answers import MOST_LEVELS, grades, softmax
 from care_ops.models.dependence import pseudo_likelihood
 from care_ops.models.mixture import Mixture
+from care_ops.samples import is_sampled, sampled_rows
 from care_ops.structure.bounds import tensor_rate
 from care_ops.structure.factors import extract
 from care_ops.structure.views import Views, partition, partition_within
@@ -241,6 +242,9 @@ class CareTensor:
         Starts from the views and k-means starts are continued apart; where they do not end alike, more k-means starts
         are drawn until two rounds do. ``starts_agree`` in the details says whether any did.
 
+        Where there are many items, all of this is done on a sample of them (``samples``), and EM on all items goes on
+        from the best fit of the sample, and from those that the sample cannot tell from it (``mixture.contenders``).
+
         Parameters
         ----------
         problem : Problem
@@ -257,18 +261,23 @@ class CareTensor:
         tensor = cp.augmented_moment(problem.moments, views)
         tensor = cp.scale_tensor(tensor, (scale[views.groups[0]], scale[views.groups[1]], scale[views.groups[2]]))
         by_views, free = problem.rng.spawn(2)  # so that k-means starts are the same whatever the views
-        starts, details["tensor"] = view_starts(values, tensor, problem.correlation, views, k, by_views)
-        fits = [self._once(("free", k), lambda: mixture.best_of(values, free_starts(values, k, free), finalists=1))]
+        sample = _sample(values, problem)
+        starts, details["tensor"] = view_starts(sample, tensor, problem.correlation, views, k, by_views)
+        fits = [self._once(("free", k), lambda: mixture.best_of(sample, free_starts(sample, k, free), finalists=1))]
         if starts:
-            fits.append(mixture.best_of(values, starts, finalists=1))
+            fits.append(mixture.best_of(sample, starts, finalists=1))
         for number in range(1, _MORE_ROUNDS + 1):
             if _two_agree(fits):
                 break
-            more = free_starts(values, k, free, first=number * _K_MEANS_STARTS)
-            fits.append(mixture.best_of(values, more, finalists=1))
+            more = free_starts(sample, k, free, first=number * _K_MEANS_STARTS)
+            fits.append(mixture.best_of(sample, more, finalists=1))
         details["starts_agree"] = _two_agree(fits)
         details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
-        best = max((fit for fit, _ in fits), key=lambda fit: fit.log_likelihood)
+        finished = [fit for fit, _ in fits]
+        if len(sample) < len(values):
+            finished = [mixture.continued(fit, values) for fit in mixture.contenders(finished, sample)]
+            details |= {"start_items": len(sample), "contenders": len(finished)}
+        best = max(finished, key=lambda fit: fit.log_likelihood)
         rate = asdict(tensor_rate(best.means, best.weights, best.covariance, views.groups, len(values)))
         details["rate"] = {name: value if np.isfinite(value) else None for name, value in rate.items()}
         return best, details
@@ -292,6 +301,8 @@ class CareTensor:
     def views(self, problem: Problem) -> Views:
         """Views by the precision within states, or by S where that is asked for or too few items are complete.
 
+        They only offer starts for EM, so that a sample of many items (``samples``) tells them.
+
         Raises
         ------
         FitError
@@ -302,7 +313,7 @@ class CareTensor:
         )  # its own, also where it is not used, so that EM's starts do not hang on the views
         if not self._has_items_for_views(problem):
             return partition(problem.require_structure().sparse)
-        complete = problem.standardised[~np.isnan(problem.standardised).any(axis=1)]
+        complete = _sample(problem.standardised[~np.isnan(problem.standardised).any(axis=1)], problem)
         k = problem.config.tensor.states or 4
 
         def within() -> MixtureWithDetails:
@@ -333,6 +344,14 @@ def free_starts(values: Array, k: int, rng: np.random.Generator, first: int = 0)
     """Starts for EM that need no views: k-means centres, numbered from ``first`` on."""
     numbers = range(first + 1, first + _K_MEANS_STARTS + 1)
     return [(f"k-means {number}", mixture.k_means_plus_plus(values, k, rng)) for number in numbers]
+
+
+def _sample(values: Array, problem: Problem) -> Array:
+    """A sample of the rows where they are many (``samples``), else the rows themselves."""
+    if not is_sampled(len(values)):
+        return values
+    (rng,) = problem.rng.spawn(1)  # its own, so that nothing else that is drawn depends on the sample
+    return values[sampled_rows(len(values), rng)]
 
 
 def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
@@ -516,7 +535,7 @@ def confirmed_by_anchors(posterior: Array, labels: Array) -> dict[str, Any]:
 
 def _distinct_enough(values: Array, states: int) -> None:
     """Raise ``FitError`` where there are fewer different rows than states: a state would be a single pattern."""
-    different = len(np.unique(np.nan_to_num(values, nan=np.inf), axis=0))
+    different = mixture.different_rows(values, at_least=max(states, 2))
     if different < max(states, 2):
         raise FitError(
             f"care_tensor: {max(states, 2)} states need as many different rows of scores, there are {different}; "

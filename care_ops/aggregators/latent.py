@@ -16,7 +16,7 @@ from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.models import factor_analysis, latent_classes
 from care_ops.models.answers import Answers, grades
-from care_ops.moments.state import accumulate, shrink
+from care_ops.moments.state import for_correlation, shrink
 
 Array = NDArray[np.float64]
 
@@ -118,7 +118,7 @@ def normal_correlation(problem: Problem) -> tuple[Array, Array]:
         raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
     problem.moments.correlation(problem.scores.judges)
     normal = factor_analysis.normal_scores(problem.scores.values)
-    return normal, shrink(accumulate(normal).correlation(problem.scores.judges), n)[0]
+    return normal, shrink(for_correlation(normal).correlation(problem.scores.judges), n)[0]
 
 
 def family_mean(

@@ -19,6 +19,10 @@ Array = NDArray[np.float64]
 MOST_LEVELS = 10
 """Number of different scores up to which a judge counts as graded."""
 
+_FEW_COLUMNS = 7
+"""Columns up to which numpy adds the numbers of a row one after the other, so that adding whole columns, which is three
+times as fast, gives the same sums."""
+
 _MOST_PATTERNS = 4096
 """Most patterns of the answers of a group of judges, so that its table stays in the processor's cache."""
 
@@ -115,6 +119,12 @@ def _split(levels: NDArray[np.intp]) -> list[tuple[int, int]]:
 
 def softmax(joint: Array) -> tuple[Array, Array]:
     """exp(joint) with rows adding to one, (n, k), and the log of what they added to, (n,)."""
+    if joint.shape[1] <= _FEW_COLUMNS:
+        columns = np.ascontiguousarray(joint.T)
+        top = columns.max(axis=0)
+        shifted = np.exp(columns - top)
+        total = shifted.sum(axis=0)
+        return np.ascontiguousarray((shifted / total).T), top + np.log(total)
     top = joint.max(axis=1, keepdims=True)
     shifted = np.exp(joint - top)
     total = shifted.sum(axis=1, keepdims=True)

@@ -16,6 +16,8 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
+from care_ops.samples import is_sampled
+
 Array = NDArray[np.float64]
 
 LEAST_UNIQUENESS = 0.02
@@ -122,13 +124,16 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
     """
     present = ~np.isnan(standardised)
     weighted = model.loadings / model.uniqueness[:, None]
+    if is_sampled(len(standardised)) and present.all():  # every item has the same information
+        precision = np.linalg.inv(model.factor_correlation) + model.loadings.T @ weighted
+        return standardised @ np.linalg.solve(precision, weighted.T).T
     information = np.einsum("np,pa,pb->nab", present.astype(float), model.loadings, weighted, optimize=True)
     right = np.where(present, standardised, 0.0) @ weighted
     prior = np.linalg.inv(model.factor_correlation)
     return np.linalg.solve(prior + information, right[:, :, None])[:, :, 0]
 
 
-def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array) -> Array:
+def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, scores: Array | None = None) -> Array:
     """Standard deviation of one common factor given the scores present, (n,); 1, the prior's, where none is.
 
     An item is less certain where its judges disagree more than ``several`` factors explain. Its noise has a scale of
@@ -143,11 +148,14 @@ def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array) 
         A model with as many factors as the judges follow.
     standardised : (n, p) array
         NaN is missing.
+    scores : (n, k) array, optional
+        ``factor_scores`` of ``several``, where these have been computed.
     """
+    scores = factor_scores(several, standardised) if scores is None else scores
     present = ~np.isnan(standardised)
     count = present.sum(axis=1)
     variance = 1.0 / (1.0 + present @ (model.loadings[:, 0] ** 2 / model.uniqueness))
-    fitted = factor_scores(several, standardised) @ several.loadings.T
+    fitted = scores @ several.loadings.T
     residual = np.where(present, (standardised - fitted) ** 2, 0.0) @ (1.0 / several.uniqueness)
     noise = (residual / np.maximum(count, 1) + _NOISE_PRIOR) / (1.0 + _NOISE_PRIOR)
     return np.sqrt(np.where(count > 0, variance * noise, 1.0))
@@ -178,29 +186,27 @@ def oblimin(model: FactorModel, *, tolerance: float = 1e-6, max_iterations: int 
     turn, step = np.eye(k), 1.0
     others = np.ones((k, k)) - np.eye(k)
 
-    def pattern(t: Array) -> Array:
-        return a @ np.linalg.inv(t).T
+    def value(t: Array) -> tuple[float, Array, Array, Array]:
+        inverse = np.linalg.inv(t).astype(np.float64, copy=False)
+        loadings = a @ inverse.T
+        squares = loadings**2
+        return 0.25 * float(np.sum(squares * (squares @ others))), squares, loadings, inverse
 
-    def value(t: Array) -> tuple[float, Array]:
-        squares = pattern(t) ** 2
-        return 0.25 * float(np.sum(squares * (squares @ others))), squares
-
-    current, squares = value(turn)
+    current, squares, loadings, inverse = value(turn)
     projected, iteration = np.full((k, k), np.inf), 0
     while float(np.linalg.norm(projected)) > tolerance and iteration < max_iterations:
         iteration += 1
-        loadings = pattern(turn)
-        gradient = -(loadings.T @ (loadings * (squares @ others)) @ np.linalg.inv(turn)).T
+        gradient = -(loadings.T @ (loadings * (squares @ others)) @ inverse).T
         projected = gradient - turn * np.sum(turn * gradient, axis=0)
         size = float(np.sum(projected**2))
         step *= 2.0
         while True:
             trial = turn - step * projected
             trial = trial / np.linalg.norm(trial, axis=0)
-            following, moved = value(trial)
+            following, *moved = value(trial)
             if following < current - 0.5 * size * step or step < 1e-12:
                 break
             step /= 2.0
-        turn, current, squares = trial, following, moved
-    rotated = FactorModel(pattern(turn), model.uniqueness, turn.T @ turn, iteration < max_iterations)
+        turn, current, (squares, loadings, inverse) = trial, following, moved
+    rotated = FactorModel(loadings, model.uniqueness, turn.T @ turn, iteration < max_iterations)
     return rotated if np.isfinite(rotated.loadings).all() else model

@@ -7,7 +7,7 @@ mean (``aggregators.care_tensor``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,12 @@ SAME_STATES = 1e-4
 """Nats of log likelihood an item within which two fits count as the same: EM stops at a thousandth of it."""
 
 _VARIANCE_FLOOR = 1e-3
+
+_STANDARD_ERRORS = 3.0
+"""A fit that is likelier on a sample by more than so many standard errors is likelier on all items."""
+
+_FIRST_ROWS = 1_000
+"""Rows among which different ones are looked for before all rows are sorted."""
 
 _Step = Callable[[Array, Array, Array], tuple[float, Array, Array, Array]]
 
@@ -59,7 +65,10 @@ class Mixture:
         """log pi_r + log phi(J_i; mu_r, Sigma) over the scores present, shape (n, k)."""
         out = np.tile(np.log(self.weights), (len(values), 1))
         present = ~np.isnan(values)
-        patterns, which = np.unique(present, axis=0, return_inverse=True)
+        if present.all():  # the one pattern, without sorting the rows
+            patterns, which = np.ones((1, values.shape[1]), dtype=np.bool_), np.zeros(len(values), dtype=np.intp)
+        else:
+            patterns, which = np.unique(present, axis=0, return_inverse=True)
         for number, seen in enumerate(patterns):
             rows = np.flatnonzero(which == number)
             if not seen.any():
@@ -294,6 +303,38 @@ def best_of(
     ]
     best = max(finished, key=lambda fit: fit.log_likelihood)
     return best, {fit.start: fit.log_likelihood for fit in short}
+
+
+def contenders(fits: Sequence[Mixture], sample: Array) -> list[Mixture]:
+    """The likeliest of some fits of a sample, and those that the sample does not show to be worse; the likeliest first.
+
+    A fit is worse where its log likelihood of an item lies below by more than three standard errors of the difference
+    over the items. Fits within ``SAME_STATES`` count as one.
+    """
+    ordered = sorted(fits, key=lambda fit: -fit.log_likelihood)
+    best = log_sum(ordered[0].log_joint(sample))
+    kept = ordered[:1]
+    for fit in ordered[1:]:
+        if kept[-1].log_likelihood - fit.log_likelihood <= SAME_STATES:
+            continue
+        difference = best - log_sum(fit.log_joint(sample))
+        if difference.mean() <= _STANDARD_ERRORS * difference.std() / np.sqrt(len(sample)):
+            kept.append(fit)
+    return kept
+
+
+def continued(fit: Mixture, values: Array, shape: Shape = "diagonal") -> Mixture:
+    """The fit that EM on these items reaches from where EM on a sample of them ended."""
+    return expectation_maximisation(values, fit.weights, fit.means, fit.covariance, shape=shape, start=fit.start)
+
+
+def different_rows(values: Array, at_least: int) -> int:
+    """Number of different rows, or of the first thousand where these are at least so many; NaN equals NaN."""
+    for rows in (values[:_FIRST_ROWS], values):
+        different = len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))
+        if different >= at_least:
+            break
+    return different
 
 
 def number_of_states(

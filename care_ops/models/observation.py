@@ -343,7 +343,7 @@ def fit(
         raise InputError("observation: every judge must be in just one observation model")
     if (np.nanmax(values, axis=0) == np.nanmin(values, axis=0)).any():
         raise FitError("observation: a judge gives every item the same score; leave it out")
-    if len(np.unique(np.nan_to_num(values, nan=np.inf), axis=0)) < states:
+    if mixture.different_rows(values, at_least=states) < states:
         raise FitError(f"observation: {states} states need as many different rows of scores")
     embedded = _embedded(values, models)
     quick = [Graded(f.columns, f.levels) if isinstance(f, Ordinal) else f for f in models]

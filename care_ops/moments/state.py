@@ -350,9 +350,23 @@ def default_shift(values: Array, rows: int = 1_024) -> Array:
     return shift
 
 
-def of_panel(values: Array) -> Moments:
-    """Moments of a panel's scores, of order three where they can be estimated and of order two where it is sparse."""
-    return accumulate(values, third=not is_sparse(values))
+def of_panel(values: Array, *, third: bool = True) -> Moments:
+    """Moments of a panel's scores, of order three where they can be estimated and of order two where it is sparse.
+
+    Without ``third`` as ``for_correlation`` has them, where the panel is not sparse.
+    """
+    if is_sparse(values):
+        return accumulate(values, third=False)
+    return accumulate(values) if third else for_correlation(values)
+
+
+def for_correlation(values: Array) -> Moments:
+    """Moments for those who read none of order three.
+
+    These are left out, unless the kernel is used that sums all orders at once: so sums of order two are the same.
+    """
+    n, p = values.shape
+    return accumulate(values, third=n * p**3 >= _COMPILED_FROM)
 
 
 def empty(shift: Array, *, third: bool = True) -> Moments:

@@ -21,7 +21,7 @@ from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.models import factor_analysis
-from care_ops.moments.state import accumulate, shrink
+from care_ops.moments.state import for_correlation, shrink
 from care_ops.results.verdict import MovingTogether
 from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import is_sparse
@@ -47,7 +47,7 @@ def residual_correlations(scores: ScoreMatrix) -> Array | None:
         return None
     normal = factor_analysis.normal_scores(scores.values)
     try:
-        correlation = shrink(accumulate(normal).correlation(scores.judges), len(normal))[0]
+        correlation = shrink(for_correlation(normal).correlation(scores.judges), len(normal))[0]
     except FitError:
         return None
     model = factor_analysis.fit(correlation, 1)

@@ -93,8 +93,7 @@ def weight_intervals(
         No aggregator could answer on all items.
     """
     _must_be_enough(resamples, level)
-    names = scores.item_ids if units is None else [u if u else i for u, i in zip(units, scores.item_ids, strict=True)]
-    members = rows_by_unit(scores.item_ids, names)
+    members = rows_by_unit(scores.item_ids, _unit_names(scores.item_ids, units))
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
     whole = fit_panel(scores, config, anchors, probes=probes).aggregates if whole is None else whole
@@ -120,8 +119,15 @@ def _must_be_enough(resamples: int, level: float) -> None:
         )
 
 
+def _unit_names(item_ids: Sequence[str], units: Sequence[str | None] | None) -> Sequence[str]:
+    """The split unit of each item; the item ids themselves where no unit is declared."""
+    if units is None or not any(units):
+        return item_ids
+    return [unit if unit else item for unit, item in zip(units, item_ids, strict=True)]
+
+
 def _drawn(
-    members: Sequence[NDArray[np.intp]],
+    members: list[NDArray[np.intp]] | NDArray[np.intp],
     units: int,
     resamples: int,
     rng: np.random.Generator,
@@ -167,17 +173,26 @@ def _interval(whole: Aggregate, refits: Sequence[_Refit], tails: tuple[float, fl
     return Interval(lo, hi, *_quantiles(matched, tails, whole.loadings, shrink), len(refits))
 
 
-def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]]:
-    """Rows of each split unit; units and their rows sorted by name, so that the order of items does not matter."""
-    rows: dict[str, list[int]] = {}
-    for row in sorted(range(len(item_ids)), key=item_ids.__getitem__):
-        rows.setdefault(names[row], []).append(row)
-    return [np.array(rows[name], dtype=np.intp) for name in sorted(rows)]
+def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]] | NDArray[np.intp]:
+    """Rows of each split unit; units and their rows sorted by name, so that the order of items does not matter.
+
+    Where ``names`` are the item ids themselves, each item is a unit, and the rows of all come as one array.
+    """
+    by_item = np.array(sorted(range(len(item_ids)), key=item_ids.__getitem__), dtype=np.intp)
+    if names is item_ids:  # also where no unit is declared
+        return by_item[:, None]
+    code: dict[str, int] = {}
+    unit = np.array([code.setdefault(names[int(row)], len(code)) for row in by_item], dtype=np.intp)
+    members = np.split(by_item[np.argsort(unit, kind="stable")], np.cumsum(np.bincount(unit))[:-1])
+    return [members[code[name]] for name in sorted(code)]
 
 
 def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, Anchors]:
     """The scores and labels of these rows, which may repeat, under item ids of their own."""
     ids = tuple(f"{k:09d}" for k in range(len(rows)))
+    resample = ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families)
+    if not anchors.labels and not anchors.sample:
+        return resample, anchors
     drawn = {new: scores.item_ids[int(row)] for new, row in zip(ids, rows, strict=True)}
 
     def of_rows(values: Mapping[str, float]) -> dict[str, float]:
@@ -185,7 +200,7 @@ def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) ->
 
     sample = None if anchors.sample is None else of_rows(anchors.sample)
     labels = Anchors(of_rows(anchors.labels), of_rows(anchors.counts), sample, anchors.shares)
-    return ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families), labels
+    return resample, labels
 
 
 def _matched(loadings: Array, reference: Array) -> Array:

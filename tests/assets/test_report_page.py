@@ -14,9 +14,11 @@ from assets.report.data import Retest
 from assets.report.gather import gather
 from assets.report.items import item_rows, label_rows, most_informative
 from assets.report.page import write_page
+from assets.report.sampled import over_sample
 from assets.report.summary import summary
 from assets.report.svg import decades, ticks
 from assets.table.fitting import ScoreTable, TableConfig, fit_table
+from care_ops import samples
 from care_ops.config import FitConfig
 from care_ops.results.drop_evidence import NO_REFITS, DropEvidence, Dropping
 from care_ops.scores import ScoreMatrix
@@ -247,3 +249,25 @@ def test_a_chart_leaves_out_what_has_no_place_and_escapes_what_people_named():
     assert body.count("<circle") == 1
     assert "<b>" not in body
     assert "nan" not in body
+
+
+def test_a_page_of_many_items_rests_on_a_sample_and_says_so(data, tmp_path, monkeypatch):
+    whole = {row.item_id: row for row in item_rows(data)}
+    monkeypatch.setattr(samples, "MOST_ITEMS", 40)
+    drawn = over_sample(data, always={data.scores.item_ids[7]})
+    kept = set(drawn.scores.item_ids)
+    assert 40 <= len(kept) < 80
+    assert kept >= {data.scores.item_ids[7], *data.care.label_first}
+    rows = [data.scores.item_ids.index(item) for item in drawn.scores.item_ids]
+    assert np.array_equal(drawn.aggregates["care"].estimate, data.aggregates["care"].estimate[rows])
+    assert np.array_equal(drawn.scores.values, data.scores.values[rows], equal_nan=True)
+    assert drawn.missing_share == data.missing_share
+    shown = item_rows(data)
+    assert len(shown) == 40
+    assert (shown[0].rank, shown[-1].rank) == (1, 80), "ranks are those among all items"
+    assert all(whole[row.item_id] == row for row in shown)
+    write_page(data, tmp_path / "report.html", VERDICT)
+    page, items = (path.read_text() for path in (tmp_path / "report.html", tmp_path / "items.html"))
+    assert f"rest on {len(over_sample(data).scores.item_ids)} of them" in page
+    assert "The 40 most informative of 80 items" in items
+    assert "<div>80<span>items" in page

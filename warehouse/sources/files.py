@@ -387,7 +387,8 @@ def _long(
 ) -> tuple[RecordedTable, Reading]:
     items, judges = identifiers(input_table, item), identifiers(input_table, judge)
     values, notes = numbers(input_table, [score], options.decimal)
-    cells = items.codes * len(judges.names) + judges.codes
+    cells = items.codes * np.intp(len(judges.names))
+    cells += judges.codes
     _refuse_repeated_cells(input_table, items, judges, cells)
     matrix = np.full(len(items.names) * len(judges.names), np.nan)
     matrix[cells] = values[:, 0]
@@ -420,6 +421,10 @@ def _refuse_repeated_cells(
     input_table: InputTable, items: Identifiers, judges: Identifiers, cells: NDArray[np.intp]
 ) -> None:
     """Raise ``InputError`` if a judge has scored an item more than once."""
+    taken = np.zeros(len(items.names) * len(judges.names), dtype=np.bool_)
+    taken[cells] = True
+    if np.count_nonzero(taken) == len(cells):
+        return
     order = np.argsort(cells, kind="stable")
     repeated = np.flatnonzero(np.diff(cells[order]) == 0)
     if not len(repeated):

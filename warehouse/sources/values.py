@@ -35,12 +35,12 @@ class Identifiers(NamedTuple):
     ----------
     names : list of str
         The different names, in the order of their first row.
-    codes : (rows,) array of int
+    codes : (rows,) array of int32
         Position in ``names`` of each row's name.
     """
 
     names: list[str]
-    codes: NDArray[np.intp]
+    codes: NDArray[np.int32]
 
 
 def identifiers(input_table: InputTable, column: str) -> Identifiers:
@@ -56,21 +56,42 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
     kind = input_table.table.column(column).type
     if pa.types.is_nested(kind):
         raise InputError(f"{input_table.name}: {column} holds {kind}, where names are needed; make it a column of text")
-    encoded = _plain(input_table.table.column(column)).dictionary_encode().combine_chunks()
-    values = encoded.dictionary.to_pylist()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
-    names = [_name(value) for value in values]
+    names, codes = _distinct(input_table.table.column(column))
     if column != column.strip():
         names = [name.strip() for name in names]
-    empty = np.array([not name for name in names] + [True])[codes]
+    empty = np.array([not name for name in names])
     if empty.any():
-        rows = np.flatnonzero(empty).tolist()
+        rows = np.flatnonzero(empty[codes]).tolist()
         places = ", ".join(input_table.locate(rows[:10])) + (f" and {len(rows) - 10:,} more" if len(rows) > 10 else "")
         raise InputError(f"{input_table.name}: {column} is empty in {places}; every row needs one")
+    refuse_spaces(input_table, column, names)
+    if len(set(names)) == len(names):
+        return Identifiers(names, codes)
     first: dict[str, int] = {}
-    merged = np.array([first.setdefault(name, len(first)) for name in names], dtype=np.intp)
-    refuse_spaces(input_table, column, list(first))
+    merged = np.array([first.setdefault(name, len(first)) for name in names], dtype=np.int32)
     return Identifiers(list(first), merged[codes])
+
+
+def _distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
+    """The values of a column as names in the order of their first row, and each row's place among them.
+
+    A column that has a dictionary is not written out: a long table names each item and judge many times.
+    """
+    if not (pa.types.is_dictionary(column.type) and is_text(column.type)):
+        column = _plain(column).dictionary_encode()
+    encoded = column.unify_dictionaries().combine_chunks()
+    values = encoded.dictionary.to_pylist()
+    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    first_row = np.full(len(values) + 1, len(codes))
+    first_row[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    in_order = bool((np.diff(first_row[:-1]) > 0).all())
+    if in_order and (first_row[:-1] < len(codes)).all() and first_row[-1] == len(codes):
+        return [_name(value) for value in values], codes
+    used = np.flatnonzero(first_row < len(codes))
+    order = used[np.argsort(first_row[used])]
+    place = np.empty(len(first_row), dtype=np.int32)
+    place[order] = np.arange(len(order))
+    return [_name(values[k]) if k < len(values) else "" for k in order.tolist()], place[codes]
 
 
 def as_texts(values: Identifiers) -> list[str]:
@@ -245,6 +266,8 @@ def _name(value: Any) -> str:
 
 def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) -> None:
     """Raise ``InputError`` if two names differ only in the spaces around them."""
+    if all(name.strip() == name for name in names):
+        return  # names that differ, and have no spaces around them
     plain: dict[str, str] = {}
     for name in names:
         other = plain.setdefault(name.strip(), name)

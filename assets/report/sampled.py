@@ -1,0 +1,83 @@
+"""A page's record over a sample of its items, for figures, cards and tests that need no more.
+
+Belongs here: which items such a sample holds, and the record cut down to them. Belongs elsewhere: how many are enough
+(``care_ops.samples``), what is drawn of them, and whatever rests on all items: estimates, weights and evaluations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from care_ops import samples
+from care_ops.scores import ScoreMatrix, content_seed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from assets.report.data import ReportData
+    from care_ops.aggregators.base import Aggregate
+    from care_ops.scores import Array
+
+
+def rows_shown(scores: ScoreMatrix, gold: Array, always: Collection[str]) -> NDArray[np.intp]:
+    """The rows of a sample, in rising order, with those items that a page cannot do without; all rows where few.
+
+    Parameters
+    ----------
+    scores : ScoreMatrix
+    gold : (n,) array
+        Where labels are known of no more items than the sample has, all of these are in it.
+    always : collection of item ids
+    """
+    n = len(scores.item_ids)
+    if not samples.is_sampled(n):
+        return np.arange(n)
+    drawn = samples.sampled_rows(n, np.random.default_rng(content_seed(scores)))
+    labelled = np.flatnonzero(~np.isnan(gold))
+    named = np.array([row for row, item in enumerate(scores.item_ids) if item in always], dtype=np.intp)
+    kept = labelled if not samples.is_sampled(len(labelled)) else labelled[:0]
+    return np.unique(np.concatenate([drawn, named, kept]))
+
+
+def over_sample(data: ReportData, always: Collection[str] = ()) -> ReportData:
+    """The record over a sample of the items; the record itself where there are few.
+
+    What the record says of the whole (counts, weights, intervals, evaluations, systems) stays as it is.
+
+    Parameters
+    ----------
+    data : ReportData
+    always : collection of item ids
+        Items beside those to label first that are to be in the sample, such as the ones with a label.
+    """
+    if not samples.is_sampled(data.scores.shape[0]):
+        return data
+    first = () if data.care is None else data.care.label_first
+    rows = rows_shown(data.scores, data.gold, {*first, *always})
+    keep = np.zeros(data.scores.shape[0], dtype=np.bool_)
+    keep[rows] = True
+    return replace(
+        data,
+        scores=data.scores.select_items(keep),
+        aggregates={name: _of_rows(aggregate, rows) for name, aggregate in data.aggregates.items()},
+        gold=data.gold[rows],
+        responses=[data.responses[int(row)] for row in rows],
+        rivals={name: answer[rows] for name, answer in data.rivals.items()},
+    )
+
+
+def _of_rows(aggregate: Aggregate, rows: NDArray[np.intp]) -> Aggregate:
+    def some(values: Array | None) -> Array | None:
+        return None if values is None else values[rows]
+
+    return replace(
+        aggregate,
+        estimate=aggregate.estimate[rows],
+        sd=some(aggregate.sd),
+        p_quality=some(aggregate.p_quality),
+        latent=some(aggregate.latent),
+    )

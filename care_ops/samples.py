@@ -1,0 +1,35 @@
+"""How many items are enough where a number need not rest on all of them, and which items these are.
+
+Estimates of items, their weights and all decisions rest on every item. Descriptions that people read, and the search
+for starting points of an iteration that ends on all items, rest on a sample where there are more items than this.
+
+Belongs here: the size of such a sample, and drawing it. Belongs elsewhere: samples of items to label
+(``results.sampling``), resamples of a bootstrap (``results.uncertainty``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_ITEMS = 50_000
+"""Most items of a sample. Where there are no more, all of them are used.
+
+A correlation over so many has a standard error of at most 1 / sqrt(50,000) = .0045, and a share one of half of that:
+less than half a unit of the second decimal, to which such numbers are printed.
+"""
+
+
+def is_sampled(items: int) -> bool:
+    """Whether a description of so many items rests on a sample."""
+    return items > MOST_ITEMS
+
+
+def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Rows of a sample of equal chances, in rising order; all rows where there are no more than ``MOST_ITEMS``.
+
+    The generator is not used where all rows are returned.
+    """
+    if not is_sampled(items):
+        return np.arange(items)
+    return np.sort(rng.choice(items, MOST_ITEMS, replace=False, shuffle=False))

@@ -1,0 +1,96 @@
+"""Fits of many items: starts from a sample, and the aggregates those of a fit that uses every item throughout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from care_ops import samples
+from care_ops.aggregators.base import Aggregate
+from care_ops.config import FitConfig
+from care_ops.fit import fit_panel
+from care_ops.metrics import rank_correlation
+from care_ops.models import mixture
+from care_ops.scores import ScoreMatrix
+
+N, JUDGES = 6_000, 9
+
+
+def panel() -> ScoreMatrix:
+    """Judges of one quality and one confounder, with scores missing."""
+    rng = np.random.default_rng(7)
+    quality, confounder = rng.integers(0, 2, N), rng.integers(0, 2, N)
+    values = 1.5 * np.outer(quality, rng.uniform(0.6, 1.2, JUDGES))
+    values += np.outer(confounder, np.r_[np.zeros(5), rng.uniform(0.5, 0.9, JUDGES - 5)])
+    values += rng.normal(size=(N, JUDGES))
+    values[rng.random(values.shape) < 0.02] = np.nan
+    judges = tuple(f"judge {j}" for j in range(JUDGES))
+    return ScoreMatrix(values, tuple(f"item {i}" for i in rng.permutation(N)), judges)
+
+
+@pytest.fixture
+def sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples of 2,000 items, so that 6,000 are many."""
+    monkeypatch.setattr(samples, "MOST_ITEMS", 2_000)
+
+
+def fitted(name: str, scores: ScoreMatrix) -> Aggregate:
+    """One aggregate of a panel."""
+    return fit_panel(scores, FitConfig(aggregators=(name,))).aggregates[name]
+
+
+def test_few_items_are_no_sample() -> None:
+    """All rows are returned, and the generator is left as it was."""
+    rng = np.random.default_rng(0)
+    assert np.array_equal(samples.sampled_rows(samples.MOST_ITEMS, rng), np.arange(samples.MOST_ITEMS))
+    assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+    rows = samples.sampled_rows(samples.MOST_ITEMS + 1, rng)
+    assert len(rows) == samples.MOST_ITEMS
+    assert np.all(np.diff(rows) > 0)
+
+
+def test_care_tensor_from_a_sample_ends_where_all_items_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The estimates have the order of those from starts on all items, and the likelihood is that of all items."""
+    scores = panel()
+    whole = fitted("care_tensor", scores)
+    monkeypatch.setattr(samples, "MOST_ITEMS", 2_000)
+    sampled = fitted("care_tensor", scores)
+    assert "start_items" not in whole.details
+    assert sampled.details["start_items"] == 2_000
+    assert rank_correlation(whole.estimate, sampled.estimate) > 0.9999
+    assert sampled.details["log_likelihood"] == pytest.approx(whole.details["log_likelihood"], abs=mixture.SAME_STATES)
+    assert not np.array_equal(whole.estimate, sampled.estimate), "no sample was drawn"
+
+
+@pytest.mark.usefixtures("sampling")
+def test_the_sample_is_the_same_every_time() -> None:
+    """The sample follows from the scores, whatever the order of items and judges."""
+    scores = panel()
+    turned = ScoreMatrix(scores.values[::-1, ::-1], scores.item_ids[::-1], scores.judges[::-1])
+    once, again = (fitted("care_tensor", s).estimate for s in (scores, turned))
+    assert np.array_equal(once, again[::-1])
+
+
+def test_contenders_are_those_that_the_sample_cannot_tell_apart() -> None:
+    """A far worse fit is left out; one that differs by chance is kept; a copy of the best is no second one."""
+    rng = np.random.default_rng(3)
+    sample = rng.normal(size=(400, 3)) + 3 * rng.integers(0, 2, 400)[:, None]
+    good = mixture.best_of(sample, [("good", np.array([[0.0] * 3, [3.0] * 3]))], finalists=1)[0]
+    one_state = mixture.best_of(sample, [("poor", sample.mean(axis=0)[None, :])], finalists=1)[0]
+    joint = good.log_joint(sample)
+    moved = good.means + rng.normal(size=good.means.shape) * 0.02
+    near = mixture.Mixture(good.weights, moved, good.covariance, good.log_likelihood, 0, converged=True, start="near")
+    lower = float(mixture.log_sum(near.log_joint(sample)).mean())
+    near = mixture.Mixture(good.weights, moved, good.covariance, lower, 0, converged=True, start="near")
+    assert float(mixture.log_sum(joint).mean()) - lower > mixture.SAME_STATES
+    kept = mixture.contenders([one_state, near, good, good], sample)
+    assert [fit.start for fit in kept] == ["good", "near"]
+
+
+def test_different_rows_stop_at_enough() -> None:
+    """The first thousand rows suffice where they differ; all are looked at where they do not."""
+    values = np.zeros((3_000, 2))
+    assert mixture.different_rows(values, at_least=2) == 1
+    values[-1] = [1.0, np.nan]
+    values[-2] = [1.0, np.nan]
+    assert mixture.different_rows(values, at_least=2) == 2
