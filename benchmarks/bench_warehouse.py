@@ -130,13 +130,9 @@ def _read(database: Warehouse) -> None:
 
 
 def _fill(connection: duckdb.DuckDBPyConnection) -> None:
-    """A test set of a million items, made inside the database."""
-    connection.execute("INSERT INTO testsets (testset) VALUES ('t')")
-    connection.execute(
-        "INSERT INTO items (item_ix, testset, item_id, row_ix, item_key) "
-        "SELECT range, 't', 'item ' || range, range, range FROM range(?)",
-        [_MATRIX_ITEMS],
-    )
+    """A test set of a million items, whose scores are made inside the database."""
+    records = [ItemRecord(f"item {k}") for k in range(_MATRIX_ITEMS)]
+    replace_testset(connection, "t", records, [record.item_id for record in records])
     connection.execute("INSERT INTO judges SELECT range, 'judge ' || range, NULL, '{}' FROM range(?)", [_JUDGES])
     connection.execute(
         "INSERT INTO slices (testset, judge, judge_key, content_hash, n_items, n_ok) "

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -303,12 +303,3 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def content_hash(rows: Iterable[Sequence[Any]]) -> str:
-    """Hash of rows, which does not depend on their order."""
-    digest = hashlib.sha256()
-    for row in sorted(repr(tuple(row)) for row in rows):
-        digest.update(row.encode("utf-8", "surrogatepass"))
-        digest.update(b"\x1e")
-    return digest.hexdigest()[:32]
