@@ -23,7 +23,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from warehouse.database import Warehouse, replace_slice, replace_testset
+from warehouse.database import SCHEMA_VERSION, Warehouse, replace_slice, replace_testset
 from warehouse.items import ItemRecord
 from warehouse.matrix import read_scores
 from warehouse.parts import SCORE_SCHEMA, PartStore
@@ -31,7 +31,9 @@ from warehouse.storage import write_table
 
 _JUDGES = 24
 _ITEMS, _MATRIX_ITEMS = 417_000, 1_000_000
-_COLUMNS = ("item_id", "item_key", "judge_key", "score", "status", "text_mismatch", "created_at")
+_COLUMNS = ("item_key", "judge_key", "score", "status", "text_mismatch", "created_at")
+if SCHEMA_VERSION < 8:  # the code of an earlier checkout
+    _COLUMNS = ("item_id", *_COLUMNS)
 """Columns that the asset ``scores`` reads."""
 
 

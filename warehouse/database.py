@@ -328,6 +328,7 @@ def replace_testset(
     if removed:
         connection.execute("DELETE FROM scores WHERE list_contains(?, item_ix)", [removed])
     connection.execute("DELETE FROM items WHERE testset = ?", [testset])
+    to_json = json.JSONEncoder(default=str).encode
     table = pa.table(
         {
             "item_ix": pa.array([ordinals[r.item_id] for r in records], pa.int32()),
@@ -343,7 +344,7 @@ def replace_testset(
             "aspect": pa.array([r.aspect for r in records], pa.string()),
             "gold": pa.array([r.gold for r in records], pa.float64()),
             "split_unit": pa.array([r.split_unit for r in records], pa.string()),
-            "metadata": pa.array([json.dumps(r.metadata, default=str) for r in records], pa.string()),
+            "metadata": pa.array([to_json(r.metadata) for r in records], pa.string()),
         }
     )
     _insert(connection, "items", table)
@@ -400,7 +401,8 @@ def replace_slice(
     judge_ix = _judge_ordinal(connection, judge, family, spec_json)
     rows = _current_rows(connection, testset, judge_key, parts)
     head = connection.execute(
-        "SELECT (SELECT count(*) FROM items WHERE testset = $1), item_ids_hash FROM testsets WHERE testset = $1", [testset]
+        "SELECT (SELECT count(*) FROM items WHERE testset = $1), item_ids_hash FROM testsets WHERE testset = $1",
+        [testset],
     ).fetchone()
     n_items, item_ids_hash = head or (0, "")
     drop_slice(connection, judge, testset)
@@ -429,7 +431,7 @@ def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key
             """
             SELECT i.item_ix, i.id_rank, p.score AS value, p.status,
                    coalesce(p.text_mismatch, false) AS text_mismatch, p.created_at
-            FROM parts p JOIN items i ON p.item_key = i.item_key AND p.item_id = i.item_id
+            FROM parts p JOIN items i USING (item_key)  -- which is made of the item's id, too
             WHERE i.testset = $testset AND p.judge_key = $judge_key
             """,
             params={"testset": testset, "judge_key": judge_key},

@@ -186,9 +186,15 @@ class PartStore:
         item_names = sorted(f"{row['item_key']}\x1f{row['item_id']}" for row in rows)
         name = hashlib.sha256("\x1e".join([judge_key, *item_names]).encode()).hexdigest()[:32]
         now = int(time.time() * 1e6)
-        complete_rows = [{**row, "judge_key": judge_key, "engine": engine, "created_at": now} for row in rows]
+        same_in_all = {"judge_key": judge_key, "engine": engine, "created_at": now}
+        columns = [
+            pa.repeat(pa.scalar(same_in_all[field.name], field.type), len(rows))
+            if field.name in same_in_all
+            else pa.array([row.get(field.name) for row in rows], field.type)
+            for field in SCORE_SCHEMA
+        ]
         path = self.scores_folder(judge, testset) / f"{name}.parquet"
-        write_table(path, pa.Table.from_pylist(complete_rows, SCORE_SCHEMA))
+        write_table(path, pa.table(columns, schema=SCORE_SCHEMA))
         return path
 
     def read_scores(self, judge: str, testset: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -227,9 +233,10 @@ class PartStore:
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
         """Keys of the items that have a row under this judge key and whose status is not in ``again``."""
         # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
-        table = self.read_scores(judge, testset).select(["item_key", "judge_key", "status"])
-        rows = zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
-        return {item_key for item_key, key, status in rows if key == judge_key and status not in again}
+        table = self.read_scores(judge, testset)
+        to_repeat = pc.is_in(table.column("status"), pa.array([str(status) for status in again], pa.string()))
+        counts = pc.and_not(pc.equal(table.column("judge_key"), judge_key), to_repeat)
+        return set(table.column("item_key").filter(counts).to_pylist())
 
     def has_many(self, judge: str, testset: str) -> int:
         """How many parts a judge has on a test set, if they are so many that ``compact`` is worth its while; else 0."""
