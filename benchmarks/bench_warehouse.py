@@ -1,9 +1,9 @@
-"""The database over ten million scores: rebuilt, one judge replaced, the matrix read, beside DuckDB's bare statements.
+"""The database over ten million scores, and ten thousand small parts: before, now, and DuckDB's bare statements.
 
 ``python -m benchmarks.bench_warehouse [--before FOLDER]``; CPU seconds of one run each, all threads counted. ``FOLDER``
-is a checkout of an earlier commit, whose code then makes the same steps on the same parts. DuckDB's statement does the
-part of a step that no database could leave out: it joins the parts to the items and inserts integers, without
-checksums, hashes, or a choice among several rows of an item.
+is a checkout of an earlier commit, whose code then makes the same steps with the same parts. DuckDB's statement does
+what no database could leave out: it joins the parts to the items and inserts numbers, without checksums, hashes, or a
+choice among several rows of an item.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,31 +32,42 @@ from warehouse.storage import write_table
 
 _JUDGES = 24
 _ITEMS, _MATRIX_ITEMS = 417_000, 1_000_000
+_SMALL, _SMALL_PARTS, _ROWS_OF_SMALL = "scattered", 10_000, 32
 _COLUMNS = ("item_key", "judge_key", "score", "status", "text_mismatch", "created_at")
 if SCHEMA_VERSION < 8:  # the code of an earlier checkout
     _COLUMNS = ("item_id", *_COLUMNS)
 """Columns that the asset ``scores`` reads."""
 
 
+def run(before: Path | None = None) -> list[dict[str, object]]:
+    """A row for each step: the earlier code if it is given, this code, DuckDB alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write_parts(Path(folder))
+        _write_small_parts(Path(folder))
+        checkouts = {"this code": Path(__file__).parents[1]}
+        if before is not None:
+            checkouts = {"before": before.resolve(), **checkouts}
+        columns = {name: _in_process_of(checkout, Path(folder)) for name, checkout in checkouts.items()}
+        columns["DuckDB alone"] = _bare_steps(Path(folder))
+    return [
+        {"step": step, **{name: steps.get(step, "") for name, steps in columns.items()}}
+        for step in columns["this code"]
+    ]
+
+
 def main() -> None:
-    """Print a line for each step: the earlier code if it is given, this code, DuckDB alone."""
+    """Print a line for each step."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, help="a checkout of an earlier commit")
     parser.add_argument("--steps-in", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.steps_in is not None:
-        print(json.dumps(_steps(arguments.steps_in)))
+        print(json.dumps({**_steps(arguments.steps_in), **_steps_of_small_parts(arguments.steps_in)}))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        _write_parts(Path(folder))
-        checkouts = {"this code": Path(__file__).parents[1]}
-        if arguments.before is not None:
-            checkouts = {"before": arguments.before.resolve(), **checkouts}
-        columns = {name: _in_process_of(checkout, Path(folder)) for name, checkout in checkouts.items()}
-        columns["DuckDB alone"] = _bare_steps(Path(folder))
-    print(" | ".join(["step", *columns]))
-    for step in columns["this code"]:
-        print(" | ".join([step, *(f"{steps[step]:.2f}" if step in steps else "" for steps in columns.values())]))
+    rows = run(arguments.before)
+    print(" | ".join(rows[0]))
+    for row in rows:
+        print(" | ".join(f"{value:.2f}" if isinstance(value, float) else str(value) for value in row.values()))
 
 
 def _in_process_of(checkout: Path, folder: Path) -> dict[str, float]:
@@ -87,6 +99,37 @@ def _write_parts(folder: Path) -> None:
         absent = {name: pa.nulls(_ITEMS, SCORE_SCHEMA.field(name).type) for name in SCORE_SCHEMA.names}
         table = pa.table({**absent, **columns}).select(SCORE_SCHEMA.names)
         write_table(store.scores_folder(f"judge {judge}", "t") / "part.parquet", table.cast(SCORE_SCHEMA))
+
+
+def _write_small_parts(folder: Path) -> None:
+    """The parts of a judge whose answers came in batches of 32."""
+    store = PartStore(folder)
+    for part in range(_SMALL_PARTS):
+        ids = range(_ROWS_OF_SMALL * part, _ROWS_OF_SMALL * (part + 1))
+        rows = [{"item_id": f"i{k}", "item_key": f"k{k}", "score": float(k % 11), "status": "ok"} for k in ids]
+        store.write_scores(_SMALL, "t", "K", "engine", rows)
+
+
+def _steps_of_small_parts(folder: Path) -> dict[str, float]:
+    """CPU seconds of listing, reading and merging small parts, on a copy of them."""
+    with tempfile.TemporaryDirectory() as scratch:
+        store = PartStore(Path(scratch))
+        shutil.copytree(PartStore(folder).scores_folder(_SMALL, "t"), store.scores_folder(_SMALL, "t"))
+        time.sleep(3)  # a file that was written just now is not remembered
+        what = f"{_SMALL_PARTS:,} parts"
+        seconds = {
+            f"{what} listed: first": _cpu(lambda: _list_small(store)),
+            f"{what} listed: again": _cpu(lambda: _list_small(store)),
+            f"{what} read": _cpu(lambda: store.read_scores(_SMALL, "t")),
+            f"{what} merged": _cpu(lambda: store.compact(_SMALL, "t")),
+        }
+        seconds["then listed"] = _cpu(lambda: _list_small(store))
+        seconds["then read"] = _cpu(lambda: store.read_scores(_SMALL, "t"))
+        return seconds
+
+
+def _list_small(store: PartStore) -> None:
+    assert len(store.done(_SMALL, "t", "K")) == _SMALL_PARTS * _ROWS_OF_SMALL
 
 
 def _steps(folder: Path) -> dict[str, float]:

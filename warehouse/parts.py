@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
+from warehouse.manifest import Manifest
 from warehouse.storage import DamagedError, find_sound, leftovers, noted, notes_in, read_sound, read_table, write_table
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
@@ -232,11 +233,22 @@ class PartStore:
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
         """Keys of the items that have a row under this judge key and whose status is not in ``again``."""
+        files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
-        table = self.read_scores(judge, testset)
+        if len(files) > _MANY_PARTS:
+            table = self._manifest(judge, testset).rows(files, partial(self._read_part, schema=SCORE_SCHEMA))
+        else:
+            table = self.read_scores(judge, testset)
         to_repeat = pc.is_in(table.column("status"), pa.array([str(status) for status in again], pa.string()))
         counts = pc.and_not(pc.equal(table.column("judge_key"), judge_key), to_repeat)
         return set(table.column("item_key").filter(counts).to_pylist())
+
+    def _manifest(self, judge: str, testset: str) -> Manifest:
+        return Manifest(self.scores_folder(judge, testset))
+
+    def forget_manifest(self, judge: str, testset: str) -> None:
+        """Delete what is remembered of the rows of many parts; what is done is then read from the parts."""
+        self._manifest(judge, testset).discard()
 
     def has_many(self, judge: str, testset: str) -> int:
         """How many parts a judge has on a test set, if they are so many that ``compact`` is worth its while; else 0."""
@@ -258,6 +270,7 @@ class PartStore:
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
         if not tables:
             return 0
+        self.forget_manifest(judge, testset)
         newest = max(file.stat().st_mtime_ns for file in small if file.exists())
         rows = pa.concat_tables(tables).group_by(SCORE_SCHEMA.names).aggregate([]).select(SCORE_SCHEMA.names)
         order = ("judge_key", "created_at", "item_key", "item_id", "status")
