@@ -33,9 +33,8 @@ from warehouse.storage import write_table
 _JUDGES = 24
 _ITEMS, _MATRIX_ITEMS = 417_000, 1_000_000
 _SMALL, _SMALL_PARTS, _ROWS_OF_SMALL = "scattered", 10_000, 32
-_COLUMNS = ("item_key", "judge_key", "score", "status", "text_mismatch", "created_at")
-if SCHEMA_VERSION < 8:  # the code of an earlier checkout
-    _COLUMNS = ("item_id", *_COLUMNS)
+_BY_ITEM_ID = ("item_id",) if SCHEMA_VERSION < 8 else ()  # what the code of an earlier checkout reads, too
+_COLUMNS = (*_BY_ITEM_ID, "item_key", "judge_key", "score", "status", "text_mismatch", "created_at")
 """Columns that the asset ``scores`` reads."""
 
 

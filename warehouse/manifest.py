@@ -51,8 +51,8 @@ class Manifest:
         read : callable
             Reads a part and checks it; None if the part is damaged or gone.
         """
-        states = {part: file_state(part) for part in parts}
-        by_entry = {f"{part.name} {state}": part for part, state in states.items() if state is not None}
+        states = {part: state for part in parts if (state := file_state(part)) is not None}
+        by_entry = {f"{part.name} {state}": part for part, state in states.items()}
         kept = self._kept()
         current = kept.filter(pc.is_in(kept.column(_PART), pa.array(list(by_entry), pa.string())))
         listed = set(pc.unique(current.column(_PART)).to_pylist())
