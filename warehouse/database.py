@@ -507,13 +507,12 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
 
 def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
     """Ordinal of a judge, whose row is added or brought up to date."""
-    row = connection.execute("SELECT judge_ix FROM judges WHERE judge = ?", [judge]).fetchone()
+    row = connection.execute("SELECT judge_ix, family, spec_json FROM judges WHERE judge = ?", [judge]).fetchone()
     if row:
-        connection.execute(
-            "UPDATE judges SET family = ?, spec_json = ? WHERE judge = ? "
-            "AND (family IS DISTINCT FROM ? OR spec_json <> ?)",
-            [family, spec_json, judge, family, spec_json],
-        )
+        if row[1:] != (family, spec_json):
+            connection.execute(
+                "UPDATE judges SET family = ?, spec_json = ? WHERE judge = ?", [family, spec_json, judge]
+            )
         return int(row[0])
     row = connection.execute("SELECT coalesce(max(judge_ix), -1) + 1 FROM judges").fetchone()
     ordinal = int(row[0]) if row else 0
