@@ -33,6 +33,7 @@ from orchestration.dagster_internals import (
     failed_blocking_checks,
     implicit_asset_job,
     is_worked_on,
+    latest_tags,
     load_cursor,
     materialisations,
     partitions_read_once,
@@ -125,6 +126,17 @@ def test_what_was_materialised_before_a_step_failed_is_known(instance):
     result = run_of("half_made", instance)
     assert not result.success
     assert list(materialisations(instance, result.run_id)) == [("half_made", None)]
+
+
+@builds_upon_dagster("latest_tags")
+def test_the_latest_tag_of_every_partition_is_known(instance):
+    for partition, version in (("a", "1"), ("b", "1"), ("a", "2")):
+        instance.report_runless_asset_event(
+            dg.AssetMaterialization("reported", partition=partition, tags={"dagster/data_version": version})
+        )
+    instance.report_runless_asset_event(dg.AssetMaterialization("other", partition="a", tags={"another": "tag"}))
+    assert latest_tags(instance, dg.AssetKey("reported"), "dagster/data_version") == {"a": "2", "b": "1"}
+    assert latest_tags(instance, dg.AssetKey("other"), "dagster/data_version") == {}
 
 
 @builds_upon_dagster("failed_blocking_checks")
