@@ -9,13 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-_SETTLED_S = 2.0
-"""Seconds after which a file counts as written: the clock of a file system may be as coarse as that."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,14 +49,16 @@ class FileHashes:
         compute : callable
             Reads the file and returns a plain value. Its errors are passed on, and nothing is remembered.
         """
-        before = _state(file)
+        from warehouse.storage import file_state, is_settled
+
+        before = file_state(file)
         key = content_hash([str(file), about])
         entries = self._remembered()
         entry = entries.get(key)
         if entry is not None and before is not None and entry["state"] == before:
             return entry["value"]
         value = compute()
-        if before is not None and before == _state(file) and _is_settled(before):
+        if before is not None and before == file_state(file) and is_settled(before):
             entries[key] = {"file": str(file), "state": before, "value": value}
             self._changed = True
         return value
@@ -88,17 +86,3 @@ class FileHashes:
             document = find_sound(self._path, read_document)
             entries = self._entries = {} if document is None else document.get("files", {})
         return entries
-
-
-def _state(file: Path) -> list[int] | None:
-    """Size and times of a file; None where there is none."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-
-
-def _is_settled(state: list[int]) -> bool:
-    """Whether the last change lies so far back that another one would have another time."""
-    return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9

@@ -109,10 +109,10 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
 
 def _recorded_revisions(workspace: Workspace, testset: str) -> dict[str, str]:
     """Version of the recordings of every judge in the score file of a test set."""
-    from judges.engines.recorded import fingerprint
+    from judges.engines.recorded import fingerprints
 
     table = recorded_scores(workspace, testset)
-    return {} if table is None else {name: fingerprint(_recordings_in(table, name)) for name in table.scores.judges}
+    return {} if table is None else fingerprints(table.scores, table.responses)
 
 
 @cache

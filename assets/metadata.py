@@ -6,6 +6,7 @@ Belongs here: presentation of metadata. Belongs elsewhere: any stage, the pages 
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +59,13 @@ def bars(title: str, values: Mapping[str, float]) -> Any:
 
 def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
     """How often each value occurs, or each of ``most`` equal ranges where there are more values."""
-    distinct = sorted(set(values))
+    distinct = sorted(Counter(values).items())
     if len(distinct) <= most:
-        return bars(title, {f"{v:g}": float(sum(x == v for x in values)) for v in distinct})
-    low, width = distinct[0], (distinct[-1] - distinct[0]) / most
+        return bars(title, {f"{value:g}": float(count) for value, count in distinct})
+    low, width = distinct[0][0], (distinct[-1][0] - distinct[0][0]) / most
     counts = [0] * most
-    for value in values:
-        counts[min(int((value - low) / width), most - 1)] += 1
+    for value, count in distinct:
+        counts[min(int((value - low) / width), most - 1)] += count
     ranges = [f"{low + k * width:.4g} to {low + (k + 1) * width:.4g}" for k in range(most)]
     return bars(title, {name: float(count) for name, count in zip(ranges, counts, strict=True)})
 

@@ -15,6 +15,7 @@ from assets.inputs.external import fit_settings, judge_spec, panel_settings, rev
 from assets.partitions import JUDGES, TESTSETS
 from assets.versions import judge_version, panel_version, review_version, settings_version, source_version
 from assets.workspace import Workspace
+from orchestration.dagster_internals import latest_tags
 
 _VERSION_TAG = "dagster/data_version"
 
@@ -72,8 +73,9 @@ def _new_versions(workspace: Workspace, instance: dg.DagsterInstance) -> Iterato
         review_settings.key: {t: review_version(workspace, t) for t in workspace.testsets},
     }
     for key, by_partition in versions.items():
+        reported = latest_tags(instance, key, _VERSION_TAG)
         for partition, version in by_partition.items():
-            before = _reported(instance, key, partition)
+            before = reported.get(partition)
             # A test set that never had a judge has no panel to miss: `panel` waits for its settings.
             unjudged = before is None and key == panel_settings.key and not workspace.judges_of(partition)
             if before != version and not unjudged:
@@ -92,13 +94,3 @@ def report(observation: Observation, instance: dg.DagsterInstance) -> None:
                 instance.delete_dynamic_partition(request.partitions_def_name, key)
     for event in observation.events:
         instance.report_runless_asset_event(event)
-
-
-def _reported(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str) -> str | None:
-    """The version that was reported last."""
-    records = instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
-    ).records
-    if not records or records[0].asset_materialization is None:
-        return None
-    return (records[0].asset_materialization.tags or {}).get(_VERSION_TAG)

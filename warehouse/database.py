@@ -11,6 +11,7 @@ matrix (``matrix``).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import random
@@ -23,15 +24,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
-from warehouse.parts import content_hash
 from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, set_aside
 
-SCHEMA_VERSION = 7
+pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
+
+SCHEMA_VERSION = 8
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
 _LOCK_MESSAGE = "Could not set lock"
@@ -311,22 +316,25 @@ def replace_testset(
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
-    items_hash = content_hash([[key] for key in item_keys])
+    item_ids = [record.item_id for record in records]
+    hashes = _hash_of_texts(item_keys), _hash_of_texts(item_ids)
     connection.execute(
-        "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [testset, description, low, high, cut, items_hash, source_version],
+        "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [testset, description, low, high, cut, *hashes, source_version],
     )
-    ordinals = _item_ordinals(connection, testset, [record.item_id for record in records])
-    present = {record.item_id for record in records}
+    ordinals = _item_ordinals(connection, testset, item_ids)
+    present = set(item_ids)
     removed = [ordinal for item_id, ordinal in ordinals.items() if item_id not in present]
     if removed:
         connection.execute("DELETE FROM scores WHERE list_contains(?, item_ix)", [removed])
     connection.execute("DELETE FROM items WHERE testset = ?", [testset])
+    to_json = json.JSONEncoder(default=str).encode
     table = pa.table(
         {
             "item_ix": pa.array([ordinals[r.item_id] for r in records], pa.int32()),
             "testset": pa.array([testset] * len(records), pa.string()),
-            "item_id": pa.array([r.item_id for r in records], pa.string()),
+            "item_id": pa.array(item_ids, pa.string()),
+            "id_rank": pa.array(_ranks(item_ids), pa.int32()),
             "row_ix": pa.array(range(len(records)), pa.int32()),
             "item_key": pa.array(item_keys, pa.string()),
             "prompt": pa.array([r.prompt for r in records], pa.string()),
@@ -336,10 +344,22 @@ def replace_testset(
             "aspect": pa.array([r.aspect for r in records], pa.string()),
             "gold": pa.array([r.gold for r in records], pa.float64()),
             "split_unit": pa.array([r.split_unit for r in records], pa.string()),
-            "metadata": pa.array([json.dumps(r.metadata, default=str) for r in records], pa.string()),
+            "metadata": pa.array([to_json(r.metadata) for r in records], pa.string()),
         }
     )
     _insert(connection, "items", table)
+
+
+def _hash_of_texts(texts: Sequence[str]) -> str:
+    """Hash of texts, which does not depend on their order."""
+    return hashlib.sha256(json.dumps(sorted(texts)).encode()).hexdigest()[:32]
+
+
+def _ranks(item_ids: Sequence[str]) -> NDArray[np.intp]:
+    """Place of each item when they are sorted by their ids."""
+    ranks = np.empty(len(item_ids), dtype=np.intp)
+    ranks[sorted(range(len(item_ids)), key=item_ids.__getitem__)] = np.arange(len(item_ids))
+    return ranks
 
 
 def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
@@ -380,53 +400,67 @@ def replace_slice(
     """
     judge_ix = _judge_ordinal(connection, judge, family, spec_json)
     rows = _current_rows(connection, testset, judge_key, parts)
-    row = connection.execute("SELECT count(*) FROM items WHERE testset = ?", [testset]).fetchone()
-    n_items = int(row[0]) if row else 0
-    connection.execute(
-        "DELETE FROM scores WHERE judge_ix = ? AND item_ix IN (SELECT item_ix FROM items WHERE testset = ?)",
-        [judge_ix, testset],
+    head = connection.execute(
+        "SELECT (SELECT count(*) FROM items WHERE testset = $1), item_ids_hash FROM testsets WHERE testset = $1",
+        [testset],
+    ).fetchone()
+    n_items, item_ids_hash = head or (0, "")
+    drop_slice(connection, judge, testset)
+    _insert(
+        connection,
+        "scores",
+        rows.select(["item_ix", "value", "status", "text_mismatch"]).append_column(
+            "judge_ix", pa.array(np.full(rows.num_rows, judge_ix, dtype=np.int32))
+        ),
     )
-    table = pa.table(
-        {
-            "item_ix": pa.array([r[0] for r in rows], pa.int32()),
-            "judge_ix": pa.array([judge_ix] * len(rows), pa.int32()),
-            "value": pa.array([r[2] for r in rows], pa.float64()),
-            "status": pa.array([r[3] for r in rows], pa.string()),
-            "text_mismatch": pa.array([r[4] for r in rows], pa.bool_()),
-        }
-    )
-    _insert(connection, "scores", table)
-    digest = content_hash([r[1:] for r in rows])
-    statuses: dict[str, int] = {}
-    for r in rows:
-        statuses[r[3]] = statuses.get(r[3], 0) + 1
-    connection.execute("DELETE FROM slices WHERE testset = ? AND judge = ?", [testset, judge])
+    digest = _hash_of_slice(item_ids_hash, n_items, rows)
+    statuses = {count["values"]: count["counts"] for count in pc.value_counts(rows.column("status")).to_pylist()}
     connection.execute(
         "INSERT INTO slices SELECT ?, ?, ?, ?, ?, ?, ?, items_hash FROM testsets WHERE testset = ?",
-        [testset, judge, judge_key, digest, n_items, statuses.get("ok", 0), len(rows), testset],
+        [testset, judge, judge_key, digest, n_items, statuses.get("ok", 0), rows.num_rows, testset],
     )
-    values = [float(r[2]) for r in rows if r[2] is not None]
-    return Slice(digest, n_items, statuses.get("ok", 0), n_items - len(rows), statuses, values)
+    values = rows.column("value").drop_null().to_pylist()
+    return Slice(digest, n_items, statuses.get("ok", 0), n_items - rows.num_rows, statuses, values)
 
 
-def _current_rows(
-    connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table
-) -> list[tuple[Any, ...]]:
-    """The row that counts for each item: (item_ix, item_id, score, status, text_mismatch), in item order."""
+def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table) -> pa.Table:
+    """The row that counts for each item, in item order: item_ix, id_rank, value, status, text_mismatch, created_at."""
     connection.register("parts", parts)
     try:
-        return connection.execute(
+        rows = connection.sql(
             """
-            SELECT i.item_ix, i.item_id, p.score, p.status, coalesce(p.text_mismatch, false)
-            FROM items i JOIN parts p ON p.item_id = i.item_id AND p.item_key = i.item_key
-            WHERE i.testset = ? AND p.judge_key = ?
-            QUALIFY row_number() OVER (PARTITION BY i.item_ix ORDER BY p.status = 'ok' DESC, p.created_at DESC) = 1
-            ORDER BY i.item_ix
+            SELECT i.item_ix, i.id_rank, p.score AS value, p.status,
+                   coalesce(p.text_mismatch, false) AS text_mismatch, p.created_at
+            FROM parts p JOIN items i USING (item_key)  -- which is made of the item's id, too
+            WHERE i.testset = $testset AND p.judge_key = $judge_key
             """,
-            [testset, judge_key],
-        ).fetchall()
+            params={"testset": testset, "judge_key": judge_key},
+        ).to_arrow_table()
     finally:
         connection.unregister("parts")
+    item_ix = rows.column("item_ix").to_numpy()
+    is_ok = pc.equal(rows.column("status"), "ok").to_numpy()
+    created_at = rows.column("created_at").cast(pa.int64()).fill_null(0).to_numpy()
+    ascending = np.lexsort((created_at, is_ok, item_ix))  # the row that counts comes last among those of its item
+    is_last = np.append(np.diff(item_ix[ascending]) != 0, True)[: len(ascending)]
+    return rows.take(ascending[is_last])
+
+
+def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
+    """Hash of the scores in the order of the item ids, whatever the order of the rows and the ordinals of the items."""
+    ranks = rows.column("id_rank").to_numpy()
+    values = np.full(n_items, np.nan)
+    values[ranks] = rows.column("value").fill_null(np.nan).to_numpy()
+    statuses = rows.column("status").combine_chunks().dictionary_encode()
+    names = statuses.dictionary.to_pylist()
+    codes = np.full(n_items, -1, dtype=np.int64)
+    codes[ranks] = np.argsort(np.argsort(names))[statuses.indices.to_numpy()]
+    mismatches = np.zeros(n_items, dtype=np.bool_)
+    mismatches[ranks] = rows.column("text_mismatch").to_numpy()
+    digest = hashlib.sha256(json.dumps([item_ids_hash, sorted(names)]).encode())
+    for column in (values, codes, mismatches):
+        digest.update(column.tobytes())
+    return digest.hexdigest()[:32]
 
 
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
@@ -473,13 +507,12 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
 
 def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
     """Ordinal of a judge, whose row is added or brought up to date."""
-    row = connection.execute("SELECT judge_ix FROM judges WHERE judge = ?", [judge]).fetchone()
+    row = connection.execute("SELECT judge_ix, family, spec_json FROM judges WHERE judge = ?", [judge]).fetchone()
     if row:
-        connection.execute(
-            "UPDATE judges SET family = ?, spec_json = ? WHERE judge = ? "
-            "AND (family IS DISTINCT FROM ? OR spec_json <> ?)",
-            [family, spec_json, judge, family, spec_json],
-        )
+        if row[1:] != (family, spec_json):
+            connection.execute(
+                "UPDATE judges SET family = ?, spec_json = ? WHERE judge = ?", [family, spec_json, judge]
+            )
         return int(row[0])
     row = connection.execute("SELECT coalesce(max(judge_ix), -1) + 1 FROM judges").fetchone()
     ordinal = int(row[0]) if row else 0

@@ -21,6 +21,9 @@ from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.items import named_in
 
+_CELLS_A_BATCH = 1_048_576
+"""Scores that are placed at once: many for one call of numpy, few beside the matrix."""
+
 
 @dataclass(frozen=True)
 class TestsetScores:
@@ -53,10 +56,10 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
     WarehouseError
         The test set is not in the warehouse, or no judge has scored it.
     """
-    items = connection.execute(
-        "SELECT item_ix, item_id FROM items WHERE testset = ? ORDER BY row_ix", [testset]
-    ).fetchall()
-    if not items:
+    items = connection.sql(
+        "SELECT item_ix, item_id FROM items WHERE testset = $testset ORDER BY row_ix", params={"testset": testset}
+    ).to_arrow_table()
+    if not items.num_rows:
         raise WarehouseError(f"test set {testset!r} is not in the warehouse; materialise `items` and `scores`")
     known = connection.execute(
         "SELECT j.judge_ix, j.judge, j.family FROM slices s JOIN judges j USING (judge) "
@@ -66,28 +69,42 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
     known = [row for row in known if judges is None or row[1] in judges]
     if not known:
         raise WarehouseError(f"no judge has scored test set {testset!r}; materialise `scores` first")
-    cells = connection.execute(
-        "SELECT s.item_ix, s.judge_ix, s.value, s.status = 'out_of_range' AS out, s.text_mismatch AS mismatch "
-        "FROM scores s JOIN items i USING (item_ix) WHERE i.testset = ?",
-        [testset],
-    ).fetchnumpy()
-    row_of = _positions([row[0] for row in items])
-    column_of = _positions([row[0] for row in known])
-    judge_ix = np.asarray(cells["judge_ix"])
-    wanted = np.isin(judge_ix, [row[0] for row in known])
-    rows = row_of[np.asarray(cells["item_ix"])[wanted]]
-    columns = column_of[judge_ix[wanted]]
-    values = np.full((len(items), len(known)), np.nan)
-    values[rows, columns] = _float(cells["value"])[wanted]
     names = tuple(row[1] for row in known)
     families = {row[1]: row[2] for row in known if row[2]}
-    matrix = ScoreMatrix(values, tuple(row[1] for row in items), names, families)
+    values = _read_values(connection, items.column("item_ix").to_numpy(), np.array([row[0] for row in known]))
+    matrix = ScoreMatrix(values, tuple(items.column("item_id").to_pylist()), names, families)
 
     def count(flag: str) -> dict[str, int]:
-        hits = np.bincount(columns, weights=np.asarray(cells[flag])[wanted].astype(float), minlength=len(names))
-        return {name: int(hit) for name, hit in zip(names, hits, strict=True) if hit}
+        counts = connection.execute(
+            f"SELECT j.judge, count(*) FROM scores s JOIN items i USING (item_ix) JOIN judges j USING (judge_ix) "
+            f"WHERE {flag} AND i.testset = ? GROUP BY j.judge ORDER BY j.judge",
+            [testset],
+        ).fetchall()
+        return {judge: number for judge, number in counts if judge in names}
 
-    return TestsetScores(matrix, count("out"), count("mismatch"))
+    return TestsetScores(matrix, count("s.status = 'out_of_range'"), count("s.text_mismatch"))
+
+
+def _read_values(
+    connection: duckdb.DuckDBPyConnection, item_ix: NDArray[np.int32], judge_ix: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Scores by the ordinals of items (rows) and judges (columns); NaN where there is none.
+
+    The range of the ordinals lets DuckDB pass over most scores of other test sets; the rest of them is left out here.
+    """
+    row_of, column_of = _positions(item_ix), _positions(judge_ix)
+    values = np.full((len(item_ix), len(judge_ix)), np.nan)
+    cells = connection.sql(
+        "SELECT item_ix, judge_ix, value FROM scores "
+        "WHERE item_ix BETWEEN $first AND $last AND judge_ix <= $last_judge",
+        params={"first": int(item_ix.min()), "last": int(item_ix.max()), "last_judge": int(judge_ix.max())},
+    )
+    for batch in cells.to_arrow_reader(_CELLS_A_BATCH):
+        rows = row_of[batch.column("item_ix").to_numpy()]
+        columns = column_of[batch.column("judge_ix").to_numpy()]
+        wanted = (rows >= 0) & (columns >= 0)
+        values[rows[wanted], columns[wanted]] = batch.column("value").to_numpy(zero_copy_only=False)[wanted]
+    return values
 
 
 @dataclass(frozen=True)
@@ -200,13 +217,8 @@ def read_fit(connection: duckdb.DuckDBPyConnection, fit_id: str) -> StoredFit:
     return StoredFit(estimates, sds, p_quality, *head)
 
 
-def _positions(ordinals: list[int]) -> NDArray[np.intp]:
-    table = np.zeros(max(ordinals) + 1, dtype=np.intp)
-    table[ordinals] = np.arange(len(ordinals))
-    return table
-
-
-def _float(column: object) -> NDArray[np.float64]:
-    if isinstance(column, np.ma.MaskedArray):
-        return np.asarray(column.filled(np.nan), dtype=np.float64)
-    return np.asarray(column, dtype=np.float64)
+def _positions(ordinals: NDArray[np.int32]) -> NDArray[np.intp]:
+    """Place of each ordinal, by the ordinal; -1 for one that does not occur."""
+    places = np.full(int(ordinals.max()) + 1, -1, dtype=np.intp)
+    places[ordinals] = np.arange(len(ordinals))
+    return places

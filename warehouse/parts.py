@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
+from warehouse.manifest import Manifest
 from warehouse.storage import DamagedError, find_sound, leftovers, noted, notes_in, read_sound, read_table, write_table
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
@@ -186,9 +187,15 @@ class PartStore:
         item_names = sorted(f"{row['item_key']}\x1f{row['item_id']}" for row in rows)
         name = hashlib.sha256("\x1e".join([judge_key, *item_names]).encode()).hexdigest()[:32]
         now = int(time.time() * 1e6)
-        complete_rows = [{**row, "judge_key": judge_key, "engine": engine, "created_at": now} for row in rows]
+        same_in_all = {"judge_key": judge_key, "engine": engine, "created_at": now}
+        columns = [
+            pa.repeat(pa.scalar(same_in_all[field.name], field.type), len(rows))
+            if field.name in same_in_all
+            else pa.array([row.get(field.name) for row in rows], field.type)
+            for field in SCORE_SCHEMA
+        ]
         path = self.scores_folder(judge, testset) / f"{name}.parquet"
-        write_table(path, pa.Table.from_pylist(complete_rows, SCORE_SCHEMA))
+        write_table(path, pa.table(columns, schema=SCORE_SCHEMA))
         return path
 
     def read_scores(self, judge: str, testset: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -226,10 +233,22 @@ class PartStore:
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
         """Keys of the items that have a row under this judge key and whose status is not in ``again``."""
+        files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
-        table = self.read_scores(judge, testset).select(["item_key", "judge_key", "status"])
-        rows = zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
-        return {item_key for item_key, key, status in rows if key == judge_key and status not in again}
+        if len(files) > _MANY_PARTS:
+            table = self._manifest(judge, testset).rows(files, partial(self._read_part, schema=SCORE_SCHEMA))
+        else:
+            table = self.read_scores(judge, testset)
+        to_repeat = pc.is_in(table.column("status"), pa.array([str(status) for status in again], pa.string()))
+        counts = pc.and_not(pc.equal(table.column("judge_key"), judge_key), to_repeat)
+        return set(table.column("item_key").filter(counts).to_pylist())
+
+    def _manifest(self, judge: str, testset: str) -> Manifest:
+        return Manifest(self.scores_folder(judge, testset))
+
+    def forget_manifest(self, judge: str, testset: str) -> None:
+        """Delete what is remembered of the rows of many parts; what is done is then read from the parts."""
+        self._manifest(judge, testset).discard()
 
     def has_many(self, judge: str, testset: str) -> int:
         """How many parts a judge has on a test set, if they are so many that ``compact`` is worth its while; else 0."""
@@ -251,6 +270,7 @@ class PartStore:
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
         if not tables:
             return 0
+        self.forget_manifest(judge, testset)
         newest = max(file.stat().st_mtime_ns for file in small if file.exists())
         rows = pa.concat_tables(tables).group_by(SCORE_SCHEMA.names).aggregate([]).select(SCORE_SCHEMA.names)
         order = ("judge_key", "created_at", "item_key", "item_id", "status")
@@ -303,12 +323,3 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def content_hash(rows: Iterable[Sequence[Any]]) -> str:
-    """Hash of rows, which does not depend on their order."""
-    digest = hashlib.sha256()
-    for row in sorted(repr(tuple(row)) for row in rows):
-        digest.update(row.encode("utf-8", "surrogatepass"))
-        digest.update(b"\x1e")
-    return digest.hexdigest()[:32]

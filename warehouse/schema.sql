@@ -16,6 +16,7 @@ CREATE TABLE testsets (
     scale_high DOUBLE,
     cut DOUBLE,                       -- gold above it is Q = 1
     items_hash VARCHAR,               -- of all item keys
+    item_ids_hash VARCHAR NOT NULL,   -- of all item ids
     source_version VARCHAR            -- of the source that the items were read from; null in older parts
 );
 CREATE TABLE items (
@@ -23,6 +24,7 @@ CREATE TABLE items (
     testset VARCHAR NOT NULL,
     item_id VARCHAR NOT NULL,
     row_ix INTEGER NOT NULL,          -- place in the source
+    id_rank INTEGER NOT NULL,         -- place by item id; scores are hashed in this order
     item_key VARCHAR NOT NULL,        -- hash of what judges see of the item
     prompt VARCHAR,
     response VARCHAR,

@@ -17,6 +17,7 @@ import io
 import json
 import logging
 import os
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -39,6 +40,9 @@ _NOTE = ".why"
 _TEMPORARY = ".tmp"
 _SEAL = "sha256"
 _ROWS_PER_GROUP = 131_072
+_SETTLED_S = 2.0
+"""Seconds after which a file counts as written: the clock of a file system may be as coarse as that."""
+
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -78,6 +82,20 @@ def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
     files = folder.rglob(pattern) if deep else folder.glob(pattern)
     numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in files]
     return [(path, int(number)) for path, number in numbers if number.isdigit()]
+
+
+def file_state(path: Path) -> list[int] | None:
+    """Size and times of a file, which change with its content; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def is_settled(state: Sequence[int]) -> bool:
+    """Whether the last change lies so far back that another one would have another time."""
+    return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -124,7 +142,9 @@ def read_table(path: Path, schema: pa.Schema | None = None, required: Collection
             missing = sorted(set(required) - set(columns))
             if missing:
                 raise ValueError(f"it has no column {', '.join(missing)}")
-            table = file.read(columns=None if schema is None else [name for name in schema.names if name in columns])
+            wanted = None if schema is None else [name for name in schema.names if name in columns]
+            # In a file of one row group, pyarrow's threads cost more than they save.
+            table = file.read(columns=wanted, use_threads=file.metadata.num_row_groups > 1)
             if table.num_rows != file.metadata.num_rows:
                 raise ValueError(f"it should have {file.metadata.num_rows} rows, {table.num_rows} can be read")
         table.validate(full=True)
@@ -154,8 +174,10 @@ def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
 def _with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with exactly the columns and types of ``schema``; absent columns are null."""
     absent = pa.nulls(table.num_rows)
-    columns = [table.column(f.name) if f.name in table.column_names else absent for f in schema]
-    return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+    present = set(table.column_names)
+    columns = [table.column(field.name) if field.name in present else absent for field in schema]
+    typed = [c if c.type == field.type else c.cast(field.type) for c, field in zip(columns, schema, strict=True)]
+    return pa.table(typed, schema=schema)
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:

@@ -85,7 +85,7 @@ def load_slice(
     parts = workspace.parts.read_scores(
         judge,
         testset,
-        ("item_id", "item_key", "judge_key", "score", "status", "text_mismatch", "created_at"),
+        ("item_key", "judge_key", "score", "status", "text_mismatch", "created_at"),
     )
     return replace_slice(connection, judge, testset, key, parts, family=spec.family, spec_json=spec.model_dump_json())
 

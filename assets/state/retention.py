@@ -21,6 +21,7 @@ from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
 from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
+from warehouse.manifest import Manifest
 from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
     DAMAGED,
@@ -161,6 +162,8 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
             kept = [e for e in workspace.fits.editions(entry.edition.testset) if e.edition not in gone]
             freed += workspace.fits.remove_edition(entry.edition, kept)
         freed += entry.size
+        for folder in {path.parent for path in entry.paths}:
+            Manifest(folder).discard()
         for path in entry.paths:
             path.unlink()
         _log.info("deleted %s (%s)", entry.what, entry.why)
@@ -304,6 +307,8 @@ def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remo
     for judge in workspace.parts.judges():
         for path in sorted(workspace.parts.scores_folder(judge, testset).glob("*.parquet")):
             counts["scores"] += _without(path, items, remove=remove)
+        if remove:
+            workspace.parts.forget_manifest(judge, testset)
     counts["scores"] += _forget_probes(workspace, testset, items, remove=remove)
     for path in sorted(workspace.fits.folder(testset).glob("fit=*.parquet")):
         counts["fits"] += _without(path, items, remove=remove)
@@ -321,6 +326,8 @@ def _forget_probes(workspace: Workspace, testset: str, items: Collection[str], *
     for judge in workspace.probe_parts.judges():
         for path in sorted(workspace.probe_parts.scores_folder(judge, testset).glob("*.parquet")):
             count += _without(path, versions, remove=remove)
+        if remove:
+            workspace.probe_parts.forget_manifest(judge, testset)
     if remove:
         workspace.probe_parts.items_file(testset).unlink(missing_ok=True)
     return count

@@ -7,9 +7,10 @@ keeps it. Belongs elsewhere: reading files (``warehouse.sources``).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from care_ops.errors import JudgeError
+from care_ops.scores import ScoreMatrix, canonical_order
 from judges.engines.base import Recording
 from judges.items import Item, Score, Status, checked_score
 from judges.spec import JudgeSpec
@@ -57,8 +58,25 @@ def required_recordings(spec: JudgeSpec, recordings: Mapping[str, Recording] | N
 
 def fingerprint(recordings: Mapping[str, Recording]) -> str:
     """Content hash of one judge's recordings, which does not depend on their order."""
+    return _hash_of_rows(repr((item_id, *recordings[item_id])) for item_id in sorted(recordings))
+
+
+def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """``fingerprint`` of every judge of a score file; the items are sorted and written as text once for all of them."""
+    order = canonical_order(scores.item_ids)
+    item_ids = [scores.item_ids[k] for k in order]
+    written_ids = [repr(item_id) for item_id in item_ids]
+    hashes: dict[str, str] = {}
+    for judge, column in zip(scores.judges, scores.values[order].T, strict=True):
+        values = (None if value != value else value for value in column.tolist())
+        texts = map(responses.get(judge, {}).get, item_ids)
+        rows = zip(written_ids, values, texts, strict=True)
+        hashes[judge] = _hash_of_rows(f"({item_id}, {value!r}, {text!r})" for item_id, value, text in rows)
+    return hashes
+
+
+def _hash_of_rows(rows: Iterable[str]) -> str:
     digest = hashlib.sha256()
-    for item_id in sorted(recordings):
-        recording = recordings[item_id]
-        digest.update(repr((item_id, recording.value, recording.response)).encode("utf-8", "surrogatepass"))
+    for row in rows:
+        digest.update(row.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from tests.support.workspaces import make
 @pytest.fixture
 def settled(monkeypatch):
     """Files that were written just now count as written a while ago."""
-    monkeypatch.setattr("assets.hashing._SETTLED_S", 0.0)
+    monkeypatch.setattr("warehouse.storage._SETTLED_S", 0.0)
 
 
 @pytest.fixture

@@ -2,12 +2,15 @@
 
 import time
 
+import numpy as np
 import pytest
 
 from care_ops.errors import InputError, JudgeError
+from care_ops.scores import ScoreMatrix
 from judges import programs
 from judges.engines.base import Context, Recording
 from judges.engines.factory import build_engine, revision_of
+from judges.engines.recorded import fingerprint, fingerprints
 from judges.items import Item, Status, checked_score
 from judges.pool import Pool, PoolConfig
 from judges.programs import registry
@@ -167,6 +170,23 @@ def test_a_program_that_raises_gives_a_status_and_its_words(monkeypatch):
 def test_unknown_programs_are_told():
     with pytest.raises(JudgeError, match="no program judge 'oracle'"):
         build_engine(spec("oracle"))
+
+
+def test_the_recordings_of_all_judges_are_hashed_together_as_each_alone():
+    """The hash is part of the key of every recorded score, so it must never become another."""
+    values = np.array([[0.1, np.nan], [-0.0, 7.0], [1e70, 2.0]])
+    scores = ScoreMatrix(values, ("it's", "a", 'z"'), ("one", "two"))
+    responses = {"one": {"a": "said 'so'", 'z"': "b\ud800"}}
+    alone = {
+        judge: {
+            item: Recording(None if value != value else value, responses.get(judge, {}).get(item))
+            for item, value in zip(scores.item_ids, values[:, k].tolist(), strict=True)
+        }
+        for k, judge in enumerate(scores.judges)
+    }
+    hashes = fingerprints(scores, responses)
+    assert hashes == {judge: fingerprint(recordings) for judge, recordings in alone.items()}
+    assert hashes["two"] == "4e227ce8e25f4b6c8cbbc6939f48ceb68f4fa41a505155a287d9ea7e8e0ee4cc"
 
 
 def test_recorded_scores_join_by_id_and_compare_texts():

@@ -33,6 +33,7 @@ from orchestration.dagster_internals import (
     failed_blocking_checks,
     implicit_asset_job,
     is_worked_on,
+    latest_tags,
     load_cursor,
     materialisations,
     partitions_read_once,
@@ -146,6 +147,17 @@ def test_what_a_canceled_run_was_to_make_is_known_until_it_is_made(instance):
     assert unmade_partitions(instance, "one_letter") == {"b"}
     run_of("one_letter", instance, partition_key="b")
     assert unmade_partitions(instance, "one_letter") == set()
+
+
+@builds_upon_dagster("latest_tags")
+def test_the_latest_tag_of_every_partition_is_known(instance):
+    for partition, version in (("a", "1"), ("b", "1"), ("a", "2")):
+        instance.report_runless_asset_event(
+            dg.AssetMaterialization("reported", partition=partition, tags={"dagster/data_version": version})
+        )
+    instance.report_runless_asset_event(dg.AssetMaterialization("other", partition="a", tags={"another": "tag"}))
+    assert latest_tags(instance, dg.AssetKey("reported"), "dagster/data_version") == {"a": "2", "b": "1"}
+    assert latest_tags(instance, dg.AssetKey("other"), "dagster/data_version") == {}
 
 
 @builds_upon_dagster("failed_blocking_checks")

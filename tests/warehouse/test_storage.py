@@ -264,7 +264,7 @@ def test_damaged_editions_are_left_out_and_the_log_goes_on(tmp_path):
 def test_a_damaged_database_is_not_usable_until_it_is_made_anew(tmp_path, how):
     warehouse = Warehouse(tmp_path / "care.duckdb")
     with warehouse.writer() as connection:
-        connection.execute("INSERT INTO testsets SELECT 'one', repeat('x', 100000), 1, 2, 3, 'hash', NULL")
+        connection.execute("INSERT INTO testsets SELECT 'one', repeat('x', 100000), 1, 2, 3, 'hash', 'hash', NULL")
     warehouse.check()
     content = bytearray(warehouse.path.read_bytes())
     warehouse.path.unlink()

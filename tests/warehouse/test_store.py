@@ -114,14 +114,18 @@ def test_parts_are_merged_without_loss(scattered, monkeypatch):
 
 def test_merging_that_is_killed_loses_nothing_and_is_finished_by_the_next(scattered, monkeypatch):
     """At its first writes and deletions, in the middle, at the last one, and never."""
+    monkeypatch.setattr("warehouse.storage._SETTLED_S", 0.0)
     before, folder = contents(scattered), scattered.scores_folder("a/b", "set one")
+    manifest, done = folder / "manifest", set(KEYS)
     whole = {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
     killed = []
-    for killed_at in (0, 1, 2, 3, 12, 21, 22):
+    for killed_at in (0, 1, 2, 3, 4, 13, 22, 23):
         for path in folder.glob("*.parquet"):
             path.unlink()
         for name, content in whole.items():
             (folder / name).write_bytes(content)
+        assert scattered.done("a/b", "set one", "K", ["error"]) == done
+        assert manifest.exists()
         with monkeypatch.context() as patch:
             left = killed_at
 
@@ -142,9 +146,12 @@ def test_merging_that_is_killed_loses_nothing_and_is_finished_by_the_next(scatte
             except KeyboardInterrupt:
                 killed.append(killed_at)
         assert set(contents(scattered)) == set(before)
+        assert scattered.done("a/b", "set one", "K", ["error"]) == done
         scattered.compact("a/b", "set one")
         assert contents(scattered) == before
-    assert killed == [0, 1, 2, 3, 12, 21], "there are two writes and twenty deletions"
+        assert scattered.done("a/b", "set one", "K", ["error"]) == done
+        assert not manifest.exists()
+    assert killed == [0, 1, 2, 3, 4, 13, 22], "the manifest goes, then there are two writes and twenty deletions"
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
@@ -186,6 +193,56 @@ def test_a_slice_holds_only_the_rows_under_the_current_keys(store):
         read = read_scores(connection, "set one")
     np.testing.assert_array_equal(read.scores.values[:, 0], [0, 1, 2, 3, np.nan])
     assert read.scores.families == {"a/b": "f"}
+
+
+def test_a_slice_is_known_by_its_scores_alone(tmp_path):
+    """Neither the order of rows and items, nor ordinals, nor the other judges change its hash; every score does."""
+    mixed = [*rows([0, 1, 2]), *rows([3], lambda k: None, status="refused"), *rows([4], text_mismatch=True)]
+
+    def hash_of(scored, records=RECORDS, keys=KEYS, before=()):
+        other = Warehouse(tmp_path / f"{len(list(tmp_path.iterdir()))}.duckdb")
+        batches = PartStore(tmp_path / other.path.stem)
+        batches.write_scores("a/b", "set one", "K", "e", scored)
+        with other.writer() as connection:
+            replace_testset(connection, "other", before, [f"k of {record.item_id}" for record in before])
+            replace_testset(connection, "set one", records, keys)
+        return load(other, batches).content_hash
+
+    plain = hash_of(mixed)
+    assert hash_of(mixed[::-1], RECORDS[::-1], KEYS[::-1], before=[ItemRecord("x"), ItemRecord("y")]) == plain
+    for k, change in (
+        (1, {"score": -0.5}),
+        (2, {"text_mismatch": True}),
+        (3, {"status": "timeout"}),
+        (4, {"text_mismatch": False}),
+    ):
+        assert hash_of([*mixed[:k], {**mixed[k], **change}, *mixed[k + 1 :]]) != plain
+    assert hash_of(mixed[:4]) != plain
+    renamed = [ItemRecord("i9", response="text 4"), *RECORDS[:4]]
+    assert hash_of([*mixed[:4], {**mixed[4], "item_id": "i9"}], renamed, [KEYS[4], *KEYS[:4]]) != plain
+
+
+def test_the_matrix_leaves_out_other_test_sets_and_judges_that_are_not_asked_for(store):
+    """Ordinals of two test sets interleave where items are added to the first one later."""
+    parts, warehouse = store
+    others = [ItemRecord(f"o{k}") for k in range(3)]
+    with warehouse.writer() as connection:
+        replace_testset(connection, "two", others, ["o0", "o1", "o2"])
+        replace_testset(connection, "set one", [*RECORDS, ItemRecord("late")], [*KEYS, "late key"])
+    late = {"item_id": "late", "item_key": "late key", "score": 6.0, "status": "ok"}
+    for judge in ("a/b", "c", "d"):
+        parts.write_scores(judge, "set one", "K", "e", [*rows(), late])
+        load(warehouse, parts, judge)
+    foreign = [{"item_id": f"o{k}", "item_key": f"o{k}", "score": 99.0, "status": "out_of_range"} for k in range(3)]
+    parts.write_scores("c", "two", "K", "e", foreign)
+    with warehouse.writer() as connection:
+        scores = parts.read_scores("c", "two")
+        replace_slice(connection, "c", "two", "K", scores, family=None, spec_json="{}")
+    with warehouse.reader() as connection:
+        read = read_scores(connection, "set one", {"a/b", "d"})
+    assert read.scores.judges == ("a/b", "d")
+    np.testing.assert_array_equal(read.scores.values, np.tile([[0.0], [1], [2], [3], [4], [6]], 2))
+    assert (read.out_of_range, read.text_mismatches) == ({}, {})
 
 
 def test_an_incomplete_slice_is_counted(store):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -65,6 +66,7 @@ class ScoreLayout:
     score: str | None = None
 
 
+@lru_cache(maxsize=4096)  # the score files of a workspace have the same columns
 def plain(name: str) -> str:
     """The form of a name in which names are compared."""
     return re.sub(r"[\s_.\-:]+", "", name).casefold()
@@ -273,7 +275,12 @@ def _why_by_name(name: str) -> str | None:
 
 def is_called(name: str, synonyms: Sequence[str]) -> bool:
     """Whether a name equals one of the synonyms, in the form in which names are compared."""
-    return plain(name) in {plain(synonym) for synonym in synonyms}
+    return plain(name) in _plain_forms(tuple(synonyms))
+
+
+@lru_cache(maxsize=128)
+def _plain_forms(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(plain, names))
 
 
 def is_index(name: str) -> bool:
