@@ -47,20 +47,20 @@ def main() -> None:
     parser.add_argument("--only", choices=("coverage", "decisions"), help="one of the two tables")
     given = parser.parse_args()
     with threadpool_limits(1):
-        panels = {view.name: next(cells(prepare(view))) for view in views() if view.name in VIEWS}
+        panels = [prepare(view) for view in views() if view.name in VIEWS]
         if given.only != "decisions":
             print(
                 "| panel | kept at all looks | its widths at 20, 50, 100 | for one look: kept at ten looks | widths |"
             )
             print("|---|---|---|---|---|")
-            for cell in panels.values():
-                _print_coverage(cell, given.draws)
+            for panel in panels:
+                _print_coverage(next(cells(panel)), given.draws)
         if given.only != "coverage":
-            print(
-                "| new - old | truth | method | better | worse | undecided | labels each |\n|---|---|---|---|---|---|---|"
-            )
-            cell = panels[VIEW]
-            system = column_of(VIEW, COLUMN, next(v for v in views() if v.name == VIEW).scores.item_ids)
+            print("| new - old | truth | method | better | worse | undecided | labels each |")
+            print("|---|---|---|---|---|---|---|")
+            panel = next(panel for panel in panels if panel.view.name == VIEW)
+            cell = next(cells(panel))
+            system = column_of(panel.view.family, COLUMN, panel.view.scores.item_ids)
             none, far, middle, _ = pairs(cell, system)
             for pair in (none, far, middle):
                 _print_decisions(cell, system, pair, max(given.draws // 10, 1))
