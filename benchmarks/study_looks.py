@@ -4,9 +4,9 @@ The design, fixed before any result was seen. Labels come one by one, in random 
 from 10 to 100 labels (of each system, where two are compared), and stops at the first decision.
 
 - Coverage: the panels of ``study_rates``; ``care`` without a label; 2,000 streams each (``--draws``). Printed: in which
-  share the confidence sequence keeps the true mean at all of 100 labels, and at how many of a tenth of the streams the
-  interval for one look does so at all ten looks; mean widths at 20, 50 and 100 labels. Graded labels are declared to lie
-  between the least and the largest of the panel.
+  share of the streams the confidence sequence keeps the true mean after each of 100 labels, and in which share of a
+  tenth of them the interval for one look does so at all ten looks; mean widths at 20, 50 and 100 labels. Graded labels
+  are declared to lie between the least and the largest of the panel.
 - Decisions: one system of ``triviaqa_judges_v1`` cut in two (nothing differs), the pair that differs most and the pair
   in the middle, as in ``study_gate``; a tenth of the streams. Methods: the gate for one look, asked ten times at 90 %;
   the same at 99 %, which is Bonferroni's correction for ten looks that were fixed in advance; the confidence sequence.

@@ -1,7 +1,7 @@
-"""The check ``label_agreement``: do judges agree with the labels that people gave lately as they did with those before?
+"""The check ``label_agreement``: do judges agree with the labels that people gave lately as with those before?
 
-Scores of old items stay as they were when an endpoint's model changes behind its name; the newer items are scored by the
-new one. Labels drawn at random from before and after show that, whatever the canary's few items say.
+When an endpoint's model changes behind its name, old items keep their scores and newer items are scored by the new
+model. Labels drawn at random from before and after show that, whatever the canary's few items say.
 
 Belongs here: which labels are older and newer, and what the check says. Belongs elsewhere: the test
 (``care_ops.results.label_drift``), what a failed check leads to (``review``).
@@ -50,19 +50,19 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
         scores.judges,
         seed=workspace.fit_config(testset).seed,
     )
-    compared = (
-        f"{int(newer.sum())} labels since fit {before.edition} ({before.made_at[:10]}), {int((~newer).sum())} before"
-    )
     numbers = {"newer": int(newer.sum()), "older": int((~newer).sum()), "judges": len(drifted)}
+    since = f"since fit {before.edition} ({before.made_at[:10]})"
+    compared = f"{numbers['newer']} labels {since}, {numbers['older']} before"
     if not drifted:
         return CheckResult(CHECK, True, f"judges agree with labels as before: {compared}", numbers, blocks=False)
     named = "; ".join(f"{moved.judge} ({moved.before:.2f} to {moved.after:.2f})" for moved in drifted)
     return CheckResult(
         CHECK,
         False,
-        f"further from people's labels than before, in mean distance of ranks: {named}. {compared}; a false alarm has a "
-        f"probability of {FALSE_ALARM:.0%}. See whether the model behind the judge has changed (its canary, "
-        "`care judges report`) or the items have, and ask the judge again about the old items if it has (`care rescore`)",
+        f"further from people's labels than before, in mean distance of ranks: {named}. {compared}; where nothing has "
+        f"changed, this is said with a probability of {FALSE_ALARM:.0%}. If the model behind a judge is another one "
+        "(its check `same_model`), change `revision` in the judge's file to score everything anew; if the newer items "
+        "are of another kind, `care judges report` says what the judge makes of them",
         numbers,
         blocks=False,
     )
