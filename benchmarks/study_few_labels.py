@@ -14,9 +14,9 @@ Order:
 - *noise*: the noise of labels is not averaged over a grid but estimated from the panel: the correlation r of labels and
   answer, shrunk towards the prior slope as if 5 or 20 labels had shown that (Fisher's z), over the answer's own
   reliability; the noise is sqrt(1 - (r / reliability)^2), between .3 and .98.
-- *left out*: labels are left out in five folds; the answer with labels is taken with the weight Phi(t - t0), and the one
-  without with the rest, where t is Student's statistic of what the first predicts better, t0 is 0, .5 or 1, and both are
-  scaled to the labels of the folds. On all panels, or on those alone that are not called ambiguous.
+- *left out*: labels are left out in five folds; the answer with labels is taken with the weight Phi(t - t0), and the
+  one without with the rest, where t is Student's statistic of what the first predicts better, t0 is 0, .5 or 1, and
+  both are scaled to the labels of the folds. On all panels, or on those alone that are not called ambiguous.
 
 A way is taken over if, with settings chosen on the other families, ASSET with 10, 20 and 50 labels is not below ASSET
 without on the same items (a standard error of the difference allowed), the gap at 10 and 50 labels is lower by .01 at
