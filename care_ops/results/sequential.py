@@ -183,12 +183,13 @@ def _threshold(level: float) -> float:
 
 
 def _outward(kept: Array, step: float, least: float, largest: float) -> tuple[float, float]:
-    """From the least to the largest that is kept, one step further on either side as far as that is possible."""
+    """From the least to the largest that is kept, one step further on either side as far as that is possible.
+
+    Where every mean is excluded, the true one is too, which happens with the probability that the level leaves or where
+    the labels did not come in random order. Then nothing is said: all means are in the interval that labels allow.
+    """
     if not len(kept):
-        raise InputError(
-            "the labels in the order given exclude every mean: they are not of items in random order; give them in the "
-            "order in which they came (`labelled_at`, or the order of the rows)"
-        )
+        return least, largest
     return max(float(kept.min()) - step, least), min(float(kept.max()) + step, largest)
 
 

@@ -7,7 +7,16 @@ import pytest
 from scipy.special import expit
 
 from care_ops.errors import InputError
-from care_ops.results.sequential import Stream, evidence, interval, log_capitals, sequential_gate, sequential_rates
+from care_ops.results.sequential import (
+    Evidence,
+    Stream,
+    difference_interval,
+    evidence,
+    interval,
+    log_capitals,
+    sequential_gate,
+    sequential_rates,
+)
 
 
 def population(rng, items, shift=0.0):
@@ -62,6 +71,12 @@ def test_intervals_narrow_to_the_truth_and_judges_narrow_them():
     assert widths[-1] == pytest.approx(0.0, abs=1e-9)
     lo, hi = interval(evidence(Stream(np.zeros(400), rows[:100], labels[rows[:100]])), 0.9)
     assert hi - lo > 1.15 * widths[1]
+
+
+def test_where_every_mean_is_excluded_nothing_is_said():
+    excluded = Evidence(np.linspace(0.2, 0.7, 11), np.full(11, 9.0))
+    assert interval(excluded, 0.9) == (0.2, 0.7)
+    assert difference_interval(excluded, excluded, 0.9) == pytest.approx((-0.5, 0.5))
 
 
 def two_systems(shift, labels_each, seed=0, items=300):
