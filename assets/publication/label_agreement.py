@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from assets.publication.documents import CheckResult
-from care_ops.results.label_drift import FALSE_ALARM, LEAST_LABELS, agreement_drift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +28,13 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
 
     The earlier fit is the latest since which enough labels came: how many decides, and not what they say.
     """
+    import numpy as np
+
+    from care_ops.results.label_drift import FALSE_ALARM, LEAST_LABELS, agreement_drift
+
     sample = _sample(workspace, testset, scores)
     earlier = [kept for kept in workspace.fits.editions(testset) if kept.made_at < edition.made_at]
-    before = next((kept for kept in reversed(earlier) if _splits(kept, sample)), None)
+    before = next((kept for kept in reversed(earlier) if _splits(kept, sample, LEAST_LABELS)), None)
     if before is None:
         need = f"{LEAST_LABELS} labels of random or weighted items from before an earlier fit, and as many since"
         return CheckResult(CHECK, True, f"nothing to compare: it takes {need}", blocks=False)
@@ -75,9 +76,9 @@ def _sample(workspace: Workspace, testset: str, scores: ScoreMatrix) -> Mapping[
     return {item: chance for item, chance in chances.items() if chance is not None}
 
 
-def _splits(kept: Edition, sample: Mapping[str, float]) -> bool:
-    """Whether enough labels were there when this edition was made, and enough came since."""
+def _splits(kept: Edition, sample: Mapping[str, float], least: int) -> bool:
+    """Whether enough labels were there when this edition was made, and as many came since."""
     if kept.inputs.labels is None:
         return False
     older = sum(item in kept.inputs.labels for item in sample)
-    return min(older, len(sample) - older) >= LEAST_LABELS
+    return min(older, len(sample) - older) >= least
