@@ -14,9 +14,9 @@ Order:
 - *noise*: the noise of labels is not averaged over a grid but estimated from the panel: the correlation r of labels and
   answer, shrunk towards the prior slope as if 5 or 20 labels had shown that (Fisher's z), over the answer's own
   reliability; the noise is sqrt(1 - (r / reliability)^2), between .3 and .98.
-- *steady* (added once the figures of the first three ways were known, and before its own were): *trust* with .97, and on
-  panels that are not called ambiguous smaller departures along factors and judges: none, or standard deviations of 0
-  and .1, of 0, .1 and .2, or of 0, .2 and .4 as now.
+- *steady* (added when the figures of *trust* and *noise* were known, and before its own were): *trust* with .97, and
+  on panels that are not called ambiguous smaller departures along factors and judges: none, or standard deviations of
+  0 and .1, of 0, .1 and .2, or of 0, .2 and .4 as now.
 - *left out*: labels are left out in five folds; the answer with labels is taken with the weight Phi(t - t0), and the
   one without with the rest, where t is Student's statistic of what the first predicts better, t0 is 0, .5 or 1, and
   both are scaled to the labels of the folds. On all panels, or on those alone that are not called ambiguous.
