@@ -72,8 +72,11 @@ def rate(
 ) -> None:
     """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels."""
     from assets.table.rating import rate_table
+    from care_ops.errors import InputError
     from care_ops.results.rates import labels_needed
 
+    if sequential and width is not None:
+        raise InputError("--width counts labels for intervals of one look; leave out either it or --sequential")
     table, drawn, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
     looks = _sequential(sequential, label_bounds)
     with watching("fitting the panel") as watch:
