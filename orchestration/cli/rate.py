@@ -139,19 +139,11 @@ def gate(
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
     chosen = "rogan-gladen" if method == "rogan-gladen" else "ppi"
+    limits = {"margin": margin, "level": level}
     looks = _sequential(sequential, label_bounds)
     with watching("fitting the panel") as watch:
         decision = gate_table(
-            table,
-            given,
-            config,
-            new,
-            against,
-            margin=margin,
-            level=level,
-            method=chosen,
-            sequential=looks,
-            watch=watch,
+            table, given, config, new, against, **limits, method=chosen, sequential=looks, watch=watch
         )
     if json:
         show([_decision_row(decision)], "gate", as_json=True)
