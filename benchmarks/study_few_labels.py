@@ -138,29 +138,46 @@ def noise_of_panel(prior_labels: float) -> Way:
     return answer
 
 
-def by_left_out(offset: float, *, everywhere: bool) -> Way:
+class LeftOut:
     """The answers with and without labels, mixed by how much better the first predicts labels that it has not seen."""
 
-    def answer(panel: Panel, rows: Rows) -> Array:
-        told, untold = panel.average(rows), panel.answers.latent
-        if panel.answers.ambiguous and not everywhere:
-            return told
-        labels = panel.prepared.view.gold[rows]
-        folds = np.arange(len(rows)) % FOLDS
-        better = np.zeros(len(rows))
-        for fold in range(FOLDS):
-            kept, out = rows[folds != fold], rows[folds == fold]
-            errors = [
-                (labels[folds == fold] - _scaled(latent, kept, labels[folds != fold])[out]) ** 2
-                for latent in (untold, panel.average(kept))
-            ]
-            better[folds == fold] = errors[0] - errors[1]
-        spread = float(better.std(ddof=1))
-        t = float(better.mean()) / spread * np.sqrt(len(better)) if spread > 0 else 0.0
-        weight = float(norm.cdf(t - offset))
-        return weight * told / told.std() + (1.0 - weight) * untold / untold.std()
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], tuple[Array, float]] = {}
 
-    return answer
+    def way(self, offset: float, *, everywhere: bool) -> Way:
+        """With t0 = ``offset``, on all panels or on those alone that are not called ambiguous."""
+
+        def answer(panel: Panel, rows: Rows) -> Array:
+            told, t = self._told(panel, rows)
+            if panel.answers.ambiguous and not everywhere:
+                return told
+            weight, untold = float(norm.cdf(t - offset)), panel.answers.latent
+            return weight * told / told.std() + (1.0 - weight) * untold / untold.std()
+
+        return answer
+
+    def _told(self, panel: Panel, rows: Rows) -> tuple[Array, float]:
+        """The answer with labels, and Student's statistic; computed once for all settings."""
+        key = (panel.prepared.name, rows.tobytes())
+        if key not in self._known:
+            self._known[key] = panel.average(rows), _statistic(panel, rows)
+        return self._known[key]
+
+
+def _statistic(panel: Panel, rows: Rows) -> float:
+    """How much better the answer with labels predicts those that it has not seen, over the standard error of that."""
+    labels = panel.prepared.view.gold[rows]
+    folds = np.arange(len(rows)) % FOLDS
+    better = np.zeros(len(rows))
+    for fold in range(FOLDS):
+        kept, out = rows[folds != fold], rows[folds == fold]
+        errors = [
+            (labels[folds == fold] - _scaled(latent, kept, labels[folds != fold])[out]) ** 2
+            for latent in (panel.answers.latent, panel.average(kept))
+        ]
+        better[folds == fold] = errors[0] - errors[1]
+    spread = float(better.std(ddof=1))
+    return float(better.mean()) / spread * float(np.sqrt(len(better))) if spread > 0 else 0.0
 
 
 def _scaled(latent: Array, rows: Rows, labels: Array) -> Array:
@@ -171,6 +188,7 @@ def _scaled(latent: Array, rows: Rows, labels: Array) -> Array:
     return y.mean() + slope * (latent - x.mean())
 
 
+_LEFT_OUT = LeftOut()
 WAYS: dict[str, dict[str, Way]] = {
     "now": {"": lambda panel, rows: panel.average(rows)},
     "trust": {f"{prior:g}": trusting(prior) for prior in (0.5, 0.7, 0.9, 0.97)},
@@ -179,7 +197,7 @@ WAYS: dict[str, dict[str, Way]] = {
     },
     "noise": {f"{prior:g}": noise_of_panel(prior) for prior in (5.0, 20.0)},
     "left out": {
-        f"{offset:g} {'everywhere' if everywhere else 'where clear'}": by_left_out(offset, everywhere=everywhere)
+        f"{offset:g} {'everywhere' if everywhere else 'where clear'}": _LEFT_OUT.way(offset, everywhere=everywhere)
         for everywhere in (True, False)
         for offset in (0.0, 0.5, 1.0)
     },
