@@ -30,7 +30,7 @@ from benchmarks.study_gate import COLUMN, VIEW, pairs, rows_of_pair
 from benchmarks.study_rates import VIEWS, Array, Cell, cells, column_of
 from care_ops.results.gate import gate
 from care_ops.results.rates import item_scores, rates_of
-from care_ops.results.sequential import Stream, evidence, interval, log_capitals, sequential_gate
+from care_ops.results.sequential import Stream, evidence_of, interval, log_capitals, sequential_gate
 from tests.support.panels import prepare, views
 
 LEVEL = 0.9
@@ -82,7 +82,7 @@ def _print_coverage(cell: Cell, draws: int) -> None:
         if k >= few:
             continue
         for m in widths:
-            ends = interval(evidence(Stream(score, rows[:m], labels[rows[:m]])), LEVEL)
+            ends = interval(evidence_of(Stream(score, rows[:m], labels[rows[:m]])), LEVEL)
             widths[m].append((ends[1] - ends[0]) * (hi - lo))
         kept_once += _kept_by_single_looks(cell, rows, k, widths_once)
     print(

@@ -155,7 +155,7 @@ class _Predictions:
         self._errors += label - predicted
 
 
-def evidence(stream: Stream) -> Evidence:
+def evidence_of(stream: Stream) -> Evidence:
     """Capital against evenly spaced means, of which those that the labels seen rule out are left out."""
     size, known = len(stream.scores), float(stream.labels.sum())
     means = np.linspace(known / size, (known + size - len(stream.labels)) / size, _CANDIDATES)
@@ -163,11 +163,11 @@ def evidence(stream: Stream) -> Evidence:
     return Evidence(means, log_capital)
 
 
-def interval(found: Evidence, level: float) -> tuple[float, float]:
+def interval(evidence: Evidence, level: float) -> tuple[float, float]:
     """The means that are not excluded, from the least to the largest."""
-    kept = found.means[found.log_capital < _threshold(level)]
-    step = float(found.means[1] - found.means[0])
-    return _outward(kept, step, float(found.means[0]), float(found.means[-1]))
+    means = evidence.means
+    kept = means[evidence.log_capital < _threshold(level)]
+    return _outward(kept, float(means[1] - means[0]), float(means[0]), float(means[-1]))
 
 
 def difference_interval(first: Evidence, second: Evidence, level: float) -> tuple[float, float]:
@@ -231,23 +231,23 @@ def sequential_rates(
     _check_order(order, labels)
     score = item_scores(estimate, shares=fixed.kind == "share")
     names = [fixed.rates[0].system] * len(labels) if systems is None else systems
-    rows_of, rated = rows_by_system(names), {rate.system for rate in fixed.rates}
-    found: dict[str, Evidence] = {}
+    rows_of = rows_by_system(names)
+    assisted: dict[str, Evidence] = {}
     alone: dict[str, Evidence] = {}
-    for name in rated:
+    for name in (rate.system for rate in fixed.rates):
         stream = _stream(score, (labels - lo) / (hi - lo), order, rows_of[name])
-        found[name] = evidence(stream)
-        alone[name] = evidence(replace(stream, scores=np.zeros(len(stream.scores))))
+        assisted[name] = evidence_of(stream)
+        alone[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))))
     rates = [
         replace(
             rate,
-            **dict(zip(("value", "lo", "hi"), _within(rate.value, found[rate.system], level, lo, hi), strict=True)),
+            **dict(zip(("value", "lo", "hi"), _within(rate.value, assisted[rate.system], level, lo, hi), strict=True)),
             by_labels=_within(rate.by_labels[0], alone[rate.system], level, lo, hi),
         )
         for rate in fixed.rates
     ]
     best_first = sorted(rates, key=lambda rate: -rate.value)
-    return SequentialRates(fixed.kind, level, best_first, fixed.left_out, _evidence=found, _unit=hi - lo)
+    return SequentialRates(fixed.kind, level, best_first, fixed.left_out, _evidence=assisted, _unit=hi - lo)
 
 
 def sequential_gate(
@@ -290,9 +290,9 @@ def _stream(score: Array, labels: Array, order: Sequence[int], rows: Rows) -> St
     return Stream(score[rows], np.array([place[row] for row in labelled], dtype=np.intp), labels[labelled])
 
 
-def _within(value: float, found: Evidence, level: float, lo: float, hi: float) -> tuple[float, float, float]:
+def _within(value: float, evidence: Evidence, level: float, lo: float, hi: float) -> tuple[float, float, float]:
     """A value moved into the interval, and the interval, in units of the labels."""
-    least, largest = (lo + (hi - lo) * end for end in interval(found, level))
+    least, largest = (lo + (hi - lo) * end for end in interval(evidence, level))
     return min(max(value, least), largest), least, largest
 
 

@@ -11,7 +11,7 @@ from care_ops.results.sequential import (
     Evidence,
     Stream,
     difference_interval,
-    evidence,
+    evidence_of,
     interval,
     log_capitals,
     sequential_gate,
@@ -64,12 +64,12 @@ def test_intervals_narrow_to_the_truth_and_judges_narrow_them():
     rows = rng.permutation(400)
     widths = []
     for count in (30, 100, 400):
-        lo, hi = interval(evidence(Stream(scores, rows[:count], labels[rows[:count]])), 0.9)
+        lo, hi = interval(evidence_of(Stream(scores, rows[:count], labels[rows[:count]])), 0.9)
         assert lo <= labels.mean() <= hi
         widths.append(hi - lo)
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] == pytest.approx(0.0, abs=1e-9)
-    lo, hi = interval(evidence(Stream(np.zeros(400), rows[:100], labels[rows[:100]])), 0.9)
+    lo, hi = interval(evidence_of(Stream(np.zeros(400), rows[:100], labels[rows[:100]])), 0.9)
     assert hi - lo > 1.15 * widths[1]
 
 
