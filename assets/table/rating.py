@@ -56,13 +56,11 @@ def rate_table(
     Raises
     ------
     InputError
-        A label is of an item without scores, or is also an anchor; more than one column names systems; the labels or
-        the target allow no confidence sequence.
+        A label is of an item without scores, or is also an anchor; more than one column names systems; the labels
+        allow no confidence sequence.
     FitError
         The panel gives no answer, or no system has enough labels.
     """
-    if sequential is not None and not of_these_items:
-        raise InputError("a confidence sequence is of the rates among these items; leave out either of the two options")
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config)
     watch("rates", 1, 2)
@@ -71,8 +69,10 @@ def rate_table(
             sample.estimate,
             *_stream(sample),
             sample.systems,
+            sample.units,
             bounds=sequential.bounds,
             level=level,
+            of_these_items=of_these_items,
             seed=config.fit.seed,
         )
     return rates_of(
@@ -118,6 +118,7 @@ def gate_table(
             sample.systems,
             new,
             old,
+            sample.units,
             bounds=sequential.bounds,
             margin=margin,
             level=level,

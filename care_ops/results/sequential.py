@@ -13,7 +13,8 @@ before: the correction of prediction-powered inference (Angelopoulos, Duchi and 
 seen the label. Two systems are compared by the product of their capitals.
 
 It needs labels within known bounds, of items that are drawn at random without replacement, in the order in which they
-came. Nothing is assumed of the judges, of how items resemble one another, or of the number of labels.
+came. Nothing is assumed of the judges or of the number of labels. For the items given nothing is assumed of how they
+resemble one another; for items to come, that split units are independent.
 
 Belongs here: capitals, and the intervals and decisions that follow. Belongs elsewhere: intervals for one look
 (``rates``, ``gate``).
@@ -21,6 +22,7 @@ Belongs here: capitals, and the intervals and decisions that follow. Belongs els
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -39,6 +41,10 @@ _CANDIDATES = 1001
 
 _LARGEST_BET = 0.5
 """Share of the capital that is put at stake at most, as Waudby-Smith and Ramdas recommend."""
+
+_MIXING = 4.0
+"""Variance of the bets on how far the items given deviate from endless ones, in units of the inverse of that
+deviation's variance; about what makes intervals narrowest at the level .9 where few items are given."""
 
 _PRIOR_LABELS = 2.0
 """Weight of the slope 0 in the regression, in labels."""
@@ -75,10 +81,14 @@ class Evidence:
     means : (G,) array
         Of all N labels, from the least to the largest that the labels seen allow.
     log_capital : (G,) array
+    sampling : float
+        At most this is the variance of the mean of these N items about that of endless items like them, where the
+        latter is the target; 0 where these items are.
     """
 
     means: Array
     log_capital: Array
+    sampling: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -155,19 +165,20 @@ class _Predictions:
         self._errors += label - predicted
 
 
-def evidence_of(stream: Stream) -> Evidence:
+def evidence_of(stream: Stream, sampling: float = 0.0) -> Evidence:
     """Capital against evenly spaced means, of which those that the labels seen rule out are left out."""
     size, known = len(stream.scores), float(stream.labels.sum())
     means = np.linspace(known / size, (known + size - len(stream.labels)) / size, _CANDIDATES)
     *_, log_capital = log_capitals(stream, means)
-    return Evidence(means, log_capital)
+    return Evidence(means, log_capital, sampling)
 
 
 def interval(evidence: Evidence, level: float) -> tuple[float, float]:
     """The means that are not excluded, from the least to the largest."""
     means = evidence.means
-    kept = means[evidence.log_capital < _threshold(level)]
-    return _outward(kept, float(means[1] - means[0]), float(means[0]), float(means[-1]))
+    step = float(means[1] - means[0])
+    possible = (float(means[0]), float(means[-1])) if evidence.sampling == 0 else (0.0, 1.0)
+    return _kept(means, evidence.log_capital, level, evidence.sampling, step, possible)
 
 
 def difference_interval(first: Evidence, second: Evidence, level: float) -> tuple[float, float]:
@@ -175,22 +186,30 @@ def difference_interval(first: Evidence, second: Evidence, level: float) -> tupl
     together = first.log_capital[:, None] + second.log_capital[None, :]
     apart = first.means[:, None] - second.means[None, :]
     step = float(first.means[1] - first.means[0] + second.means[1] - second.means[0])
-    return _outward(apart[together < _threshold(level)], step, float(apart.min()), float(apart.max()))
+    sampling = first.sampling + second.sampling
+    possible = (float(apart.min()), float(apart.max())) if sampling == 0 else (-1.0, 1.0)
+    return _kept(apart.ravel(), together.ravel(), level, sampling, step, possible)
 
 
-def _threshold(level: float) -> float:
-    return float(-np.log1p(-level))
+def _kept(
+    values: Array, log_capital: Array, level: float, sampling: float, step: float, possible: tuple[float, float]
+) -> tuple[float, float]:
+    """From the least to the largest value that is not excluded, one step further on either side.
 
+    Where the target is endless items like those given, the capital against a value d of the items given is multiplied
+    by what a mixture of bets wins against a deviation of d from the target x, exp(tau (d - x)^2 / (2 v (1 + tau))) /
+    sqrt(1 + tau) for a variance v and ``_MIXING`` = tau (Robbins, Annals of Mathematical Statistics 1970).
 
-def _outward(kept: Array, step: float, least: float, largest: float) -> tuple[float, float]:
-    """From the least to the largest that is kept, one step further on either side as far as that is possible.
-
-    Where every mean is excluded, the true one is too, which happens with the probability that the level leaves or where
-    the labels did not come in random order. Then nothing is said: all means are in the interval that labels allow.
+    Where every value is excluded, the true one is too, which happens with the probability that the level leaves or
+    where the labels did not come in random order. Then nothing is said: all that labels allow is in the interval.
     """
-    if not len(kept):
-        return least, largest
-    return max(float(kept.min()) - step, least), min(float(kept.max()) + step, largest)
+    room = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)
+    open_ = room > 0
+    if not open_.any():
+        return possible
+    reach = np.sqrt(room[open_] * 2.0 * sampling * (1.0 + _MIXING) / _MIXING)
+    least, largest = float((values[open_] - reach).min()), float((values[open_] + reach).max())
+    return max(least - step, possible[0]), min(largest + step, possible[1])
 
 
 def sequential_rates(
@@ -198,17 +217,20 @@ def sequential_rates(
     labels: Array,
     order: Sequence[int],
     systems: Sequence[str | None] | None = None,
+    units: Sequence[str] | None = None,
     *,
     bounds: tuple[float, float] | None = None,
     level: float = 0.9,
+    of_these_items: bool = True,
     seed: int = 0,
 ) -> SequentialRates:
     """The mean label of each system's items, with intervals that hold at all looks together.
 
     Parameters
     ----------
-    estimate, labels, systems, level, seed
-        As in ``rates_of``. Labels are of items drawn at random without replacement.
+    estimate, labels, systems, units, level, of_these_items, seed
+        As in ``rates_of``. Labels are of items drawn at random without replacement. Split units say which items came
+        independently of one another, where the target is endless items.
     order : sequence of int
         The labelled rows, in the order in which their labels came. A later look appends to it.
     bounds : (lo, hi), optional
@@ -226,7 +248,9 @@ def sequential_rates(
     FitError
         As in ``rates_of``.
     """
-    fixed = rates_of(estimate, labels, systems, level=level, borrow=False, seed=seed)
+    fixed = rates_of(
+        estimate, labels, systems, units, level=level, of_these_items=of_these_items, borrow=False, seed=seed
+    )
     lo, hi = _bounds(labels, bounds)
     _check_order(order, labels)
     score = item_scores(estimate, shares=fixed.kind == "share")
@@ -236,8 +260,9 @@ def sequential_rates(
     alone: dict[str, Evidence] = {}
     for name in (rate.system for rate in fixed.rates):
         stream = _stream(score, (labels - lo) / (hi - lo), order, rows_of[name])
-        assisted[name] = evidence_of(stream)
-        alone[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))))
+        sampling = 0.0 if of_these_items else _sampling_variance(rows_of[name], units)
+        assisted[name] = evidence_of(stream, sampling)
+        alone[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))), sampling)
     rates = [
         replace(
             rate,
@@ -257,6 +282,7 @@ def sequential_gate(
     systems: Sequence[str | None],
     new: str,
     old: str,
+    units: Sequence[str] | None = None,
     *,
     bounds: tuple[float, float] | None = None,
     margin: float = 0.0,
@@ -265,8 +291,8 @@ def sequential_gate(
 ) -> Decision:
     """A gate that may be asked after every label, and believed at the first decision.
 
-    It decides about the items given, of which the labelled ones are a random sample. At no look, with a probability of
-    ``level``, does its interval miss the difference.
+    As that of ``gate``, its interval is for items to come. At no look, with a probability of ``level``, does it miss
+    the difference.
 
     Raises
     ------
@@ -280,8 +306,21 @@ def sequential_gate(
     if margin < 0:
         raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
     compared = [name if name in (new, old) else None for name in systems]
-    rates = sequential_rates(estimate, labels, order, compared, bounds=bounds, level=level, seed=seed)
+    rates = sequential_rates(
+        estimate, labels, order, compared, units, bounds=bounds, level=level, of_these_items=False, seed=seed
+    )
     return decided(rates.difference(new, old), margin)
+
+
+def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:
+    """Hoeffding's bound for the mean of labels between 0 and 1: 1/4 over the number of independent items.
+
+    Of items in units that resemble one another without limit, as many count as units of equal size would be.
+    """
+    if units is None:
+        return 0.25 / len(rows)
+    sizes = np.array(list(Counter(units[int(row)] for row in rows).values()), dtype=np.float64)
+    return 0.25 * float(np.sum(sizes**2)) / len(rows) ** 2
 
 
 def _stream(score: Array, labels: Array, order: Sequence[int], rows: Rows) -> Stream:

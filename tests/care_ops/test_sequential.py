@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 
 from care_ops.errors import InputError
+from care_ops.results.rates import item_scores
 from care_ops.results.sequential import (
     Evidence,
     Stream,
@@ -77,6 +78,31 @@ def test_where_every_mean_is_excluded_nothing_is_said():
     excluded = Evidence(np.linspace(0.2, 0.7, 11), np.full(11, 9.0))
     assert interval(excluded, 0.9) == (0.2, 0.7)
     assert difference_interval(excluded, excluded, 0.9) == pytest.approx((-0.5, 0.5))
+
+
+def test_items_to_come_are_kept_at_all_looks_together():
+    """Forty items, all labelled in the end, with three looks; 100 times. The mean of endless items is kept."""
+    lost = 0
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 4])
+        scores, labels = population(rng, 40)
+        ends = [interval(evidence_of(Stream(scores, np.arange(m), labels[:m]), 0.25 / 40), 0.9) for m in (10, 25, 40)]
+        lost += any(not lo <= 0.5 <= hi for lo, hi in ends)
+    assert lost / 100 <= 0.1 + 3 * np.sqrt(0.09 / 100)
+
+
+def test_items_to_come_cost_width_by_the_number_of_independent_items():
+    """Nothing is left to learn of labels that are all known, so that the interval is that of the mixture alone."""
+    rng = np.random.default_rng(6)
+    scores, labels = population(rng, 400)
+    order = rng.permutation(400).tolist()
+    (rate,) = sequential_rates(scores, labels, order, of_these_items=False).rates
+    evidence = evidence_of(Stream(item_scores(scores, shares=True), np.array(order), labels[order]), 0.25 / 400)
+    room = np.log(10) + 0.5 * np.log(5) - evidence.log_capital[0]
+    assert rate.hi - rate.lo == pytest.approx(2 * np.sqrt(room * 0.5 / 400 * 5 / 4), rel=1e-6)
+    pairs = [str(k // 2) for k in range(400)]
+    (paired,) = sequential_rates(scores, labels, order, units=pairs, of_these_items=False).rates
+    assert paired.hi - paired.lo == pytest.approx(np.sqrt(2) * (rate.hi - rate.lo), rel=1e-6)
 
 
 def two_systems(shift, labels_each, seed=0, items=300):
