@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-few-labels bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -120,6 +120,12 @@ bench-crowds: $(VENV)/.dev ## panels thinned to crowds, beside crowd-kit; needs 
 
 bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds what differs; needs CARE_DATA_DIR
 	$(BIN)/python -W ignore -m benchmarks.study_gate
+
+bench-looks: $(VENV)/.dev ## intervals for one look asked many times, beside confidence sequences; needs CARE_DATA_DIR; ten minutes
+	$(BIN)/python -W ignore -m benchmarks.study_looks
+
+bench-few-labels: $(VENV)/.dev ## ways to use few labels better, each by leaving families out; needs CARE_DATA_DIR; fifteen minutes
+	$(BIN)/python -W ignore -m benchmarks.study_few_labels
 
 bench-probes: $(VENV)/.dev ## what probes are worth, over declared sets and simulated panels; needs CARE_DATA_DIR; an hour
 	$(BIN)/python -W ignore -m benchmarks.study_probes

@@ -43,12 +43,12 @@ def main() -> None:
         panel = prepare(next(view for view in views() if view.name == VIEW))
         cell = next(cells(panel))
         system = column_of(panel.view.family, COLUMN, panel.view.scores.item_ids)
-        for name, new, old in _pairs(cell, system):
+        for name, new, old in pairs(cell, system):
             for m in LABELS:
                 _print(cell, system, (name, new, old), m, given.draws)
 
 
-def _pairs(cell: Cell, system: NDArray[np.str_]) -> list[tuple[str, str | None, str | None]]:
+def pairs(cell: Cell, system: NDArray[np.str_]) -> list[tuple[str, str | None, str | None]]:
     """Nothing differs (None, None), and three pairs of systems, the better one first."""
     gold = {name: float(cell.gold[system == name].mean()) for name in np.unique(system).tolist()}
     apart = sorted((gold[a] - gold[b], a, b) for a in gold for b in gold if (gold[a], a) > (gold[b], b))
@@ -63,7 +63,7 @@ def _print(cell: Cell, system: NDArray[np.str_], pair: tuple[str, str | None, st
     truth = 0.0
     for k in range(draws):
         rng = np.random.default_rng([k, m])
-        new, old = _rows(system, pair[1], pair[2], rng)
+        new, old = rows_of_pair(system, pair[1], pair[2], rng)
         truth = 0.0 if pair[1] is None else float(cell.gold[new].mean() - cell.gold[old].mean())
         rows, names = np.concatenate([new, old]), ["new"] * len(new) + ["old"] * len(old)
         labels = np.full(len(rows), np.nan)
@@ -82,7 +82,7 @@ def _print(cell: Cell, system: NDArray[np.str_], pair: tuple[str, str | None, st
         print(f"| {pair[0]} | {truth:+.3f} | {m} | {method} | {shares} |", flush=True)
 
 
-def _rows(
+def rows_of_pair(
     system: NDArray[np.str_], new: str | None, old: str | None, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     if new is not None and old is not None:

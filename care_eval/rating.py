@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from assets.labels import read_labels
 from assets.table.fitting import TableConfig
-from assets.table.rating import Method, gate_table, rate_table
+from assets.table.rating import Method, Sequential, gate_table, rate_table
 from assets.table.reading import TableInputs, read_table, score_columns
 from assets.table.selecting import Choice, Search, select_table
 from care_eval.table import Columns, as_table, optional_table, several
@@ -36,6 +36,8 @@ def rate(
     anchors: TableSource | Mapping[str, float] | None = None,
     population: bool = False,
     level: float = 0.9,
+    sequential: bool = False,
+    label_bounds: tuple[float, float] | None = None,
     item: str | None = None,
     judge: str | Sequence[str] | None = None,
     score: str | None = None,
@@ -57,6 +59,10 @@ def rate(
         Whether the rates are of items to come, and not of these.
     level : float
         Of the intervals.
+    sequential : bool
+        Whether intervals hold however often one looks while labels come in; they are wider.
+    label_bounds : (lo, hi), optional
+        For these: between which a label must lie; by default 0 and 1.
 
     Raises
     ------
@@ -68,7 +74,14 @@ def rate(
     inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
     table = read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody)
     config = TableConfig(systems=() if system is None else (system,))
-    return rate_table(table, _labels(labels, item), config, level=level, of_these_items=not population)
+    return rate_table(
+        table,
+        _labels(labels, item),
+        config,
+        level=level,
+        of_these_items=not population,
+        sequential=Sequential(label_bounds) if sequential else None,
+    )
 
 
 def gate(
@@ -85,6 +98,8 @@ def gate(
     method: Method = "ppi",
     cut: float | None = None,
     level: float = 0.9,
+    sequential: bool = False,
+    label_bounds: tuple[float, float] | None = None,
     item: str | None = None,
     judge: str | Sequence[str] | None = None,
     score: str | None = None,
@@ -101,7 +116,7 @@ def gate(
         How labels correct the judges; the second goes by the judges' errors on each system, and needs ``cut``.
     cut : float, optional
         An answer above it passes.
-    scores, labels, items, system, judges, anchors, level, item, judge, score :
+    scores, labels, items, system, judges, anchors, level, sequential, label_bounds, item, judge, score :
         See ``rate``.
 
     Raises
@@ -114,7 +129,17 @@ def gate(
     inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
     table = read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody)
     config = TableConfig(fit=FitConfig(cut=cut), systems=(system,))
-    return gate_table(table, _labels(labels, item), config, new, against, margin=margin, level=level, method=method)
+    return gate_table(
+        table,
+        _labels(labels, item),
+        config,
+        new,
+        against,
+        margin=margin,
+        level=level,
+        method=method,
+        sequential=Sequential(label_bounds) if sequential else None,
+    )
 
 
 def select(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from math import isfinite
 from typing import Literal
@@ -149,6 +150,22 @@ class Labels:
             if _usable(labels[0])
         }
 
+    @cached_property
+    def first(self) -> Mapping[str, float]:
+        """The first label of each item, the items in the order in which these came.
+
+        That is the order of ``labelled_at`` where every label has one that is a date and time in ISO 8601, and
+        otherwise the order of the rows.
+        """
+        times = [_time(label) for label in self.given]
+        order = list(range(len(self.given)))
+        if all(time is not None for time in times):
+            order.sort(key=lambda place: times[place] or 0.0)
+        values: dict[str, float] = {}
+        for place in order:
+            values.setdefault(self.given[place].item_id, self.given[place].value)
+        return values
+
     @property
     def left_out(self) -> int:
         """Labelled items on which no estimate may rest."""
@@ -172,6 +189,15 @@ class Labels:
                 f"{self.reliability:.2f}, and each item counts accordingly"
             )
         return lines
+
+
+def _time(label: Label) -> float | None:
+    """When it was given, in seconds; a time without a zone is taken for UTC."""
+    try:
+        when = datetime.fromisoformat(label.labelled_at or "")
+    except ValueError:
+        return None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
 def _usable(label: Label) -> bool:

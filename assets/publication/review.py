@@ -23,6 +23,7 @@ from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
 from assets.publication.editions import changed_labels, extend, publish, store_log
+from assets.publication.label_agreement import check_label_agreement
 from assets.publication.other_solvers import check_other_solvers
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
@@ -45,6 +46,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "quality_factor": (False, "The factor that care_svd takes for quality points where it pointed before."),
     "ambiguous_quality": (False, "The panel's defensible answers agree."),
     "states": (False, "care_tensor's states do not depend on its random starts, and anchors confirm them."),
+    "label_agreement": (False, "Judges agree with the labels that came lately as they did with those before."),
 }
 """Name -> (blocking, what holds where it passes)."""
 
@@ -214,6 +216,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _turned("quality_factor", then.loadings if then else None, tonight.loadings, limits),
         _ambiguous(tonight),
         _states(workspace, testset, edition),
+        check_label_agreement(workspace, testset, edition, scores),
     ]
     return findings if limits.hold else _let_pass(findings, "let pass by `review.hold: false`")
 

@@ -17,6 +17,7 @@ from care_ops.errors import InputError
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.rates import Rates, Repeats, rates_of
+from care_ops.results.sequential import sequential_gate, sequential_rates
 from care_ops.scores import Array
 
 if TYPE_CHECKING:
@@ -27,6 +28,19 @@ Method = Literal["ppi", "rogan-gladen"]
 """How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
 
 
+@dataclass(frozen=True)
+class Sequential:
+    """Asks for intervals that hold however often one looks.
+
+    Attributes
+    ----------
+    bounds : (lo, hi), optional
+        Between which a label must lie; needed where labels are not 0 and 1.
+    """
+
+    bounds: tuple[float, float] | None = None
+
+
 def rate_table(
     table: ScoreTable,
     labels: Labels,
@@ -34,6 +48,7 @@ def rate_table(
     *,
     level: float = 0.9,
     of_these_items: bool = True,
+    sequential: Sequential | None = None,
     watch: Watch = unwatched,
 ) -> Rates:
     """Rates of the systems that ``config.systems`` names, or of all items as one.
@@ -41,13 +56,25 @@ def rate_table(
     Raises
     ------
     InputError
-        A label is of an item without scores, or is also an anchor; more than one column names systems.
+        A label is of an item without scores, or is also an anchor; more than one column names systems; the labels
+        allow no confidence sequence.
     FitError
         The panel gives no answer, or no system has enough labels.
     """
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config)
     watch("rates", 1, 2)
+    if sequential is not None:
+        return sequential_rates(
+            sample.estimate,
+            *_stream(sample),
+            sample.systems,
+            sample.units,
+            bounds=sequential.bounds,
+            level=level,
+            of_these_items=of_these_items,
+            seed=config.fit.seed,
+        )
     return rates_of(
         sample.estimate,
         sample.labels,
@@ -71,9 +98,12 @@ def gate_table(
     margin: float,
     level: float,
     method: Method = "ppi",
+    sequential: Sequential | None = None,
     watch: Watch = unwatched,
 ) -> Decision:
     """A decision about two systems; raises as ``rate_table`` and the gates of ``care_ops.results.gate`` do."""
+    if sequential is not None and method != "ppi":
+        raise InputError("rogan-gladen gives intervals for one look; a confidence sequence is there for ppi alone")
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config)
     watch("comparing the systems", 1, 2)
@@ -81,6 +111,19 @@ def gate_table(
         raise InputError("a gate compares two systems; name the column of the items that says whose each item is")
     if method == "rogan-gladen":
         return _by_error_rates(sample, config, new, old, margin=margin, level=level)
+    if sequential is not None:
+        return sequential_gate(
+            sample.estimate,
+            *_stream(sample),
+            sample.systems,
+            new,
+            old,
+            sample.units,
+            bounds=sequential.bounds,
+            margin=margin,
+            level=level,
+            seed=config.fit.seed,
+        )
     return gate(
         sample.estimate,
         sample.labels,
@@ -111,7 +154,10 @@ def _by_error_rates(
 
 @dataclass(frozen=True)
 class _Sample:
-    """The panel's answer and what was labelled, in the order of the scores; each has n entries."""
+    """The panel's answer and what was labelled, in the order of the scores; each has n entries.
+
+    ``first`` holds the first label of each item, ``order`` the labelled rows as these came.
+    """
 
     estimate: Array
     labels: Array
@@ -119,6 +165,18 @@ class _Sample:
     units: list[str]
     chance: Array
     repeats: Repeats
+    first: Array
+    order: list[int]
+
+
+def _stream(sample: _Sample) -> tuple[Array, list[int]]:
+    """Each item's first label and the order in which these came, for a confidence sequence.
+
+    A later label of the same item is left out: it would change what was known at an earlier look.
+    """
+    if len(set(sample.chance.tolist())) > 1:
+        raise InputError("a confidence sequence needs a simple random sample; these items had different probabilities")
+    return sample.first, sample.order
 
 
 def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
@@ -130,6 +188,8 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
     item_ids = panel.item_ids
     usable = [labels.values[item] if item in labels.sample else np.nan for item in item_ids]
     systems: list[str | None] | None = None
+    row_of = {item: row for row, item in enumerate(item_ids)}
+    drawn = {item: value for item, value in labels.first.items() if item in labels.sample and item in row_of}
     if config.systems:
         systems = [None if names is None else names[0] for names in systems_of(table, config)]
     return _Sample(
@@ -139,6 +199,8 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
         item_columns(table).units(),
         np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64),
         Repeats(np.array([labels.counts.get(item, 1.0) for item in item_ids], dtype=np.float64), labels.binary),
+        np.array([drawn.get(item, np.nan) for item in item_ids], dtype=np.float64),
+        [row_of[item] for item in drawn],
     )
 
 

@@ -74,6 +74,7 @@ def average_hypotheses(
     *,
     slope: float = SLOPE,
     departures: tuple[float, ...] = DEPARTURES,
+    noises: tuple[float, ...] = NOISES,
 ) -> ModelAverage | None:
     """Bayesian model average of quality given some labels; None where the labels do not differ.
 
@@ -89,8 +90,8 @@ def average_hypotheses(
     labels : (m,) array
     counts : (m,) array, optional
         How much each label counts: the variance of its noise is that of a single label divided by this.
-    slope, departures
-        Priors; see ``SLOPE`` and ``DEPARTURES``.
+    slope, departures, noises
+        Priors; see ``SLOPE``, ``DEPARTURES`` and ``NOISES``.
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return None
@@ -103,7 +104,7 @@ def average_hypotheses(
     along_factors: list[Array] = []
     along_judges: list[Array] = []
     one = np.sqrt(_FLAT) * root[:, None]
-    for of_factors, of_judges, noise in itertools.product(departures, departures, NOISES):
+    for of_factors, of_judges, noise in itertools.product(departures, departures, noises):
         shared = np.column_stack([of_factors * at_factors, of_judges * at_judges, one])
         for hypothesis in hypotheses:
             s = root * hypothesis.score[rows]

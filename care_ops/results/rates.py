@@ -105,8 +105,8 @@ class Difference:
     ----------
     first, second : str
     value, lo, hi : float
-    chance_better : float
-        Posterior probability that ``first`` is better.
+    chance_better : float, optional
+        Posterior probability that ``first`` is better; None in a confidence sequence, which has none.
     """
 
     first: str
@@ -114,7 +114,7 @@ class Difference:
     value: float
     lo: float
     hi: float
-    chance_better: float
+    chance_better: float | None
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,8 @@ def rates_of(
     names, of_units, chance = _completed(len(estimate), systems, units, chance)
     _check(len(estimate), labels, names, of_units, chance, level)
     repeats = repeats or _without_repeats(labels)
-    binary, rows_of = repeats.shares, _rows_by_system(names)
-    score = _standardised(normal_scores(estimate[:, None])[:, 0] if binary else estimate)
+    binary, rows_of = repeats.shares, rows_by_system(names)
+    score = item_scores(estimate, shares=binary)
     given, left_out = _with_labels(rows_of, score, labels, chance, repeats.counts)
     given = _discounted(given, rows_of, of_units)
     rng = np.random.default_rng(seed)
@@ -232,7 +232,7 @@ def _completed(
     )
 
 
-def _rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
+def rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
     """Rows of each system, sorted by its name."""
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
@@ -284,8 +284,13 @@ def _weights(chance: Array) -> Array:
     return inverse * inverse.sum() / np.sum(inverse**2)
 
 
-def _standardised(estimate: Array) -> Array:
-    """Of mean 0 and variance 1, 0 where there is none. Normal scores depend on the order of the estimates alone."""
+def item_scores(estimate: Array, *, shares: bool) -> Array:
+    """Estimates as what labels are regressed on: of mean 0 and variance 1, and 0 where there is none.
+
+    For labels that are shares, normal scores are taken, which depend on the order of the estimates alone.
+    """
+    if shares:
+        estimate = normal_scores(estimate[:, None])[:, 0]
     known = ~np.isnan(estimate)
     spread = float(estimate[known].std()) if known.any() else 0.0
     return np.where(known, (estimate - estimate[known].mean()) / spread, 0.0) if spread > 0 else np.zeros(len(estimate))

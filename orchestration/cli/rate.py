@@ -18,6 +18,7 @@ from orchestration.cli.output import console, errors, show, speaking_errors, wat
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
+    from assets.table.rating import Sequential as SequentialLooks
     from assets.workspace import Workspace
     from care_ops.labels import Labels as LabelRecord
     from care_ops.results.gate import Decision
@@ -36,6 +37,14 @@ Items = Annotated[Path | None, typer.Option(help="item_id, the column that names
 System = Annotated[str | None, typer.Option(help="Column of --items that names the item's system.")]
 Anchors = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit may see.")]
 Level = Annotated[float, typer.Option(help="Of the intervals.")]
+Sequential = Annotated[
+    bool,
+    typer.Option("--sequential", help="Intervals that hold however often you look while labels come in; wider."),
+]
+LabelBounds = Annotated[
+    tuple[float, float] | None,
+    typer.Option(help="For --sequential: between which a label must lie, such as 1 5; by default 0 and 1."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
@@ -54,6 +63,8 @@ def rate(
         float | None, typer.Option(help="Also say how many labels a system needs for an interval of +- this.")
     ] = None,
     level: Level = 0.9,
+    sequential: Sequential = False,
+    label_bounds: LabelBounds = None,
     json: Json = False,
     item: tables.Item = None,
     judge: tables.Judge = None,
@@ -61,12 +72,19 @@ def rate(
 ) -> None:
     """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels."""
     from assets.table.rating import rate_table
+    from care_ops.errors import InputError
     from care_ops.results.rates import labels_needed
 
+    if sequential and width is not None:
+        raise InputError("--width counts labels for intervals of one look; leave out either it or --sequential")
     table, drawn, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
+    looks = _sequential(sequential, label_bounds)
     with watching("fitting the panel") as watch:
-        rates = rate_table(table, drawn, config, level=level, of_these_items=not population, watch=watch)
-    title = f"{'share that people pass' if rates.kind == 'share' else 'mean label'}, {level:.0%} intervals"
+        rates = rate_table(
+            table, drawn, config, level=level, of_these_items=not population, sequential=looks, watch=watch
+        )
+    intervals = "intervals that hold at all looks together" if sequential else "intervals"
+    title = f"{'share that people pass' if rates.kind == 'share' else 'mean label'}, {level:.0%} {intervals}"
     rows = [_row(each) for each in rates.rates]
     if width is not None:
         for row, each in zip(rows, rates.rates, strict=True):
@@ -96,6 +114,8 @@ def gate(
     judges: tables.Judges = None,
     anchors: Anchors = None,
     level: Level = 0.9,
+    sequential: Sequential = False,
+    label_bounds: LabelBounds = None,
     json: Json = False,
     item: tables.Item = None,
     judge: tables.Judge = None,
@@ -119,16 +139,28 @@ def gate(
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
     chosen = "rogan-gladen" if method == "rogan-gladen" else "ppi"
+    limits = {"margin": margin, "level": level}
+    looks = _sequential(sequential, label_bounds)
     with watching("fitting the panel") as watch:
         decision = gate_table(
-            table, given, config, new, against, margin=margin, level=level, method=chosen, watch=watch
+            table, given, config, new, against, **limits, method=chosen, sequential=looks, watch=watch
         )
     if json:
         show([_decision_row(decision)], "gate", as_json=True)
     else:
-        console.print(_sentence(decision, level), markup=False, highlight=False, soft_wrap=True)
+        interval = f"{level:.0%} interval at all looks together" if sequential else f"{level:.0%} interval"
+        console.print(_sentence(decision, interval), markup=False, highlight=False, soft_wrap=True)
     if decision.passes is not True:
         raise typer.Exit(REGRESSION if decision.passes is False else NOT_ENOUGH)
+
+
+def _sequential(asked: bool, bounds: tuple[float, float] | None) -> SequentialLooks | None:
+    from assets.table.rating import Sequential
+    from care_ops.errors import InputError
+
+    if bounds is not None and not asked:
+        raise InputError("--label-bounds is for --sequential; add it, or leave the bounds out")
+    return Sequential(bounds) if asked else None
 
 
 def _from_workspace(
@@ -231,11 +263,11 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _sentence(decision: Decision, level: float) -> str:
+def _sentence(decision: Decision, interval: str) -> str:
     """One line of Markdown for a pull request."""
     difference = decision.difference
     words = {"undecided": "not decided: label more items", "not worse": f"not worse by {decision.margin:g} or more"}
     return (
         f"**{difference.first}** against {difference.second}: **{words.get(decision.outcome, decision.outcome)}**, "
-        f"difference {difference.value:+.3f} ({level:.0%} interval {difference.lo:+.3f} to {difference.hi:+.3f})"
+        f"difference {difference.value:+.3f} ({interval} {difference.lo:+.3f} to {difference.hi:+.3f})"
     )

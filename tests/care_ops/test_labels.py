@@ -99,3 +99,11 @@ def test_two_labels_that_contradict_each_other_keep_a_rate_a_share():
     rates = rates_of(estimate, share, repeats=Repeats(np.where(np.arange(200) == 3, 1.5, 1.0), True))
     assert (whole.kind, rates.kind) == ("share", "share")
     assert rates.rates[0].value == pytest.approx(whole.rates[0].value, abs=0.03)
+
+
+def test_the_first_label_of_each_item_in_the_order_in_which_they_came():
+    timed = [("b", 1.0, "2026-03-02T10:00:00Z"), ("a", 0.0, "2026-03-01"), ("b", 0.0, "2026-03-01T23:59:00+01:00")]
+    labels = Labels(tuple(Label(item, value, "random", labelled_at=when) for item, value, when in timed))
+    assert list(labels.first.items()) == [("a", 0.0), ("b", 0.0)]
+    untimed = Labels((*labels.given, Label("c", 1.0, "random", labelled_at="yesterday")))
+    assert list(untimed.first.items()) == [("b", 1.0), ("a", 0.0), ("c", 1.0)]

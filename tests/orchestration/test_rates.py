@@ -85,6 +85,46 @@ def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
         )
 
 
+def test_intervals_for_many_looks_are_wider_and_go_by_first_labels(folder):
+    """A second label of an item changes nothing, since it would change what earlier looks have seen."""
+    once = json.loads(of_systems(folder, "rate", "--json")[1])
+    code, printed, _ = of_systems(folder, "rate", "--json", "--sequential")
+    assert code == 0
+    truth = json.loads((folder / "truth.json").read_text())
+    for one, many in zip(once, json.loads(printed), strict=True):
+        assert many["hi"] - many["lo"] > 1.2 * (one["hi"] - one["lo"])
+        assert many["lo"] <= truth[many["system"]] <= many["hi"]
+    assert "at all looks together" in of_systems(folder, "rate", "--sequential")[2]
+    rows = [row.split(",") for row in (folder / "labels.csv").read_text().splitlines()[1:]]
+    again = [(item, 1 - int(label)) for item, label in rows[:10]]
+    write(folder / "again.csv", ("item_id", "label"), rows + again)
+    repeated = json.loads(of_systems(folder, "rate", "--json", "--sequential", labels="again.csv")[1])
+    assert [(row["lo"], row["hi"]) for row in repeated] == [(row["lo"], row["hi"]) for row in json.loads(printed)]
+
+
+def test_a_gate_for_many_looks_decides_and_refuses_what_it_cannot_promise(folder):
+    gate = ("gate", "new", "--against", "old", "--sequential")
+    code, line, _ = of_systems(folder, *gate)
+    assert (code, "90% interval at all looks together" in line) == (0, True)
+    (row,) = json.loads(of_systems(folder, *gate, "--json")[1])
+    scores, items = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "items.csv")
+    labels = pd.read_csv(folder / "labels.csv")
+    decision = care_eval.gate(scores, "new", "old", labels, items=items, system="model", sequential=True)
+    assert (decision.outcome, decision.difference.lo, row["chance_better"]) == (row["outcome"], row["lo"], None)
+    rated = care_eval.rate(scores, labels, items=items, system="model", sequential=True, population=True)
+    assert rated.difference("new", "old") == decision.difference
+    assert "ppi alone" in of_systems(folder, *gate, "--method", "rogan-gladen", "--cut", 0)[2]
+    assert "for intervals of one look" in of_systems(folder, "rate", "--sequential", "--width", 0.03)[2]
+    assert "is for --sequential" in of_systems(folder, "rate", "--label-bounds", 0, 1)[2]
+    weighted = [
+        (*line.split(","), 0.1 + 0.2 * (k % 2))
+        for k, line in enumerate((folder / "labels.csv").read_text().split()[1:])
+    ]
+    write(folder / "weighted.csv", ("item_id", "label", "probability"), weighted)
+    code, _, told = of_systems(folder, *gate, labels="weighted.csv")
+    assert (code, "needs a simple random sample" in told) == (2, True)
+
+
 def test_rates_hold_the_truth_and_are_sharper_than_labels_alone(folder):
     code, printed, _ = of_systems(folder, "rate", "--json")
     truth = json.loads((folder / "truth.json").read_text())

@@ -1,0 +1,84 @@
+"""The check ``label_agreement``: do judges agree with the labels that people gave lately as with those before?
+
+When an endpoint's model changes behind its name, old items keep their scores and newer items are scored by the new
+model. Labels drawn at random from before and after show that, whatever the canary's few items say.
+
+Belongs here: which labels are older and newer, and what the check says. Belongs elsewhere: the test
+(``care_ops.results.label_drift``), what a failed check leads to (``review``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assets.publication.documents import CheckResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from assets.workspace import Workspace
+    from care_ops.scores import ScoreMatrix
+    from warehouse.fits import Edition
+
+CHECK = "label_agreement"
+
+
+def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, scores: ScoreMatrix) -> CheckResult:
+    """Compare labels that came since an earlier fit with those that this fit had seen.
+
+    The earlier fit is the latest since which enough labels came: how many decides, and not what they say.
+    """
+    import numpy as np
+
+    from care_ops.results.label_drift import FALSE_ALARM, LEAST_LABELS, agreement_drift
+
+    sample = _sample(workspace, testset, scores)
+    earlier = [kept for kept in workspace.fits.editions(testset) if kept.made_at < edition.made_at]
+    before = next((kept for kept in reversed(earlier) if _splits(kept, sample, LEAST_LABELS)), None)
+    if before is None:
+        need = f"{LEAST_LABELS} labels of random or weighted items from before an earlier fit, and as many since"
+        return CheckResult(CHECK, True, f"nothing to compare: it takes {need}", blocks=False)
+    seen = before.inputs.labels or {}
+    row_of = {item: row for row, item in enumerate(scores.item_ids)}
+    items = list(sample)
+    newer = np.array([item not in seen for item in items])
+    labels = workspace.anchors_of(testset).labels
+    drifted = agreement_drift(
+        scores.values[[row_of[item] for item in items]],
+        np.array([labels[item] for item in items], dtype=np.float64),
+        newer,
+        np.array([1.0 / sample[item] for item in items], dtype=np.float64),
+        scores.judges,
+        seed=workspace.fit_config(testset).seed,
+    )
+    numbers = {"newer": int(newer.sum()), "older": int((~newer).sum()), "judges": len(drifted)}
+    since = f"since fit {before.edition} ({before.made_at[:10]})"
+    compared = f"{numbers['newer']} labels {since}, {numbers['older']} before"
+    if not drifted:
+        return CheckResult(CHECK, True, f"judges agree with labels as before: {compared}", numbers, blocks=False)
+    named = "; ".join(f"{moved.judge} ({moved.before:.2f} to {moved.after:.2f})" for moved in drifted)
+    return CheckResult(
+        CHECK,
+        False,
+        f"further from people's labels than before, in mean distance of ranks: {named}. {compared}; where nothing has "
+        f"changed, this is said with a probability of {FALSE_ALARM:.0%}. If the model behind a judge is another one "
+        "(its check `same_model`), change `revision` in the judge's file to score everything anew; if the newer items "
+        "are of another kind, `care judges report` says what the judge makes of them",
+        numbers,
+        blocks=False,
+    )
+
+
+def _sample(workspace: Workspace, testset: str, scores: ScoreMatrix) -> Mapping[str, float]:
+    """Scored items on whose labels an estimate may rest, with the probability with which each was to be labelled."""
+    anchors, scored = workspace.anchors_of(testset), set(scores.item_ids)
+    chances = {item: anchors.chance_of(item) for item in anchors.labels if item in scored}
+    return {item: chance for item, chance in chances.items() if chance is not None}
+
+
+def _splits(kept: Edition, sample: Mapping[str, float], least: int) -> bool:
+    """Whether enough labels were there when this edition was made, and as many came since."""
+    if kept.inputs.labels is None:
+        return False
+    older = sum(item in kept.inputs.labels for item in sample)
+    return min(older, len(sample) - older) >= least
