@@ -226,10 +226,15 @@ class PartStore:
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
         """Keys of the items that have a row under this judge key and whose status is not in ``again``."""
-        # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
-        table = self.read_scores(judge, testset).select(["item_key", "judge_key", "status"])
-        rows = zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
-        return {item_key for item_key, key, status in rows if key == judge_key and status not in again}
+        item_keys: set[str] = set()
+        for file in sorted(self.scores_folder(judge, testset).glob("*.parquet")):
+            # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
+            part = self._read_part(file, SCORE_SCHEMA)
+            if part is not None:
+                columns = (part.column(name).to_pylist() for name in ("item_key", "judge_key", "status"))
+                rows = zip(*columns, strict=True)
+                item_keys.update(item for item, key, status in rows if key == judge_key and status not in again)
+        return item_keys
 
     def has_many(self, judge: str, testset: str) -> int:
         """How many parts a judge has on a test set, if they are so many that ``compact`` is worth its while; else 0."""

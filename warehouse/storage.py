@@ -39,8 +39,13 @@ _NOTE = ".why"
 _TEMPORARY = ".tmp"
 _SEAL = "sha256"
 _ROWS_PER_GROUP = 131_072
+_ROWS_PER_SCAN = 4_096
+_BYTES_PER_READ = 2**20
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+_UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
+"""Errors that pyarrow raises on a damaged Parquet file."""
 
 
 class DamagedError(WarehouseError):
@@ -118,17 +123,62 @@ def read_table(path: Path, schema: pa.Schema | None = None, required: Collection
     WarehouseError
         The operating system does not allow the file to be read.
     """
-    with _as_damage(path, (pa.ArrowException, OSError, ValueError, KeyError)):
+    with _as_damage(path, _UNREADABLE_TABLE):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             columns, metadata = file.schema_arrow.names, _metadata_of(file)
-            missing = sorted(set(required) - set(columns))
-            if missing:
-                raise ValueError(f"it has no column {', '.join(missing)}")
+            _must_have(columns, required)
             table = file.read(columns=None if schema is None else [name for name in schema.names if name in columns])
             if table.num_rows != file.metadata.num_rows:
                 raise ValueError(f"it should have {file.metadata.num_rows} rows, {table.num_rows} can be read")
         table.validate(full=True)
         return table.replace_schema_metadata(metadata or None) if schema is None else _with_schema(table, schema)
+
+
+def scan_table(
+    path: Path, schema: pa.Schema, required: Collection[str] = (), since: int = 0
+) -> Generator[tuple[int, pa.Table]]:
+    """Read a file that ``write_table`` wrote, some rows at a time; raises the errors of ``read_table``.
+
+    What was not read was not checked: where the caller stops early, or starts late, the rest may be damaged.
+
+    Parameters
+    ----------
+    since : int
+        Number of the first row that is wanted. As many rows before it are left out as can be.
+
+    Yields
+    ------
+    first : int
+        Number of the table's first row.
+    table : pyarrow.Table
+        Successive rows.
+    """
+    with (
+        _as_damage(path, _UNREADABLE_TABLE),
+        pq.ParquetFile(path, page_checksum_verification=True, buffer_size=_BYTES_PER_READ) as file,
+    ):
+        _metadata_of(file)
+        _must_have(file.schema_arrow.names, required)
+        names = [name for name in schema.names if name in file.schema_arrow.names]
+        first = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if first + rows > since:
+                end = first
+                for batch in file.iter_batches(_ROWS_PER_SCAN, row_groups=[group], columns=names):
+                    table = pa.Table.from_batches([batch])
+                    table.validate(full=True)
+                    yield end, _with_schema(table, schema)
+                    end += table.num_rows
+                if end != first + rows:
+                    raise ValueError(f"a group of rows should have {rows} rows, {end - first} can be read")
+            first += rows
+
+
+def _must_have(columns: Sequence[str], required: Collection[str]) -> None:
+    missing = sorted(set(required) - set(columns))
+    if missing:
+        raise ValueError(f"it has no column {', '.join(missing)}")
 
 
 def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
