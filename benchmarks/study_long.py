@@ -25,7 +25,7 @@ SENTENCE = "The library is open from nine to five on weekdays, and until noon on
 
 def main() -> None:
     """Print a row for each judge and size."""
-    print("| judge | items | s | peak memory of `care run`, MiB | times loaded |\n|---|---|---|---|---|")
+    print("| judge | items | s | CPU s | peak memory of `care run`, MiB | times loaded |\n|---|---|---|---|---|---|")
     for items in SIZES:
         with tempfile.TemporaryDirectory() as name:
             folder = _workspace(Path(name), items)
@@ -38,11 +38,11 @@ def main() -> None:
 
 def _row(folder: Path, judge: str, items: int) -> None:
     """Have one judge score everything, and print what that took."""
-    seconds, peak = _measured(folder, "run", "--select", "judge_inference", "--judge", judge)
+    seconds, cpu_seconds, peak = _measured(folder, "run", "--select", "judge_inference", "--judge", judge)
     assert _stored(folder, judge) == items, "an item is lost or was stored twice"
     log = folder / "loads"
     loads = len(log.read_text().splitlines()) if log.exists() else 0
-    print(f"| {judge} | {items:,} | {seconds:.0f} | {peak:.0f} | {loads} |", flush=True)
+    print(f"| {judge} | {items:,} | {seconds:.0f} | {cpu_seconds:.0f} | {peak:.0f} | {loads} |", flush=True)
 
 
 def _workspace(folder: Path, items: int) -> Path:
@@ -51,7 +51,8 @@ def _workspace(folder: Path, items: int) -> Path:
         (folder / name).mkdir()
     (folder / "care.yaml").write_text("{}\n")
     (folder / "testsets" / "long.yaml").write_text(
-        "source: {kind: files, items: items.parquet}\nscale: [1, 10]\nprompt: quality\n"
+        "source: {kind: files, items: items.parquet, columns: {prompt: question, response: answer}}\n"
+        "scale: [1, 10]\nprompt: quality\n"
     )
     (folder / "judges" / "program.yaml").write_text("engine: {kind: program, program: length}\n")
     (folder / "judges" / "stub.yaml").write_text(
@@ -60,21 +61,21 @@ def _workspace(folder: Path, items: int) -> Path:
     questions = items // 3 + 1
     rows = {
         "item_id": [f"i{k}" for k in range(items)],
-        "prompt": [f"Question {k % questions}: when is it open? {SENTENCE * 8}" for k in range(items)],
-        "response": [f"Answer {k}. {SENTENCE * (4 + k % 9)}" for k in range(items)],
+        "question": [f"Question {k % questions}: when is it open? {SENTENCE * 8}" for k in range(items)],
+        "answer": [f"Answer {k}. {SENTENCE * (4 + k % 9)}" for k in range(items)],
     }
     pq.write_table(pa.table(rows), folder / "items.parquet")
     return folder
 
 
-def _measured(folder: Path, *words: str) -> tuple[float, float]:
-    """Wall time of a ``care`` command, and the most memory that its process had, in MiB."""
+def _measured(folder: Path, *words: str) -> tuple[float, float, float]:
+    """Wall and CPU time of a ``care`` command, and the most memory that its process had, in MiB."""
     started = time.perf_counter()
     care = [sys.executable, "-c", "from orchestration.cli.app import main; main()"]
     pid = os.posix_spawn(sys.executable, [*care, *words, "--workspace", str(folder)], os.environ)
     _, status, usage = os.wait4(pid, 0)
     assert status == 0, f"{' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}"
-    return time.perf_counter() - started, usage.ru_maxrss / 1024
+    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def _stored(folder: Path, judge: str) -> int:

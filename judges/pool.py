@@ -216,21 +216,14 @@ class Session:
         if not len(questions):
             return 0
         size = max(spec.batch_size, _RECORDINGS_A_BATCH) if spec.engine.needs.recordings else spec.batch_size
-        count = ceil(len(questions) / size)
-        unanswered: dict[str, Question] = {}
-
-        def batches() -> Iterator[list[Item]]:
-            for batch in questions.batches(size):
-                unanswered.update((question.item.key, question) for question in batch)
-                yield [question.item for question in batch]
-
+        batches = _Batches(questions, size)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done = tokens = 0
         started = time.perf_counter()
-        sizes = questions.items, len(questions), count
+        sizes = questions.items, len(questions), len(batches)
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
-        for number, scores, version in score_batches(spec, batches(), count, context or Context()):
-            item_scores = [score.of(*member) for score in scores for member in unanswered.pop(score.item_key).members]
+        for number, scores, version in score_batches(spec, batches, context or Context()):
+            item_scores = batches.of_items(scores)
             sink(item_scores, version)
             _must_not_be_down(spec, item_scores)
             done += len(item_scores)
@@ -248,19 +241,15 @@ class Session:
             return False
         return self._config.mode == "ray" or (self._config.mode == "auto" and needs.model)
 
-    def _on_ray(
-        self, spec: JudgeSpec, batches: Iterator[list[Item]], count: int, context: Context
-    ) -> Iterator[tuple[int, list[Score], str]]:
+    def _on_ray(self, spec: JudgeSpec, batches: _Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
         from judges.actors import Actors
 
         self._start_ray()
         if self._actors is None:
             self._actors = Actors(self._config.actors, self._config.in_flight)
-        return self._actors.score(spec, batches, count, context)
+        return self._actors.score(spec, iter(batches), len(batches), context)
 
-    def _inline(
-        self, spec: JudgeSpec, batches: Iterator[list[Item]], _count: int, context: Context
-    ) -> Iterator[tuple[int, list[Score], str]]:
+    def _inline(self, spec: JudgeSpec, batches: _Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
         with closing(build_engine(spec, context, self._models)) as engine:
             for number, batch in enumerate(batches):
                 try:
@@ -268,6 +257,27 @@ class Session:
                 except SpendLimitError as reached:
                     yield number, reached.scores, engine.version
                     raise
+
+
+class _Batches:
+    """Questions in batches that are made one by one; those that were asked are kept until they are answered."""
+
+    def __init__(self, questions: Questions, size: int) -> None:
+        self._questions, self._size = questions, size
+        self._unanswered: dict[str, Question] = {}
+
+    def __len__(self) -> int:
+        return ceil(len(self._questions) / self._size)
+
+    def __iter__(self) -> Iterator[list[Item]]:
+        for batch in self._questions.batches(self._size):
+            self._unanswered.update((question.item.key, question) for question in batch)
+            yield [question.item for question in batch]
+
+    def of_items(self, scores: Sequence[Score]) -> list[Score]:
+        """The scores of all items, from one score for each question."""
+        answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
+        return [score.of(*member) for score, question in answered for member in question.members]
 
 
 def _must_not_be_down(spec: JudgeSpec, scores: Sequence[Score]) -> None:

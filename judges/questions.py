@@ -8,15 +8,19 @@ elsewhere: where items are stored (``warehouse``), which of them are pending, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from judges.items import Item
 from judges.spec import JudgeSpec
 
-_CHARACTERS_AT_ONCE = 16 * 2**20
+_CHARACTERS_AT_ONCE = 8 * 2**20
 """Length of the texts that are held at once: less costs more passes over the file, more costs memory."""
+
+
+_CHARACTERS_COMPARED = 128
+"""Beginning of an item's texts by which items are sorted."""
 
 
 class ItemSource(Protocol):
@@ -36,7 +40,7 @@ class ItemSource(Protocol):
     lengths: Sequence[int]
 
     def by_text(self) -> Sequence[int]:
-        """The position of every item, in the order of their texts."""
+        """The position of every item, as ``in_order_of_texts`` has them."""
         ...
 
     def read(self, positions: Sequence[int]) -> list[Item]:
@@ -55,7 +59,7 @@ class ItemsInMemory:
         self.lengths: Sequence[int] = [length(item) for item in items]
 
     def by_text(self) -> Sequence[int]:
-        return sorted(range(len(self._items)), key=lambda k: [text or "" for text in self._items[k].texts])
+        return in_order_of_texts(self._items)
 
     def read(self, positions: Sequence[int]) -> list[Item]:
         return [self._items[position] for position in positions]
@@ -80,7 +84,7 @@ class Questions:
     """What a judge is to be asked about a source of items.
 
     Each recorded score is a question, since it belongs to an item and not to its texts. The questions of a language
-    model are in the order of their texts, so that the beginning that successive prompts share is in the model's cache.
+    model are sorted by their texts, so that the beginning that successive prompts share is in the model's cache.
 
     Parameters
     ----------
@@ -115,9 +119,9 @@ class Questions:
     def __iter__(self) -> Iterator[Question]:
         ids, keys = self._source.ids, self._source.keys
         for chunk in self._chunks():
-            shown = self._source.read([group[0] for group in chunk])
-            for item, group in zip(shown, chunk, strict=True):
-                yield Question(item, [(ids[position], keys[position]) for position in group])
+            shown = self._source.read([group[0] for group in chunk])[::-1]
+            for group in chunk:
+                yield Question(shown.pop(), [(ids[position], keys[position]) for position in group])
 
     def _chunks(self) -> Iterator[list[list[int]]]:
         """The positions of each question's items, in chunks that are read together."""
@@ -131,6 +135,22 @@ class Questions:
             chunk.append(group)
         if chunk:
             yield chunk
+
+
+def in_order_of_texts(items: Iterable[Item]) -> list[int]:
+    """The position of every item, so that successive ones have the same prompt, or at least begin alike.
+
+    Of each item only the beginning of its texts and a hash of a long prompt are kept, so that the items may be read
+    from a file one by one.
+    """
+
+    def compared(item: Item) -> tuple[str, str]:
+        beginning = "\0".join((text or "")[:_CHARACTERS_COMPARED] for text in item.texts)[:_CHARACTERS_COMPARED]
+        prompt = item.prompt or ""
+        return beginning, Item("", prompt).text_key if len(prompt) > _CHARACTERS_COMPARED else ""
+
+    kept = [compared(item) for item in items]
+    return sorted(range(len(kept)), key=kept.__getitem__)
 
 
 def length(item: Item) -> int:

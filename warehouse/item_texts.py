@@ -1,16 +1,14 @@
 """The texts of a test set's items, of which few are held at a time, however long the test set is.
 
-Belongs here: reading the items' part in ranges of rows, and the order of its texts. Belongs elsewhere: writing it, and
-reading all of it (``parts``).
+Belongs here: reading the items' part in ranges of rows. Belongs elsewhere: writing it, and reading all of it
+(``parts``).
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -22,7 +20,6 @@ from warehouse.storage import read_sound, scan_table
 _TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 _SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *_TEXTS)])
 _REQUIRED = ("item_id", "prompt", "response", "response_2", "reference")
-_MEMORY_TO_SORT = "256MB"
 
 
 class ItemTexts:
@@ -57,29 +54,6 @@ class ItemTexts:
         if len(records) != len(wanted):
             raise WarehouseError(f"{self._path}: it has fewer items than when it was read first; run again")
         return [records[row] for row in rows]
-
-    def order(self) -> list[int]:
-        """The number of every row, in the order of the texts; DuckDB sorts on the disk what is too much for memory."""
-        numbered = _SCHEMA.remove(0).append(pa.field("row", pa.int64()))
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for first, table in self._scan():
-                rows = pa.array(range(first, first + table.num_rows), pa.int64())
-                yield from table.drop_columns("item_id").append_column("row", rows).cast(numbered).to_batches()
-
-        reader = pa.RecordBatchReader.from_batches(numbered, batches())
-        by = ", ".join(f"{name} NULLS FIRST" for name in (*_TEXTS, "row"))
-        with tempfile.TemporaryDirectory(prefix="care-sort-") as scratch, duckdb.connect() as connection:
-            connection.execute(f"SET memory_limit = '{_MEMORY_TO_SORT}'")
-            connection.execute("SET temp_directory = ?", [scratch])
-            connection.register("texts", reader)
-            try:
-                return connection.execute(f"SELECT row FROM texts ORDER BY {by}").fetchnumpy()["row"].tolist()
-            except duckdb.Error as error:
-                raise WarehouseError(
-                    f"{self._path}: its texts cannot be sorted ({' '.join(str(error).split())}); sorting needs room "
-                    f"for them in {tempfile.gettempdir()}"
-                ) from error
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
         """Tables of successive rows, from the one with row ``since`` on at the latest, each with its first row."""

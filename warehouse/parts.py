@@ -74,6 +74,9 @@ _MANY_PARTS = 16
 _ROWS_A_PART = 1_048_576
 """Rows of a part that others were merged into."""
 
+_ITEMS_PER_GROUP = 8_192
+"""Items that can be read without those before them (``item_texts``)."""
+
 _SOURCE_VERSION = b"source_version"
 """Key, in the metadata of the items' file, of the version of the source that they were read from."""
 
@@ -127,7 +130,8 @@ class PartStore:
             for r in records
         ]
         metadata = {} if source_version is None else {_SOURCE_VERSION: json.dumps(source_version).encode()}
-        write_table(self.items_file(testset), pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata)))
+        table = pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata))
+        write_table(self.items_file(testset), table, _ITEMS_PER_GROUP)
         hidden = ("gold", "split_unit", "metadata")
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
         return _digest(visible), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])

@@ -91,7 +91,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GROUP) -> None:
     """Write a Parquet file with checksums of its pages and of its metadata."""
     metadata = {key: text for key, text in (table.schema.metadata or {}).items() if key != _SEAL.encode()}
     metadata[_SEAL.encode()] = _seal_of_table(table.schema, table.num_rows, metadata).encode()
@@ -99,7 +99,7 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(
             table.replace_schema_metadata(metadata),
             temporary,
-            row_group_size=_ROWS_PER_GROUP,
+            row_group_size=rows_per_group,
             write_page_checksum=True,
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from assets.judge_keys import judge_item
 from care_ops.errors import WarehouseError
 from judges.items import Item
-from judges.questions import length
+from judges.questions import in_order_of_texts, length
 from warehouse.item_texts import ItemTexts
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class StoredItems:
 
     @cached_property
     def _order(self) -> Sequence[int]:
-        return self._texts.order()
+        return in_order_of_texts(judge_item(record) for record in self._texts)
 
     def read(self, positions: Sequence[int]) -> list[Item]:
         """The items at these positions.

@@ -1,5 +1,6 @@
 """Questions to a judge are read as they are asked, and a judge that is interrupted goes on where it was."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -70,6 +71,14 @@ def test_a_model_is_asked_in_the_order_of_the_texts_and_a_program_in_that_of_the
     items = [Item("a", "second", "x"), Item("b", "first", "z"), Item("c", None, "y"), Item("d", "first", "a")]
     asked = {spec.name: [q.item.item_id for q in Questions(ItemsInMemory(items), spec)] for spec in (MODEL, PROGRAM)}
     assert asked == {"m": ["c", "d", "b", "a"], "p": ["a", "b", "c", "d"]}
+
+
+def test_items_with_a_long_prompt_in_common_are_neighbours():
+    """Only the beginning of the texts is compared, in which long prompts may be alike."""
+    prompts = [f"{'Read the report and answer. ' * 20}{k}" for k in range(3)]
+    items = [Item(f"i{k}", prompts[k % 3], f"answer {(7 * k) % 5}") for k in range(12)]
+    shown = [question.item.prompt for question in Questions(ItemsInMemory(items), MODEL)]
+    assert sum(before != after for before, after in itertools.pairwise(shown)) == 2
 
 
 def test_the_queue_of_the_actors_reads_a_batch_when_it_is_taken():

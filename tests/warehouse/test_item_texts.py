@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from care_ops.errors import WarehouseError
-from warehouse import storage
+from warehouse import parts, storage
 from warehouse.item_texts import ItemTexts
 from warehouse.items import ItemRecord
 from warehouse.parts import PartStore
@@ -16,7 +16,7 @@ from warehouse.storage import DamagedError, notes_in, write_table
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     """Fifty items in groups of sixteen rows, of which five are read at a time."""
-    monkeypatch.setattr(storage, "_ROWS_PER_GROUP", 16)
+    monkeypatch.setattr(parts, "_ITEMS_PER_GROUP", 16)
     monkeypatch.setattr(storage, "_ROWS_PER_SCAN", 5)
     chance = random.Random(1)
     records = [
@@ -59,17 +59,10 @@ def test_rows_before_the_first_wanted_one_are_not_read(store):
     assert firsts == [32, 37, 42, 47, 48]
 
 
-def test_the_order_is_that_of_the_texts_with_missing_ones_first(store):
-    every = store.read_items("one")
-    expected = sorted(range(50), key=lambda k: (every[k].prompt or "", every[k].response, every[k].aspect or "", k))
-    assert ItemTexts(store.items_file("one")).order() == expected
-
-
 def test_an_item_file_of_an_earlier_release_has_no_aspect(store):
     path = store.items_file("one")
     write_table(path, pq.read_table(path).drop_columns("aspect"))
     assert {record.aspect for record in ItemTexts(path)} == {None}
-    assert sorted(ItemTexts(path).order()) == list(range(50))
 
 
 def test_a_damaged_group_of_rows_is_noticed_when_it_is_read(store):
