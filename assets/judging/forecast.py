@@ -38,8 +38,8 @@ class Forecast:
         Items and probes to be scored, and different texts among them. Probes are known once the items have been read.
     tokens : float
         Tokens to be read and written; 0 where the judge is no language model.
-    dollars : float
-        At the prices in the judge's file.
+    dollars : float or None
+        At the prices in the judge's file; None where that has none.
     seconds : float or None
         None where the judge has scored nothing here yet.
     measured : bool
@@ -53,7 +53,7 @@ class Forecast:
     items: int = 0
     questions: int = 0
     tokens: float = 0.0
-    dollars: float = 0.0
+    dollars: float | None = 0.0
     seconds: float | None = None
     measured: bool = False
     failure: str = ""
@@ -107,7 +107,7 @@ def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -
     engine = wanted.spec.engine
     dollars = 0.0
     if isinstance(engine, OpenAIEngine):
-        dollars = questions * (tokens_in * engine.price_in + tokens_out * engine.price_out) / 1e6
+        dollars = engine.cost(questions * tokens_in, questions * tokens_out)
     seconds = None
     if rate is not None:
         actors = workspace.pool.actors if engine.needs.model else 1  # an endpoint's time is that of all open requests
