@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from tests.support.placement import declared_gpus
 
 SIZES = 1_000, 100_000
+ROWS = 5_000
 SENTENCE = "The library is open from nine to five on weekdays, and until noon on the first Saturday of the month. "
 
 
@@ -59,12 +60,16 @@ def _workspace(folder: Path, items: int) -> Path:
         f"engine: {{kind: vllm, model: {folder / 'model'}, min_valid_mass: 0.0}}\n"
     )
     questions = items // 3 + 1
-    rows = {
-        "item_id": [f"i{k}" for k in range(items)],
-        "question": [f"Question {k % questions}: when is it open? {SENTENCE * 8}" for k in range(items)],
-        "answer": [f"Answer {k}. {SENTENCE * (4 + k % 9)}" for k in range(items)],
-    }
-    pq.write_table(pa.table(rows), folder / "items.parquet")
+    schema = pa.schema([(name, pa.string()) for name in ("item_id", "question", "answer")])
+    with pq.ParquetWriter(folder / "items.parquet", schema) as file:
+        for first in range(0, items, ROWS):  # a process that was large once makes those that it starts seem so
+            numbers = range(first, min(first + ROWS, items))
+            rows = {
+                "item_id": [f"i{k}" for k in numbers],
+                "question": [f"Question {k % questions}: when is it open? {SENTENCE * 8}" for k in numbers],
+                "answer": [f"Answer {k}. {SENTENCE * (4 + k % 9)}" for k in numbers],
+            }
+            file.write_table(pa.table(rows, schema))
     return folder
 
 
