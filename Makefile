@@ -83,6 +83,7 @@ bench-reading: $(MODELS)/.made ## passes, tokens and time of an expected score, 
 
 bench-continuous: $(MODELS)/.made ## vLLM's async engine beside batch after batch
 	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.study_continuous
+	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.study_continuous 8192
 
 lint: $(VENV)/.dev ## style, types, what nobody uses, who may import whom
 	$(BIN)/ruff check .

@@ -4,15 +4,17 @@ Three test sets ask about the same answers by the same template, each in another
 test set after the other, in batches of its ``batch_size``, and vLLM has finished a batch before it gets the next. Other
 ways: one batch a test set; all test sets as one batch, sorted by their texts; and the async engine, which is given
 every question at once and asks each next token of it as soon as the one before is answered. Passes and tokens are
-counted, seconds are those of a CPU.
+counted, seconds are those of a CPU. A number as argument limits vLLM's cache to so many tokens: what a long test set
+does to the cache of a GPU.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ from tests.support.tiny import build
 
 ASPECTS = "meaning", "fluency", "simplicity"
 ITEMS, BATCH, ROUNDS = 96, 32, 3
+BLOCK = 32
+"""Tokens of a block of vLLM's cache, of which a GPU has 16 and vLLM's CPU build 128 by default."""
 
 
 def main() -> None:
@@ -42,7 +46,9 @@ def main() -> None:
         testsets = [[_item(k, aspect) for k in range(ITEMS)] for aspect in ASPECTS]
         merged = [item for items in testsets for item in items]
         merged = [merged[k] for k in in_order_of_texts(merged)]
-        engine = _engine(model, VllmBackend(engine_of(model, "vllm", "expected")))
+        options = _cache(sys.argv[1:])
+        settings = engine_of(model, "vllm", "expected").model_copy(update={"vllm": tuple(options.items())})
+        engine = _engine(model, VllmBackend(settings))
         ways = {
             f"batches of {BATCH}, test set after test set": [
                 items[k : k + BATCH] for items in testsets for k in range(0, ITEMS, BATCH)
@@ -55,7 +61,7 @@ def main() -> None:
             rounds = [_in_batches(engine, batches) for _ in range(ROUNDS)]
             first = first or rounds[0].scores
             _print(way, rounds, first)
-        _print("async engine", asyncio.run(_continuous(model, engine, merged)), first)
+        _print("async engine", asyncio.run(_continuous(model, engine, merged, options)), first)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,12 @@ class Measured:
     tokens: int
     seconds: float
     scores: dict[str, float]
+
+
+def _cache(arguments: Sequence[str]) -> dict[str, int]:
+    """vLLM's settings of its cache; without an argument it holds everything."""
+    limit = {"num_gpu_blocks_override": int(arguments[0]) // BLOCK} if arguments else {}
+    return {"block_size": BLOCK, **limit}
 
 
 def _item(k: int, aspect: str) -> Item:
@@ -100,7 +112,9 @@ def _in_batches(engine: ModelJudgeEngine, batches: Sequence[Sequence[Item]]) -> 
     return Measured(count.passes, count.tokens, seconds, {s.item_id: float(s.score or 0.0) for s in scores})
 
 
-async def _continuous(model: Path, engine: ModelJudgeEngine, items: Sequence[Item]) -> list[Measured]:
+async def _continuous(
+    model: Path, engine: ModelJudgeEngine, items: Sequence[Item], options: Mapping[str, int]
+) -> list[Measured]:
     """The async engine over the same items; ``engine`` makes the prompts and knows the legal answers."""
     from vllm import SamplingParams
     from vllm.engine.arg_utils import AsyncEngineArgs
@@ -108,7 +122,11 @@ async def _continuous(model: Path, engine: ModelJudgeEngine, items: Sequence[Ite
 
     settings = engine_of(model, "vllm", "expected")
     arguments = AsyncEngineArgs(
-        model=str(model), dtype=settings.dtype, gpu_memory_utilization=settings.gpu_memory, enable_prefix_caching=True
+        model=str(model),
+        dtype=settings.dtype,
+        gpu_memory_utilization=settings.gpu_memory,
+        enable_prefix_caching=True,
+        **options,  # type: ignore[arg-type]
     )
     vllm = AsyncLLM.from_engine_args(arguments)
     count = Count()
