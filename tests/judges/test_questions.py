@@ -72,7 +72,7 @@ def test_a_program_is_asked_in_the_order_of_the_source():
     assert [question.item.item_id for question in Questions(ItemsInMemory(items), PROGRAM)] == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("common", [0, 30, 500, 60_000])
+@pytest.mark.parametrize("common", [0, 30, 500])
 def test_a_model_is_asked_about_items_that_begin_alike_one_after_the_other(common):
     """Three prompts that have so many characters in common, then three drafts of each answer that begin alike."""
     prompts = [f"{'x' * common}{k} {'is it so? ' * 30}" for k in range(3)]
