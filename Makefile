@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-placement bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-few-labels bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-few-labels bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -72,11 +72,18 @@ wheel-namespaced: $(VENV)/.dev ## the same packages inside one, for a project wi
 bench-placement: $(VENV)/.dev ## models on declared GPUs, wall time beside the best possible; five minutes
 	$(BIN)/python -m benchmarks.study_placement
 
+bench-long: $(VENV)/.dev ## memory and time of judging a hundred thousand items; ten minutes
+	$(BIN)/python -m benchmarks.study_long
+
 bench-models: $(MODELS)/.made ## what the pool costs over a model's engine
 	$(MODELS)/bin/python -m benchmarks.study_models
 
 bench-reading: $(MODELS)/.made ## passes, tokens and time of an expected score, by each way to read it
 	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.study_reading
+
+bench-continuous: $(MODELS)/.made ## vLLM's async engine beside batch after batch
+	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.study_continuous
+	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.study_continuous 8192
 
 lint: $(VENV)/.dev ## style, types, what nobody uses, who may import whom
 	$(BIN)/ruff check .

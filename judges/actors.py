@@ -38,6 +38,28 @@ class Piece:
     items: Sequence[Item]
 
 
+class _Queue:
+    """The pieces that are still to be sent: those that came back unanswered, then the batches, read one by one."""
+
+    def __init__(self, batches: Iterator[Sequence[Item]], count: int) -> None:
+        self._batches, self._unread = enumerate(batches), count
+        self._returned: list[Piece] = []
+
+    def __len__(self) -> int:
+        return len(self._returned) + self._unread
+
+    def take(self) -> Piece:
+        """The next piece."""
+        if self._returned:
+            return self._returned.pop()
+        self._unread -= 1
+        return Piece(*next(self._batches))
+
+    def give_back(self, pieces: Sequence[Piece]) -> None:
+        """Take back pieces that were not scored; they come first."""
+        self._returned += pieces
+
+
 class Actors:
     """The actors of one judge, started when its first batches come and used for all its test sets.
 
@@ -60,9 +82,16 @@ class Actors:
         self._places.close()
 
     def score(
-        self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
+        self, spec: JudgeSpec, batches: Iterator[Sequence[Item]], count: int, context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
         """Score each batch; yields its number, its scores and the engine's version as it, or a piece of it, comes back.
+
+        Parameters
+        ----------
+        batches : iterator of sequences of Item
+            Read as the actors ask for more.
+        count : int
+            Number of batches.
 
         Raises
         ------
@@ -74,7 +103,7 @@ class Actors:
 
         self._tasks += 1
         task = ray.put(Task(self._tasks, spec, context.for_another_machine(spec)))
-        waiting = [Piece(number, batch) for number, batch in enumerate(batches)][::-1]
+        waiting = _Queue(batches, count)
         running: dict[Any, tuple[Any, Piece]] = {}
         self._places.start(spec, len(waiting), task)
         answered_at = time.monotonic()
@@ -93,27 +122,27 @@ class Actors:
                     scores, version = answer_of(spec, ready[0], _BATCH_TIMEOUT_S)
                 except EngineMemoryError as error:
                     self._use_less_memory(spec, piece, error)
-                    waiting += [piece, *self._give_up(worker, running)]
+                    waiting.give_back([piece, *self._give_up(worker, running)])
                 else:
                     self._send(task, waiting, running)  # so that the actor has work while the caller stores the scores
                     yield piece.number, scores, version
             elif lost := self._places.on_dead_nodes():
                 _log.warning("Judge %r: the node of %d of its actors is gone.", spec.name, len(lost))
-                waiting += [piece for worker in lost for piece in self._give_up(worker, running)]
+                waiting.give_back([piece for worker in lost for piece in self._give_up(worker, running)])
             elif time.monotonic() - answered_at > _BATCH_TIMEOUT_S:
                 raise JudgeError(
                     f"judge {spec.name!r}: no batch of {spec.batch_size} came back in "
                     f"{_BATCH_TIMEOUT_S:.0f} s; lower batch_size, or see the actor's log"
                 )
 
-    def _send(self, task: Any, waiting: list[Piece], running: dict[Any, tuple[Any, Piece]]) -> None:
+    def _send(self, task: Any, waiting: _Queue, running: dict[Any, tuple[Any, Piece]]) -> None:
         """Give each actor as many pieces as it may have, none larger than has been found to fit into memory."""
         for _ in range(self._in_flight):
             for worker in self._places.workers:
                 if waiting and sum(other is worker for other, _ in running.values()) < self._in_flight:
-                    piece = waiting.pop()
+                    piece = waiting.take()
                     if self._largest is not None and len(piece.items) > self._largest:
-                        waiting.append(Piece(piece.number, piece.items[self._largest :]))
+                        waiting.give_back([Piece(piece.number, piece.items[self._largest :])])
                         piece = Piece(piece.number, piece.items[: self._largest])
                     running[worker.score.remote(task, piece.items)] = (worker, piece)
 

@@ -106,11 +106,11 @@ class Score:
     tokens_in: int | None = None
     tokens_out: int | None = None
 
-    def of(self, item: Item) -> Score:
+    def of(self, item_id: str, item_key: str) -> Score:
         """This score, carried over to another item that has the same texts."""
-        if item.item_id == self.item_id:
+        if item_id == self.item_id:
             return self
-        return replace(self, item_id=item.item_id, item_key=item.key)
+        return replace(self, item_id=item_id, item_key=item_key)
 
     def as_row(self) -> dict[str, Any]:
         """The score as a row of a Parquet part: column name to value."""

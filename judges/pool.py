@@ -1,10 +1,11 @@
 """Runs judges over their pending items, in this process or on Ray actors, and hands each batch of scores to a sink.
 
-Items with equal texts are one question, which is asked once. A language model gets its questions sorted by their texts,
-so that the prefix that successive prompts share is already in the model's cache.
+A batch is made when it is asked for, and forgotten when its scores are stored, so that a long test set takes no more
+memory than a few batches.
 
-Belongs here: batching, the connection to Ray, and the choice between Ray and this process. Belongs elsewhere: the
-actors (``actors``), which items are pending and where scores are kept; the caller decides both.
+Belongs here: batching, the connection to Ray, and the choice between Ray and this process. Belongs elsewhere: which
+items are one question (``questions``), the actors (``actors``), which items are pending and where scores are kept; the
+caller decides the last two.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge
@@ -28,6 +30,7 @@ from judges.spec import JudgeSpec
 
 if TYPE_CHECKING:
     from judges.actors import Actors
+    from judges.questions import Question, Questions
 
 Sink = Callable[[Sequence[Score], str], None]
 """A function that stores a batch: it gets the scores and the version of the engine that made them."""
@@ -138,7 +141,7 @@ class Pool:
     def run(
         self,
         spec: JudgeSpec,
-        items: Sequence[Item],
+        items: Questions | Sequence[Item],
         sink: Sink,
         context: Context | None = None,
         progress: Callable[[Progress], None] | None = None,
@@ -176,7 +179,7 @@ class Session:
     def run(
         self,
         spec: JudgeSpec,
-        items: Sequence[Item],
+        items: Questions | Sequence[Item],
         sink: Sink,
         context: Context | None = None,
         progress: Callable[[Progress], None] | None = None,
@@ -186,7 +189,7 @@ class Session:
         Parameters
         ----------
         spec : JudgeSpec
-        items : sequence of Item
+        items : Questions or sequence of Item
             The pending items only.
         sink : callable
             Called with each finished batch of scores; returns once the batch is stored. Only then does the batch count
@@ -207,25 +210,25 @@ class Session:
             The judge cannot be built, an actor did not answer in time, too large a share of a batch failed, or the
             spend limit is reached. The sink has every batch that was answered before.
         """
-        if not items:
+        from judges.questions import ItemsInMemory, Questions
+
+        questions = items if isinstance(items, Questions) else Questions(ItemsInMemory(items), spec)
+        if not len(questions):
             return 0
-        groups = _questions(items, spec)
         size = max(spec.batch_size, _RECORDINGS_A_BATCH) if spec.engine.needs.recordings else spec.batch_size
-        batches = [groups[k : k + size] for k in range(0, len(groups), size)]
-        questions = [[group[0] for group in batch] for batch in batches]
+        batches = _Batches(questions, size)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done = tokens = 0
         started = time.perf_counter()
-        sizes = len(items), len(groups), len(batches)
+        sizes = questions.items, len(questions), len(batches)
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
-        for number, scores, version in score_batches(spec, questions, context or Context()):
-            members = {group[0].key: group for group in batches[number]}
-            item_scores = [score.of(item) for score in scores for item in members[score.item_key]]
+        for number, scores, version in score_batches(spec, batches, context or Context()):
+            item_scores = batches.of_items(scores)
             sink(item_scores, version)
             _must_not_be_down(spec, item_scores)
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
-            state = Progress(done, len(items), len(groups), time.perf_counter() - started, tokens)
+            state = Progress(done, questions.items, len(questions), time.perf_counter() - started, tokens)
             _log.debug("Judge %r: batch %d is stored; %s.", spec.name, number, state)
             if progress is not None:
                 progress(state)
@@ -238,19 +241,15 @@ class Session:
             return False
         return self._config.mode == "ray" or (self._config.mode == "auto" and needs.model)
 
-    def _on_ray(
-        self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
-    ) -> Iterator[tuple[int, list[Score], str]]:
+    def _on_ray(self, spec: JudgeSpec, batches: _Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
         from judges.actors import Actors
 
         self._start_ray()
         if self._actors is None:
             self._actors = Actors(self._config.actors, self._config.in_flight)
-        return self._actors.score(spec, batches, context)
+        return self._actors.score(spec, iter(batches), len(batches), context)
 
-    def _inline(
-        self, spec: JudgeSpec, batches: Sequence[Sequence[Item]], context: Context
-    ) -> Iterator[tuple[int, list[Score], str]]:
+    def _inline(self, spec: JudgeSpec, batches: _Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
         with closing(build_engine(spec, context, self._models)) as engine:
             for number, batch in enumerate(batches):
                 try:
@@ -258,6 +257,27 @@ class Session:
                 except SpendLimitError as reached:
                     yield number, reached.scores, engine.version
                     raise
+
+
+class _Batches:
+    """Questions in batches that are made one by one; those that were asked are kept until they are answered."""
+
+    def __init__(self, questions: Questions, size: int) -> None:
+        self._questions, self._size = questions, size
+        self._unanswered: dict[str, Question] = {}
+
+    def __len__(self) -> int:
+        return ceil(len(self._questions) / self._size)
+
+    def __iter__(self) -> Iterator[list[Item]]:
+        for batch in self._questions.batches(self._size):
+            self._unanswered.update((question.item.key, question) for question in batch)
+            yield [question.item for question in batch]
+
+    def of_items(self, scores: Sequence[Score]) -> list[Score]:
+        """The scores of all items, from one score for each question."""
+        answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
+        return [score.of(*member) for score, question in answered for member in question.members]
 
 
 def _must_not_be_down(spec: JudgeSpec, scores: Sequence[Score]) -> None:
@@ -271,16 +291,3 @@ def _must_not_be_down(spec: JudgeSpec, scores: Sequence[Score]) -> None:
         f"says {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure that "
         "its model answers, and run again: the items that failed and the remaining ones are asked then"
     )
-
-
-def _questions(items: Sequence[Item], spec: JudgeSpec) -> list[list[Item]]:
-    """Group items with equal texts into one question; a recorded judge has a score for each item instead."""
-    if spec.engine.needs.recordings:
-        return [[item] for item in items]
-    groups: dict[str, list[Item]] = {}
-    for item in items:
-        groups.setdefault(item.text_key, []).append(item)
-    questions = list(groups.values())
-    if spec.engine.needs.template:
-        questions.sort(key=lambda group: (*(text or "" for text in group[0].texts), group[0].item_id))
-    return questions

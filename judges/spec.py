@@ -342,10 +342,12 @@ class OpenAIEngine(LanguageModel):
         Seconds to wait for the answer to one request.
     retries : int
         How often a request is repeated after a timeout, HTTP 429 or HTTP 5xx; the pauses between attempts grow.
-    price_in, price_out : float
-        Price of input and output tokens, in US dollars per million tokens.
+    price_in, price_out : float, optional
+        Price of input and output tokens, in US dollars per million tokens; 0 for an endpoint that costs nothing. CARE
+        knows no vendor's prices: without them nothing is said of what the judge costs.
     spend_limit : float, optional
-        Largest amount that the judge may spend in one run, in US dollars.
+        Largest amount that the judge may spend in one run, in US dollars. With a limit but without prices the judge is
+        not asked.
     """
 
     kind: Literal["openai"] = "openai"
@@ -355,18 +357,29 @@ class OpenAIEngine(LanguageModel):
     concurrency: int = Field(default=8, ge=1)
     timeout_s: float = Field(default=60.0, gt=0)
     retries: int = Field(default=4, ge=0)
-    price_in: float = Field(default=0.0, ge=0)
-    price_out: float = Field(default=0.0, ge=0)
+    price_in: float | None = Field(default=None, ge=0)
+    price_out: float | None = Field(default=None, ge=0)
     spend_limit: float | None = Field(default=None, gt=0)
 
     @property
     def needs(self) -> Needs:
         return Needs(endpoint=True, template=True)
 
+    @property
+    def lacks_prices(self) -> bool:
+        """Whether a spend limit could not be kept, because what the model costs is not known."""
+        return self.spend_limit is not None and self.cost(0, 0) is None
+
+    def cost(self, tokens_in: float, tokens_out: float) -> float | None:
+        """What this many tokens cost in US dollars; None if a price is not known."""
+        if self.price_in is None or self.price_out is None:
+            return None
+        return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
+
     @model_validator(mode="after")
-    def _limit_needs_prices(self) -> OpenAIEngine:
+    def _settings_agree(self) -> OpenAIEngine:
         if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
-            raise ValueError("spend_limit needs price_in and price_out, in US dollars per million tokens")
+            raise ValueError("spend_limit: with price_in and price_out at 0 nothing is ever spent; set the prices")
         if self.prompt == "raw":
             raise ValueError("prompt: a chat endpoint takes no raw prompts; leave this setting out")
         return self

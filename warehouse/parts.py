@@ -75,6 +75,9 @@ _MANY_PARTS = 16
 _ROWS_A_PART = 1_048_576
 """Rows of a part that others were merged into."""
 
+_ITEMS_PER_GROUP = 8_192
+"""Items that can be read without those before them (``item_texts``)."""
+
 _SOURCE_VERSION = b"source_version"
 """Key, in the metadata of the items' file, of the version of the source that they were read from."""
 
@@ -128,7 +131,8 @@ class PartStore:
             for r in records
         ]
         metadata = {} if source_version is None else {_SOURCE_VERSION: json.dumps(source_version).encode()}
-        write_table(self.items_file(testset), pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata)))
+        table = pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata))
+        write_table(self.items_file(testset), table, _ITEMS_PER_GROUP)
         hidden = ("gold", "split_unit", "metadata")
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
         return _digest(visible), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
@@ -235,13 +239,19 @@ class PartStore:
         """Keys of the items that have a row under this judge key and whose status is not in ``again``."""
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
-        if len(files) > _MANY_PARTS:
-            table = self._manifest(judge, testset).rows(files, partial(self._read_part, schema=SCORE_SCHEMA))
-        else:
-            table = self.read_scores(judge, testset)
-        to_repeat = pc.is_in(table.column("status"), pa.array([str(status) for status in again], pa.string()))
-        counts = pc.and_not(pc.equal(table.column("judge_key"), judge_key), to_repeat)
-        return set(table.column("item_key").filter(counts).to_pylist())
+        read_part = partial(self._read_part, schema=SCORE_SCHEMA)
+        tables = (
+            [self._manifest(judge, testset).rows(files, read_part)]
+            if len(files) > _MANY_PARTS
+            else map(read_part, files)
+        )
+        item_keys: set[str] = set()
+        for table in tables:
+            if table is not None:
+                to_repeat = pc.is_in(table.column("status"), pa.array([str(status) for status in again], pa.string()))
+                counts = pc.and_not(pc.equal(table.column("judge_key"), judge_key), to_repeat)
+                item_keys.update(table.column("item_key").filter(counts).to_pylist())
+        return item_keys
 
     def _manifest(self, judge: str, testset: str) -> Manifest:
         return Manifest(self.scores_folder(judge, testset))

@@ -40,11 +40,16 @@ _NOTE = ".why"
 _TEMPORARY = ".tmp"
 _SEAL = "sha256"
 _ROWS_PER_GROUP = 131_072
+_ROWS_PER_SCAN = 4_096
+_BYTES_PER_READ = 2**20
 _SETTLED_S = 2.0
 """Seconds after which a file counts as written: the clock of a file system may be as coarse as that."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+_UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
+"""Errors that pyarrow raises on a damaged Parquet file."""
 
 
 class DamagedError(WarehouseError):
@@ -104,7 +109,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GROUP) -> None:
     """Write a Parquet file with checksums of its pages and of its metadata."""
     metadata = {key: text for key, text in (table.schema.metadata or {}).items() if key != _SEAL.encode()}
     metadata[_SEAL.encode()] = _seal_of_table(table.schema, table.num_rows, metadata).encode()
@@ -112,7 +117,7 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(
             table.replace_schema_metadata(metadata),
             temporary,
-            row_group_size=_ROWS_PER_GROUP,
+            row_group_size=rows_per_group,
             write_page_checksum=True,
         )
 
@@ -136,12 +141,10 @@ def read_table(path: Path, schema: pa.Schema | None = None, required: Collection
     WarehouseError
         The operating system does not allow the file to be read.
     """
-    with _as_damage(path, (pa.ArrowException, OSError, ValueError, KeyError)):
+    with _as_damage(path, _UNREADABLE_TABLE):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             columns, metadata = file.schema_arrow.names, _metadata_of(file)
-            missing = sorted(set(required) - set(columns))
-            if missing:
-                raise ValueError(f"it has no column {', '.join(missing)}")
+            _must_have(columns, required)
             wanted = None if schema is None else [name for name in schema.names if name in columns]
             # In a file of one row group, pyarrow's threads cost more than they save.
             table = file.read(columns=wanted, use_threads=file.metadata.num_row_groups > 1)
@@ -149,6 +152,53 @@ def read_table(path: Path, schema: pa.Schema | None = None, required: Collection
                 raise ValueError(f"it should have {file.metadata.num_rows} rows, {table.num_rows} can be read")
         table.validate(full=True)
         return table.replace_schema_metadata(metadata or None) if schema is None else _with_schema(table, schema)
+
+
+def scan_table(
+    path: Path, schema: pa.Schema, required: Collection[str] = (), since: int = 0
+) -> Generator[tuple[int, pa.Table]]:
+    """Read a file that ``write_table`` wrote, some rows at a time; raises the errors of ``read_table``.
+
+    What was not read was not checked: where the caller stops early, or starts late, the rest may be damaged.
+
+    Parameters
+    ----------
+    since : int
+        Number of the first row that is wanted. As many rows before it are left out as can be.
+
+    Yields
+    ------
+    first : int
+        Number of the table's first row.
+    table : pyarrow.Table
+        Successive rows.
+    """
+    with (
+        _as_damage(path, _UNREADABLE_TABLE),
+        pq.ParquetFile(path, page_checksum_verification=True, buffer_size=_BYTES_PER_READ) as file,
+    ):
+        _metadata_of(file)
+        _must_have(file.schema_arrow.names, required)
+        names = [name for name in schema.names if name in file.schema_arrow.names]
+        first = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if first + rows > since:
+                end = first
+                for batch in file.iter_batches(_ROWS_PER_SCAN, row_groups=[group], columns=names):
+                    table = pa.Table.from_batches([batch])
+                    table.validate(full=True)
+                    yield end, _with_schema(table, schema)
+                    end += table.num_rows
+                if end != first + rows:
+                    raise ValueError(f"a group of rows should have {rows} rows, {end - first} can be read")
+            first += rows
+
+
+def _must_have(columns: Sequence[str], required: Collection[str]) -> None:
+    missing = sorted(set(required) - set(columns))
+    if missing:
+        raise ValueError(f"it has no column {', '.join(missing)}")
 
 
 def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import dagster as dg
 
 from assets.code import code_version
-from assets.judge_keys import effective_spec, engine_context, judge_item, judge_key
+from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.metadata import table
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
 from care_ops.errors import JudgeError
 from judges.engines.base import Ledger, SpendLimitError
-from judges.items import Item, Score, Status
+from judges.items import Score, Status
 from judges.pool import Pool
 
 CHECK = "same_model"
@@ -102,19 +102,21 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     JudgeError
         The judge cannot be built, or may not spend what it takes.
     """
+    from assets.judging.stored_items import StoredItems
+
     kept: dict[tuple[str, str], float] = {}
-    items: dict[tuple[str, str], Item] = {}
+    sources: dict[str, StoredItems] = {}
     for testset in workspace.testsets_of(judge):
         if not workspace.parts.items_file(testset).exists():
             continue
-        by_id = {record.item_id: judge_item(record) for record in workspace.parts.read_items(testset)}
+        source = sources[testset] = StoredItems(workspace.parts, testset)
+        current_keys = dict(zip(source.ids, source.keys, strict=True))
         rows = workspace.parts.read_scores(judge, testset, ("item_id", "item_key", "judge_key", "score", "status"))
         key = judge_key(workspace, judge, testset)
         for row in rows.to_pylist():
-            item = by_id.get(row["item_id"])
-            current = item is not None and item.key == row["item_key"] and row["judge_key"] == key
-            if item is not None and current and row["status"] == Status.OK:
-                kept[testset, item.item_id], items[testset, item.item_id] = row["score"], item
+            current = current_keys.get(row["item_id"]) == row["item_key"] and row["judge_key"] == key
+            if current and row["status"] == Status.OK:
+                kept[testset, row["item_id"]] = row["score"]
     chosen = sorted(kept, key=lambda place: hashlib.sha256(repr(place).encode()).digest())[: workspace.canary.items]
     today: dict[tuple[str, str], float | None] = {}
     ledger = Ledger()
@@ -124,7 +126,8 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             def sink(scores: list[Score], _version: str, testset: str = testset) -> None:
                 today.update({(testset, score.item_id): score.score for score in scores})
 
-            items_asked = [items[place] for place in chosen if place[0] == testset]
+            position = {item_id: k for k, item_id in enumerate(sources[testset].ids)}
+            items_asked = sources[testset].read([position[item_id] for where, item_id in chosen if where == testset])
             context = engine_context(workspace, judge, testset, ledger)
             try:
                 session.run(effective_spec(workspace, judge, testset), items_asked, sink, context)  # type: ignore[arg-type]

@@ -9,17 +9,17 @@ Belongs here: the forecast. Belongs elsewhere: which items are pending (``pendin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from assets.judge_keys import engine_context, judge_item
-from assets.judging.pending import Pending, pending
+from assets.judging.pending import pending
 from assets.probe_items import probe_items
 from assets.sources import read_source
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.items import Item, Status
-from judges.spec import LanguageModel, OpenAIEngine
+from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 
 _CHARACTERS_OF_A_TOKEN = 4
 """Of English text, roughly; a guess that is called one."""
@@ -38,8 +38,8 @@ class Forecast:
         Items and probes to be scored, and different texts among them. Probes are known once the items have been read.
     tokens : float
         Tokens to be read and written; 0 where the judge is no language model.
-    dollars : float
-        At the prices in the judge's file.
+    dollars : float or None
+        At the prices in the judge's file; None where that has none.
     seconds : float or None
         None where the judge has scored nothing here yet.
     measured : bool
@@ -53,7 +53,7 @@ class Forecast:
     items: int = 0
     questions: int = 0
     tokens: float = 0.0
-    dollars: float = 0.0
+    dollars: float | None = 0.0
     seconds: float | None = None
     measured: bool = False
     failure: str = ""
@@ -93,25 +93,27 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
 
 
 def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -> Forecast:
-    wanted = pending(workspace, workspace.parts, judge, testset, items)
+    wanted = pending(workspace, workspace.parts, judge, testset)
+    to_ask = [item for item in items if item.key not in wanted.settled]
     recorded = wanted.spec.engine.needs.recordings
     if not recorded:
+        settled = pending(workspace, workspace.probe_parts, judge, testset).settled
         probes = [judge_item(record) for record in probe_items(workspace, testset)]
-        of_probes = pending(workspace, workspace.probe_parts, judge, testset, probes)
-        wanted = replace(wanted, items=[*wanted.items, *of_probes.items])
-    questions = len(wanted.items) if recorded else len({item.text_key for item in wanted.items})
+        to_ask += [probe for probe in probes if probe.key not in settled]
+    questions = len(to_ask) if recorded else len({item.text_key for item in to_ask})
     rate = _measured(workspace, judge)
-    tokens_in, tokens_out = (rate.tokens_in, rate.tokens_out) if rate else _guessed(workspace, testset, wanted)
+    guess = (0.0, 0.0) if rate else _guessed(workspace, testset, wanted.spec, to_ask)
+    tokens_in, tokens_out = (rate.tokens_in, rate.tokens_out) if rate else guess
     engine = wanted.spec.engine
     dollars = 0.0
     if isinstance(engine, OpenAIEngine):
-        dollars = questions * (tokens_in * engine.price_in + tokens_out * engine.price_out) / 1e6
+        dollars = engine.cost(questions * tokens_in, questions * tokens_out)
     seconds = None
     if rate is not None:
         actors = workspace.pool.actors if engine.needs.model else 1  # an endpoint's time is that of all open requests
         seconds = questions * rate.seconds / actors
     tokens = questions * (tokens_in + tokens_out)
-    return Forecast(judge, testset, len(wanted.items), questions, tokens, dollars, seconds, rate is not None)
+    return Forecast(judge, testset, len(to_ask), questions, tokens, dollars, seconds, rate is not None)
 
 
 def _measured(workspace: Workspace, judge: str) -> _Rate | None:
@@ -129,13 +131,13 @@ def _measured(workspace: Workspace, judge: str) -> _Rate | None:
     return _Rate(milliseconds / 1000, tokens_in, tokens_out)
 
 
-def _guessed(workspace: Workspace, testset: str, wanted: Pending) -> tuple[float, float]:
+def _guessed(workspace: Workspace, testset: str, spec: JudgeSpec, items: Sequence[Item]) -> tuple[float, float]:
     """Tokens that a prompt and its answer take, from the length of some prompts; nothing for who reads no prompt."""
-    engine = wanted.spec.engine
-    if not isinstance(engine, LanguageModel) or not wanted.items:
+    engine = spec.engine
+    if not isinstance(engine, LanguageModel) or not items:
         return 0.0, 0.0
-    template = engine_context(workspace, wanted.spec.name, testset).template(wanted.spec)
-    sample = wanted.items[:: max(1, len(wanted.items) // _SAMPLE)]
-    characters = sum(len(template.render(item, wanted.spec.scale)) for item in sample) / len(sample)
+    template = engine_context(workspace, spec.name, testset).template(spec)
+    sample = items[:: max(1, len(items) // _SAMPLE)]
+    characters = sum(len(template.render(item, spec.scale)) for item in sample) / len(sample)
     shown = 2 if template.pairwise and engine.orders == "both" else 1
     return shown * characters / _CHARACTERS_OF_A_TOKEN, shown * (engine.max_tokens if engine.scoring == "text" else 1.0)

@@ -25,11 +25,12 @@ from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.engines.base import Ledger
 from judges.fetching import fetching_ahead
-from judges.items import Item, Score
+from judges.items import Score
 from judges.pool import Pool, Progress, Session
 from warehouse.sources.reading import Reading
 
 if TYPE_CHECKING:
+    from judges.questions import ItemSource
     from warehouse.parts import PartStore
 
 _TESTSETS_IN_MEMORY = 8
@@ -75,11 +76,13 @@ def judge_inference(
     context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
 ) -> Iterator[dg.MaterializeResult]:
     """Score what is pending; one materialisation a judge, with its own version."""
+    from assets.judging.stored_items import StoredItems
+
     failures: dict[str, str] = {}
 
     @lru_cache(maxsize=_TESTSETS_IN_MEMORY)  # read once for all judges of the run, and their keys hashed once
-    def items_of(testset: str) -> list[Item]:
-        return [judge_item(record) for record in workspace.parts.read_items(testset)]
+    def items_of(testset: str) -> "ItemSource":
+        return StoredItems(workspace.parts, testset)
 
     def one(judge: str) -> tuple[list[TestsetCount], float]:
         started = time.perf_counter()
@@ -114,7 +117,7 @@ def judge_inference(
 def score_pending(
     workspace: Workspace,
     judge: str,
-    items_of: Callable[[str], list[Item]],
+    items_of: Callable[[str], "ItemSource"],
     pool: Pool,
     say: Callable[[str], object] = lambda _: None,
 ) -> list[TestsetCount]:
@@ -136,34 +139,36 @@ def score_pending(
     workspace.probe_parts.sweep(judge)
     ledger = Ledger()
     counts: list[TestsetCount] = []
+    from judges.questions import ItemsInMemory
+
     with pool.session() as session:
         for testset in workspace.testsets_of(judge):
             if not workspace.parts.items_file(testset).exists():
                 continue
             items, key = items_of(testset), judge_key(workspace, judge, testset)
             scored = _score_items(workspace, workspace.parts, judge, testset, items, session, ledger, say)
-            count = TestsetCount(testset, key, len(items), scored, _digest(items))
-            probes = [judge_item(record) for record in probe_items(workspace, testset)]
-            if probes and not workspace.judge(judge).engine.needs.recordings:  # who was recorded cannot be asked
-                say(f"{judge} on {testset}: {len(probes)} probes beside {len(items)} items, each paid for once")
+            count = TestsetCount(testset, key, len(items.keys), scored, _digest(items))
+            probes = ItemsInMemory([judge_item(record) for record in probe_items(workspace, testset)])
+            if probes.keys and not workspace.judge(judge).engine.needs.recordings:  # who was recorded cannot be asked
+                say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count.items} items, each paid for once")
                 asked = _score_items(workspace, workspace.probe_parts, judge, testset, probes, session, ledger, say)
-                count = replace(count, probes=len(probes), probes_scored=asked, probe_keys=_digest(probes))
+                count = replace(count, probes=len(probes.keys), probes_scored=asked, probe_keys=_digest(probes))
             counts.append(count)
     return counts
 
 
-def _has_work(workspace: Workspace, judge: str, items_of: Callable[[str], list[Item]]) -> bool:
+def _has_work(workspace: Workspace, judge: str, items_of: Callable[[str], "ItemSource"]) -> bool:
     from assets.judging.pending import pending
 
     return any(
-        pending(workspace, workspace.parts, judge, testset, items_of(testset)).items
+        not pending(workspace, workspace.parts, judge, testset).settled.issuperset(items_of(testset).keys)
         for testset in workspace.testsets_of(judge)
         if workspace.parts.items_file(testset).exists()
     )
 
 
-def _digest(items: Sequence[Item]) -> str:
-    return hashlib.sha256("".join(sorted(item.key for item in items)).encode()).hexdigest()
+def _digest(items: "ItemSource") -> str:
+    return hashlib.sha256("".join(sorted(items.keys)).encode()).hexdigest()
 
 
 def _score_items(
@@ -171,17 +176,19 @@ def _score_items(
     parts: "PartStore",
     judge: str,
     testset: str,
-    todo: list[Item],
+    items: "ItemSource",
     session: Session,
     ledger: Ledger,
     say: Callable[[str], object],
 ) -> int:
     """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
     from assets.judging.pending import pending
+    from judges.questions import Questions
 
-    wanted = pending(workspace, parts, judge, testset, todo)
+    wanted = pending(workspace, parts, judge, testset)
+    questions = Questions(items, wanted.spec, wanted.settled)
     context = engine_context(workspace, judge, testset, ledger)
-    if wanted.items and wanted.spec.engine.needs.endpoint:
+    if len(questions) and wanted.spec.engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()
 
@@ -198,7 +205,7 @@ def _score_items(
             last_report = time.perf_counter()
             say(f"{judge} on {testset}: {now}")
 
-    return session.run(wanted.spec, wanted.items, sink, context, progress)
+    return session.run(wanted.spec, questions, sink, context, progress)
 
 
 def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> dict[str, Reading]:

@@ -1,4 +1,4 @@
-"""Which items a judge has not scored yet, under its present key.
+"""Which items of a test set a judge is not to be asked about: those that it has scored under its present key.
 
 Belongs here: what is pending, for whoever asks a judge and whoever says beforehand what asking will take. Belongs
 elsewhere: asking (``judge_inference``), the cost (``forecast``).
@@ -6,13 +6,13 @@ elsewhere: asking (``judge_inference``), the cost (``forecast``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assets.judge_keys import effective_spec, judge_key
 from assets.workspace import Workspace
-from judges.items import MAY_PASS, Item
+from judges.items import MAY_PASS
 from judges.spec import JudgeSpec
 
 if TYPE_CHECKING:
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pending:
-    """A judge and the items of one test set that it is to be asked about.
+    """A judge as it is to be asked about one test set.
 
     Attributes
     ----------
     spec : JudgeSpec
         With the scale and prompt of the test set.
     key : str
-    items : list of Item
+    settled : set of str
+        Keys of the items that it is not to be asked about; all others are pending.
     again : collection of str
         Statuses of failures that may pass; items that have them are asked again.
     attempts : Attempts
@@ -38,13 +39,16 @@ class Pending:
 
     spec: JudgeSpec
     key: str
-    items: Sequence[Item]
-    again: Sequence[str]
+    settled: set[str]
+    again: Collection[str]
     attempts: Attempts
 
 
-def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str, items: Sequence[Item]) -> Pending:
-    """Those of a test set's items that have no score in the parts under the judge's key, or a failure that may pass."""
+def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str) -> Pending:
+    """Who is to be asked about which items: those without a score in the parts under the judge's key.
+
+    Items whose failure may pass count among them, until they have been asked about as often as the judge's file allows.
+    """
     from warehouse.attempts import Attempts
 
     spec = effective_spec(workspace, judge, testset)
@@ -54,4 +58,4 @@ def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str, it
     attempts = Attempts(parts.scores_folder(judge, testset), key)
     if again and (spent := attempts.spent(spec.attempts)):
         done |= spent & parts.done(judge, testset, key)
-    return Pending(spec, key, [item for item in items if item.key not in done], again, attempts)
+    return Pending(spec, key, done, again, attempts)

@@ -39,7 +39,7 @@ def checks(spec: JudgeSpec) -> list[tuple[str, str]]:
         case ProgramEngine() as engine:
             rows.append(_sandbox(engine))
         case OpenAIEngine() as engine:
-            rows.append(_endpoint(engine))
+            rows += [_endpoint(engine), *_prices(engine)]
         case LocalModel() as engine:
             rows += [_engine_installed(engine), _model_there(engine), _memory(engine)]
     return rows
@@ -66,6 +66,16 @@ def _endpoint(engine: OpenAIEngine) -> tuple[str, str]:
     if answer.status_code in (401, 403):
         return "fails", f"{engine.base_url} refuses the key in {engine.api_key_env}"
     return "ok", f"{engine.base_url} answers"
+
+
+def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
+    """What is lacking to say what the endpoint costs; nothing if its prices are set."""
+    if engine.cost(0, 0) is not None:
+        return []
+    lacking = "price_in and price_out are not both set (US dollars per million tokens, from the vendor's page)"
+    if engine.lacks_prices:
+        return [("fails", f"{lacking}, so its spend_limit cannot be kept")]
+    return [("warns", f"{lacking}, so nobody can say what it costs")]
 
 
 def _engine_installed(engine: LocalModel) -> tuple[str, str]:

@@ -68,8 +68,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     Raises
     ------
     JudgeError
-        The environment variable of the API key is not set. ``score`` raises it too, if the endpoint refuses the key or
-        does not know the model.
+        The environment variable of the API key is not set, or there is a spend limit without prices. ``score`` raises
+        it too, if the endpoint refuses the key or does not know the model.
     """
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, template: Template, ledger: Ledger | None = None) -> None:
@@ -88,6 +88,11 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                     f"judge {spec.name!r}: the environment variable {self._engine.api_key_env} is not set; set it to "
                     "the endpoint's key, or write api_key_env: null if it needs none"
                 )
+        if engine.lacks_prices:
+            raise JudgeError(
+                f"judge {spec.name!r} has a spend_limit, which cannot be kept without prices; set price_in and "
+                "price_out in its engine to the vendor's, in US dollars per million tokens, or remove spend_limit"
+            )
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         self._client = httpx.Client(
             base_url=self._engine.base_url.rstrip("/"), headers=headers, timeout=self._engine.timeout_s
@@ -298,8 +303,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             self._reserved += worst
 
     def _price(self, tokens_in: int, tokens_out: int) -> float:
-        """Price of this many tokens, in US dollars."""
-        return (tokens_in * self._engine.price_in + tokens_out * self._engine.price_out) / 1e6
+        """Price of this many tokens, in US dollars; 0 if it is not known, and then there is no spend limit."""
+        return self._engine.cost(tokens_in, tokens_out) or 0.0
 
     def _cost(self, data: dict[str, Any], worst: float) -> float:
         """What a request cost by its response, in US dollars; ``worst`` if the response does not say."""

@@ -19,14 +19,18 @@ _FOLDER = Path(__file__).parent
 
 
 class Endpoint(BaseModel):
-    """Where a model of a roster is asked, instead of being loaded here; the fields are those of ``OpenAIEngine``."""
+    """Where a model of a roster is asked, instead of being loaded here; the fields are those of ``OpenAIEngine``.
+
+    A roster names no price: vendors change them. Until the user has set them, the spend limit keeps the judge from
+    being asked.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     base_url: str
     api_key_env: str
-    price_in: float
-    price_out: float
+    price_in: None = None
+    price_out: None = None
     spend_limit: float = 1.0
 
 

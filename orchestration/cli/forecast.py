@@ -29,22 +29,26 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
 
     def printed(row: Forecast) -> dict[str, Any]:
         unmeasured = "" if row.measured or not row.tokens else "about "
+        dollars = f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–"
         return {
             "judge": row.judge,
             "test set": row.testset,
             "items": row.items,
             "questions": row.questions,
             "tokens": f"{unmeasured}{row.tokens:,.0f}" if row.tokens else "–",
-            "US $": f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–",
+            "US $": "price unknown" if row.dollars is None else dollars,
             "time": "not measured yet" if row.seconds is None else duration(row.seconds),
             "note": row.failure,
         }
 
     show([printed(row) for row in rows], "What `care run` would ask", as_json=False)
     known = [row.seconds for row in rows if row.seconds is not None]
+    unpriced = sorted({row.judge for row in rows if row.dollars is None})
     console.print(
         f"in all: {sum(row.items for row in rows):,} items, {sum(row.tokens for row in rows):,.0f} tokens, "
-        f"US $ {sum(row.dollars for row in rows):,.2f}, {duration(sum(known))} one judge after the other"
+        f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
+        + (f" and what {', '.join(unpriced)} cost (set price_in and price_out in their files)" if unpriced else "")
+        + f", {duration(sum(known))} one judge after the other"
         + ("" if len(known) == len(rows) else ", and those that were never measured here"),
         markup=False,
         soft_wrap=True,

@@ -8,6 +8,7 @@ import pytest
 
 from care_ops.errors import InputError, JudgeError
 from judges.engines.base import Context, Ledger, SpendLimitError
+from judges.engines.checks import checks
 from judges.engines.factory import build_engine
 from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
@@ -187,7 +188,7 @@ def test_a_missing_key_is_told(serve, monkeypatch):
 def test_the_spend_limit_holds_and_what_was_paid_is_kept(serve):
     """A dollar a token in: a hundred dollars a request, a limit of 5,000."""
     server = serve(lambda *_: answer("7"))
-    money = {"price_in": 1e6, "spend_limit": 5_000.0, "concurrency": 4}
+    money = {"price_in": 1e6, "price_out": 0.0, "spend_limit": 5_000.0, "concurrency": 4}
     kept = []
     ledger = Ledger()
     with Pool(PoolConfig()) as pool, pytest.raises(SpendLimitError, match="are spent"):
@@ -200,9 +201,30 @@ def test_the_spend_limit_holds_and_what_was_paid_is_kept(serve):
     assert ledger.spent <= 5_000.0
 
 
-def test_limits_need_prices():
-    with pytest.raises(ValueError, match="needs price_in"):
-        OpenAIEngine(base_url="http://x", model="m", spend_limit=1.0)
+@pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])
+def test_a_judge_with_a_limit_and_without_prices_is_not_asked(serve, prices):
+    server = serve(lambda *_: answer("7"))
+    with pytest.raises(JudgeError, match="'api' has a spend_limit, which cannot be kept without prices; set price_in"):
+        scores(server, spend_limit=1.0, **prices)
+    assert server.requests == []
+    assert scores(server, **prices)[0].score == 7.0
+
+
+def test_a_limit_on_what_costs_nothing_is_refused():
+    with pytest.raises(ValueError, match="nothing is ever spent"):
+        OpenAIEngine(base_url="http://x", model="m", spend_limit=1.0, price_in=0.0, price_out=0.0)
+
+
+def test_doctor_says_which_prices_are_lacking(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    def said(**money: float) -> list[str]:
+        engine = OpenAIEngine(base_url="http://x", model="m", **money)  # type: ignore[arg-type]
+        return [state for state, words in checks(JudgeSpec(name="api", engine=engine, license="x")) if "price" in words]
+
+    assert said() == ["warns"]
+    assert said(spend_limit=1.0) == ["fails"]
+    assert said(spend_limit=1.0, price_in=1.0, price_out=2.0) == said(price_in=0.0, price_out=0.0) == []
 
 
 def test_pairs_are_shown_both_ways(serve):

@@ -59,3 +59,16 @@ def test_a_judge_that_cannot_be_asked_says_why(after_a_night, endpoint):
     path.write_text(path.read_text().replace("template: quality", "template: nowhere"))
     (row,) = care_json(after_a_night, "run", "--dry-run", "--json")
     assert "nowhere" in row["failure"]
+
+
+def test_an_endpoint_without_prices_is_said_to_have_none(after_a_night, endpoint):
+    write_judge(after_a_night, endpoint, "api")
+    write_judge(after_a_night, endpoint, "unpriced")
+    path = after_a_night / "judges" / "unpriced.yaml"
+    path.write_text(path.read_text().replace(", price_in: 2.0, price_out: 10.0", "").replace("price_in: 2.0, ", ""))
+    rows = {row["judge"]: row["dollars"] for row in care_json(after_a_night, "run", "--dry-run")}
+    assert rows["unpriced"] is None
+    assert rows["api"] > 0
+    printed = care(after_a_night, "run", "--dry-run")
+    assert "price unknown" in printed
+    assert "and what unpriced cost (set price_in and price_out in their files)" in printed

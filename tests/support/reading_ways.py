@@ -93,7 +93,7 @@ def _measured(
     """Passes, tokens and seconds an item, and the expected scores; none where the answer is read as text."""
     engine = kind(spec, spec.engine, find("asset"), backend)  # type: ignore[arg-type]
     engine.score(items[:1])  # whatever is done once only is not counted
-    count = _Count()
+    count = Count()
     restore = count.watch(backend)
     if not isinstance(backend, TransformersBackend):
         backend._model.reset_prefix_cache()
@@ -107,7 +107,7 @@ def _measured(
 
 
 @dataclass
-class _Count:
+class Count:
     """Passes and tokens of a backend, counted where its model is called."""
 
     passes: int = 0
@@ -123,13 +123,17 @@ class _Count:
         def counted(*arguments: Any, **options: Any) -> Any:
             outputs = generate(*arguments, **options)
             for output in outputs:
-                written = len(output.outputs[0].token_ids)
-                self.passes += written
-                self.tokens += len(output.prompt_token_ids) - (output.num_cached_tokens or 0) + written - 1
+                self.add(output)
             return outputs
 
         backend._model.generate = counted
         return lambda: setattr(backend._model, "generate", generate)
+
+    def add(self, output: Any) -> None:
+        """Count what vLLM did for one request."""
+        written = len(output.outputs[0].token_ids)
+        self.passes += written
+        self.tokens += len(output.prompt_token_ids) - (output.num_cached_tokens or 0) + written - 1
 
     def _forward(self, _model: Any, _arguments: Any, options: Any) -> None:
         rows, columns = options["input_ids"].shape

@@ -1,6 +1,8 @@
 """Data sets read by the real `datasets` library from a folder; every catalog entry against a table of its own shape."""
 
 import json
+import re
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -224,6 +226,84 @@ def test_a_prompt_of_messages_reaches_a_judge_as_a_conversation(tmp_path, name):
     assert two.prompt == "User: How do I boil an egg?\n\nAssistant: In water.\n\nUser: How long?"
     assert {one.response, one.response_2} == {"Seven minutes.", "An hour."}
     assert all((i.response_2 == "Seven minutes.") == (i.gold == 1) for i in (one, two))
+
+
+def test_the_documentation_says_of_every_entry_on_which_day_it_was_checked():
+    """Its table of the catalog must not fall behind the entries."""
+    page = (Path(__file__).parents[2] / "docs" / "judges.md").read_text()
+    rows = [line.split("|")[1:4] for line in page.splitlines() if re.match(r"\| `[a-z_0-9]+`", line)]
+    days = {name: day.strip() for names, _, day in rows for name in re.findall(r"`([a-z_0-9]+)`", names)}
+    checked = {name: entry(name).checked.partition(",")[0] for name in catalog.names()}
+    assert {name: days.get(name) for name in checked} == checked
+
+
+def published(tmp_path, name, rows):
+    """The items of a catalog entry, from rows in the shape in which public readers meet them."""
+    folder = tmp_path / "set"
+    folder.mkdir(exist_ok=True)
+    file = entry(name).files or "train.jsonl"
+    (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return read_items(entry(name).model_copy(update={"dataset": "set", "config": None, "split": "train"}), tmp_path)
+
+
+def test_stars_are_stored_from_zero_and_read_from_one(tmp_path):
+    """Yelp's card: `label` is a class whose names are 1 star, 2 star, 3 stars, 4 stars and 5 stars."""
+    datasets = pytest.importorskip("datasets", reason="install the extra huggingface to read data sets")
+    names = ["1 star", "2 star", "3 stars", "4 stars", "5 stars"]
+    features = datasets.Features({"label": datasets.ClassLabel(names=names), "text": datasets.Value("string")})
+    (tmp_path / "set").mkdir()
+    rows = {"label": [0, 4], "text": ["Cold soup.", "Perfect."]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "set" / "train.parquet")
+    items = read_items(entry("yelp").model_copy(update={"dataset": "set", "split": "train"}), tmp_path)
+    assert [(i.response, i.gold) for i in items] == [("Cold soup.", 1.0), ("Perfect.", 5.0)]
+
+
+def test_the_first_answer_of_ultrafeedback_is_judged_and_its_overall_score_is_gold(tmp_path):
+    def answer(text, score):
+        aspects = {"helpfulness": {"Rating": "4", "Rationale": "It helps."}}
+        return {
+            "model": "m",
+            "response": text,
+            "overall_score": score,
+            "fine-grained_score": 4.0,
+            "annotations": aspects,
+        }
+
+    rows = [
+        {"source": "s", "instruction": "Why?", "models": ["m", "n"], "completions": [answer("A", 7.5), answer("B", 2)]}
+    ]
+    assert [(i.prompt, i.response, i.gold) for i in published(tmp_path, "ultrafeedback", rows)] == [("Why?", "A", 7.5)]
+
+
+def test_a_summary_of_a_news_article_has_no_prompt_and_one_that_nobody_rated_has_no_gold(tmp_path):
+    """Public readers meet both: `info.post` is empty where `info.article` is not, and `axes.overall` may be empty."""
+
+    def row(post, article, overall):
+        axes = {"overall": overall, "accuracy": 6, "coverage": 5, "coherence": 7, "compatible": None}
+        info = {"id": "t3", "post": post, "title": "t", "subreddit": "r", "site": None, "article": article}
+        return {"info": info, "summary": {"text": "Short.", "policy": "p", "note": None, "axes": axes}, "worker": "w"}
+
+    rows = [row("A long post.", None, 6), row(None, "News.", 3), row("Another.", None, None)]
+    items = published(tmp_path, "summarize_axis", rows)
+    assert [(i.prompt, i.response, i.gold) for i in items] == [
+        ("A long post.", "Short.", 6.0),
+        (None, "Short.", 3.0),
+        ("Another.", "Short.", None),
+    ]
+    assert prompts.find("summary").missing(items[1]) == ["prompt"]
+
+
+def test_the_question_of_multi_subject_rlvr_is_the_users_message(tmp_path):
+    query = [{"role": "system", "content": "Answer at the end."}, {"role": "user", "content": "What is osmosis?"}]
+    rows = [{"query": query, "label": "Diffusion of water.", "subject": None, "subset": None}]
+    (item,) = published(tmp_path, "multi_subject_rlvr", rows)
+    assert (item.prompt, item.response, item.reference) == ("What is osmosis?", *["Diffusion of water."] * 2)
+
+
+def test_of_judgment_bias_the_first_answer_is_read(tmp_path):
+    answers = {"answer1": {"answer": "Because of gravity."}, "answer2": {"answer": "Because it must."}}
+    (item,) = published(tmp_path, "judgment_bias", [{"question": "Why do things fall?", "answers": answers}])
+    assert (item.prompt, item.response, item.response_2) == ("Why do things fall?", "Because of gravity.", None)
 
 
 def test_settings_that_were_added_later_and_are_not_used_leave_the_version_of_a_source_as_it_was(tmp_path):

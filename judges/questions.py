@@ -1,0 +1,169 @@
+"""What a judge is asked about a test set: its pending items, those with equal texts as one question.
+
+Of a long test set only ids, keys and lengths are held. Its texts are read when their turn comes, some at a time.
+
+Belongs here: which items make a question, the order of the questions, and reading their texts in chunks. Belongs
+elsewhere: where items are stored (``warehouse``), which of them are pending, and batches (``pool``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
+from zlib import crc32
+
+from judges.items import Item
+from judges.spec import JudgeSpec
+
+_CHARACTERS_AT_ONCE = 8 * 2**20
+"""Length of the texts that are held at once: less costs more passes over the file, more costs memory."""
+
+
+_CHARACTERS_COMPARED = 128
+"""Beginning of an item's texts by which items are sorted."""
+
+_BEGINNINGS = tuple(2**power for power in range(8, 17))
+"""Lengths in characters of the longer beginnings by which items of the same first characters are grouped."""
+
+
+class ItemSource(Protocol):
+    """Items whose texts can be read again at any time; sequences are in the order of the source.
+
+    Attributes
+    ----------
+    ids, keys, text_keys : sequence of str
+        Of every item; see ``Item``.
+    lengths : sequence of int
+        Characters of every item's texts together.
+    """
+
+    ids: Sequence[str]
+    keys: Sequence[str]
+    text_keys: Sequence[str]
+    lengths: Sequence[int]
+
+    def by_text(self) -> Sequence[int]:
+        """The position of every item, as ``in_order_of_texts`` has them."""
+        ...
+
+    def read(self, positions: Sequence[int]) -> list[Item]:
+        """The items at these positions, in the order of ``positions``."""
+        ...
+
+
+class ItemsInMemory:
+    """A few items, as a source."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        self.ids: Sequence[str] = [item.item_id for item in items]
+        self.keys: Sequence[str] = [item.key for item in items]
+        self.text_keys: Sequence[str] = [item.text_key for item in items]
+        self.lengths: Sequence[int] = [length(item) for item in items]
+
+    def by_text(self) -> Sequence[int]:
+        return in_order_of_texts(self._items)
+
+    def read(self, positions: Sequence[int]) -> list[Item]:
+        return [self._items[position] for position in positions]
+
+
+class Question(NamedTuple):
+    """Items of equal texts, which a judge is asked about once.
+
+    Attributes
+    ----------
+    item : Item
+        The one that the judge is shown.
+    members : list of (id, key)
+        All items that get its score, that one included.
+    """
+
+    item: Item
+    members: list[tuple[str, str]]
+
+
+class Questions:
+    """What a judge is to be asked about a source of items.
+
+    Each recorded score is a question, since it belongs to an item and not to its texts. The questions of a language
+    model are sorted so that successive prompts share a long beginning, which is then in the model's cache.
+
+    Parameters
+    ----------
+    source : ItemSource
+    spec : JudgeSpec
+    settled : collection of str
+        Keys of the items that the judge is not asked about.
+    """
+
+    def __init__(self, source: ItemSource, spec: JudgeSpec, settled: Collection[str] = ()) -> None:
+        self._source = source
+        recorded = spec.engine.needs.recordings
+        pending = [key not in settled for key in source.keys]
+        order = source.by_text() if spec.engine.needs.template and any(pending) else range(len(pending))
+        groups: dict[str, list[int]] = {}
+        for position in order:
+            if pending[position]:
+                text = source.keys[position] if recorded else source.text_keys[position]
+                groups.setdefault(text, []).append(position)
+        self._groups = list(groups.values())
+        self.items = sum(pending)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def batches(self, size: int) -> Iterator[list[Question]]:
+        """The questions in batches of this size, each read when it is asked for."""
+        questions = iter(self)
+        while batch := list(islice(questions, size)):
+            yield batch
+
+    def __iter__(self) -> Iterator[Question]:
+        ids, keys = self._source.ids, self._source.keys
+        for chunk in self._chunks():
+            shown = self._source.read([group[0] for group in chunk])[::-1]
+            for group in chunk:
+                yield Question(shown.pop(), [(ids[position], keys[position]) for position in group])
+
+    def _chunks(self) -> Iterator[list[list[int]]]:
+        """The positions of each question's items, in chunks that are read together."""
+        chunk: list[list[int]] = []
+        characters = 0
+        for group in self._groups:
+            characters += self._source.lengths[group[0]]
+            if chunk and characters > _CHARACTERS_AT_ONCE:
+                yield chunk
+                chunk, characters = [], self._source.lengths[group[0]]
+            chunk.append(group)
+        if chunk:
+            yield chunk
+
+
+def in_order_of_texts(items: Iterable[Item]) -> list[int]:
+    """The position of every item, so that items whose texts begin alike are neighbours, the longer alike the nearer.
+
+    Little is kept of each item, so that a long test set may be read from a file item by item: of real sets, successive
+    texts share as much within 1 % as they would if they were sorted in full.
+    """
+    kept = [_beginnings(item) for item in items]
+    return sorted(range(len(kept)), key=kept.__getitem__)
+
+
+def _beginnings(item: Item) -> tuple[str, bytes]:
+    """The first characters of an item's texts, and checksums of longer beginnings."""
+    text = "\0".join(text or "" for text in item.texts)
+    checksums: list[int] = []
+    start, checksum = 0, 0
+    for end in _BEGINNINGS:
+        checksum = crc32(text[start:end].encode("utf-8", "surrogatepass"), checksum)
+        checksums.append(checksum)
+        start = end
+    return text[:_CHARACTERS_COMPARED], struct.pack(f">{len(checksums)}I", *checksums)
+
+
+def length(item: Item) -> int:
+    """Characters of an item's texts together."""
+    return sum(len(text) for text in item.texts if text is not None)

@@ -1,0 +1,71 @@
+"""The texts of a test set's items, of which few are held at a time, however long the test set is.
+
+Belongs here: reading the items' part in ranges of rows. Belongs elsewhere: writing it, and reading all of it
+(``parts``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from care_ops.errors import WarehouseError
+from warehouse.items import ItemRecord
+from warehouse.parts import ITEM_SCHEMA
+from warehouse.storage import read_sound, scan_table
+
+_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
+_SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *_TEXTS)])
+_REQUIRED = ("item_id", "prompt", "response", "response_2", "reference")
+
+
+class ItemTexts:
+    """Reads the part that holds a test set's items; records that it returns have texts and nothing else.
+
+    Every method raises ``WarehouseError`` where the part cannot be read, and sets it aside if it is damaged.
+
+    Parameters
+    ----------
+    path : Path
+        Of the part (``PartStore.items_file``).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[ItemRecord]:
+        """Every item, in source order."""
+        for _, table in self._scan():
+            yield from _records(table)
+
+    def at(self, rows: Sequence[int]) -> list[ItemRecord]:
+        """The items in these rows, in the order of ``rows``."""
+        wanted = np.sort(np.asarray(rows, dtype=np.int64))
+        records: dict[int, ItemRecord] = {}
+        for first, table in self._scan(int(wanted[0])) if len(wanted) else ():
+            start, end = np.searchsorted(wanted, (first, first + table.num_rows))
+            here = wanted[start:end]
+            records.update(zip(here.tolist(), _records(table.take(here - first)), strict=True))
+            if end == len(wanted):
+                break
+        if len(records) != len(wanted):
+            raise WarehouseError(f"{self._path}: it has fewer items than when it was read first; run again")
+        return [records[row] for row in rows]
+
+    def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
+        """Tables of successive rows, from the one with row ``since`` on at the latest, each with its first row."""
+        tables = scan_table(self._path, _SCHEMA, _REQUIRED, since)
+        then = "; the next `care run` reads the items from their source again"
+        try:
+            while (piece := read_sound(self._path, lambda _: next(tables, None), then)) is not None:
+                yield piece
+        except FileNotFoundError:
+            raise WarehouseError(f"{self._path}: there are no items any more; `care run` reads them again") from None
+
+
+def _records(table: pa.Table) -> list[ItemRecord]:
+    columns = (table.column(name).to_pylist() for name in _SCHEMA.names)
+    return [ItemRecord(*values) for values in zip(*columns, strict=True)]
