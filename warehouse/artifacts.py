@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _ITEM_ID = "item_id"
 _FIT_FILES = ("panel.json", "panel.parquet", "moments.npz", "structure.json", "fit.json")
-_RESULT_FILES = ("factors.json", "systems.json", "review.json")
+_RESULT_FILES = ("factors.json", "dropping.json", "systems.json", "review.json")
 T = TypeVar("T")
 
 
