@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from care_ops.results.gate import Decision, decided
-from care_ops.results.rates import Difference, Rates, item_scores, rates_of, rows_by_system
+from care_ops.results.rates import ALL, Difference, Rates, item_scores, rates_of, rows_by_system
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -243,10 +243,8 @@ def sequential_rates(
 
     Raises
     ------
-    InputError
+    InputError, FitError
         Bounds are missing or exceeded, ``order`` does not hold the labelled rows, or as in ``rates_of``.
-    FitError
-        As in ``rates_of``.
     """
     fixed = rates_of(
         estimate, labels, systems, units, level=level, of_these_items=of_these_items, borrow=False, seed=seed
@@ -254,8 +252,7 @@ def sequential_rates(
     lo, hi = _bounds(labels, bounds)
     _check_order(order, labels)
     score = item_scores(estimate, shares=fixed.kind == "share")
-    names = [fixed.rates[0].system] * len(labels) if systems is None else systems
-    rows_of = rows_by_system(names)
+    rows_of = rows_by_system([ALL] * len(labels) if systems is None else systems)
     assisted: dict[str, Evidence] = {}
     alone: dict[str, Evidence] = {}
     for name in (rate.system for rate in fixed.rates):
