@@ -268,10 +268,14 @@ def _structure_told(fit: Fit) -> dict[str, Any]:
 
 def item_columns(table: ScoreTable) -> ItemColumnsRead:
     """What is known of the scored items, in the order of the scores."""
+    ids = list(table.scores.item_ids)
+    if not table.items:
+        nothing: list[str | None] = [None] * len(ids)
+        return ItemColumnsRead(ids, nothing, np.full(len(ids), np.nan), nothing)
     records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
     gold = [np.nan if record.gold is None else record.gold for record in records]
     return ItemColumnsRead(
-        item_ids=list(table.scores.item_ids),
+        item_ids=ids,
         responses=[record.response for record in records],
         gold=np.array(gold, dtype=np.float64),
         split_units=[record.split_unit for record in records],

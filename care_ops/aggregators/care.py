@@ -22,6 +22,7 @@ from care_ops.calibration import logistic_map, to_panel_scale
 from care_ops.models import factor_analysis
 from care_ops.models.hypotheses import Hypothesis, average_hypotheses
 from care_ops.models.probes import doubted, evidence_of, weigh
+from care_ops.samples import is_sampled
 
 Array = NDArray[np.float64]
 
@@ -361,6 +362,8 @@ def _weights(answers: Defensible, z: Array, latent: Array) -> Array:
     """The judges' weights in the answer, by regression of it on their scores where the model does not say them."""
     if answers.weights is not None:
         return answers.weights
+    if is_sampled(len(z)):  # by the normal equations, without a copy of the scores; items without any are 0 in z
+        return np.linalg.lstsq(z.T @ z, z.T @ np.where(answers.scored, latent, 0.0), rcond=None)[0].astype(np.float64)
     return np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
 
 

@@ -120,10 +120,11 @@ def _must_be_enough(resamples: int, level: float) -> None:
 
 
 def _unit_names(item_ids: Sequence[str], units: Sequence[str | None] | None) -> Sequence[str]:
-    """The split unit of each item; the item ids themselves where no unit is declared."""
-    if units is None or not any(units):
+    """The split unit of each item; ``item_ids`` itself where each item is a unit."""
+    if units is None:
         return item_ids
-    return [unit if unit else item for unit, item in zip(units, item_ids, strict=True)]
+    names = tuple([unit if unit else item for unit, item in zip(units, item_ids, strict=True)])
+    return item_ids if names == tuple(item_ids) else names
 
 
 def _drawn(

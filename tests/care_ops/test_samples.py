@@ -62,6 +62,22 @@ def test_care_tensor_from_a_sample_ends_where_all_items_end(monkeypatch: pytest.
     assert not np.array_equal(whole.estimate, sampled.estimate), "no sample was drawn"
 
 
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", ["care", "factor_analysis", "uws", "care_svd"])
+def test_closed_forms_are_those_of_all_items(monkeypatch: pytest.MonkeyPatch, name: str, *, missing: bool) -> None:
+    """Estimates, standard deviations and weights stay within 1e-9 of their spread where items count as many."""
+    scores = panel()
+    if not missing:
+        scores = scores.select_items(~np.isnan(scores.values).any(axis=1))
+    whole = fitted(name, scores)
+    monkeypatch.setattr(samples, "MOST_ITEMS", 2_000)
+    sampled = fitted(name, scores)
+    for one, other in ((whole.estimate, sampled.estimate), (whole.sd, sampled.sd), (whole.weights, sampled.weights)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            np.testing.assert_allclose(other, one, rtol=0, atol=1e-9 * np.nanstd(whole.estimate))
+
+
 @pytest.mark.usefixtures("sampling")
 def test_the_sample_is_the_same_every_time() -> None:
     """The sample follows from the scores, whatever the order of items and judges."""
