@@ -507,13 +507,15 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
 
 def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
     """Ordinal of a judge, whose row is added or brought up to date."""
-    row = connection.execute("SELECT judge_ix, family, spec_json FROM judges WHERE judge = ?", [judge]).fetchone()
-    if row:
-        if row[1:] != (family, spec_json):
+    # All rows are fetched: DuckDB refuses other work on the connection while a result is unfinished.
+    rows = connection.execute("SELECT judge_ix, family, spec_json FROM judges WHERE judge = ?", [judge]).fetchall()
+    if rows:
+        ((ordinal, *known),) = rows
+        if known != [family, spec_json]:
             connection.execute(
                 "UPDATE judges SET family = ?, spec_json = ? WHERE judge = ?", [family, spec_json, judge]
             )
-        return int(row[0])
+        return int(ordinal)
     row = connection.execute("SELECT coalesce(max(judge_ix), -1) + 1 FROM judges").fetchone()
     ordinal = int(row[0]) if row else 0
     connection.execute("INSERT INTO judges VALUES (?, ?, ?, ?)", [ordinal, judge, family, spec_json])
