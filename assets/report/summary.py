@@ -88,7 +88,7 @@ def _moves(changes: Changes) -> list[str]:
         )
     if changes.items:
         item = changes.items[0]
-        also = f" and the item {item.item_id} ({item.moved:+.1f} standard deviations)"
+        also = f" and the item {item.item_id} ({item.moved:+.2f} standard deviations)"
         sentences.append(sentences.pop() + also if sentences else f"What moved most:{also.removeprefix(' and')}")
     return [f"{sentence}." for sentence in sentences]
 

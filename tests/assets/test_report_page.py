@@ -203,7 +203,7 @@ def test_a_page_in_short_says_what_changed_and_of_a_first_fit_that_there_is_none
     assert f"Since 2026-11-21 03:00: scores changed: {judge}." in says
     assert "correlates at 0.970" in says
     assert "against gold was 0.710 and is 0.740" in says
-    assert "the item item-00003 (+1.5 standard deviations)" in says
+    assert "the item item-00003 (+1.50 standard deviations)" in says
     assert answers(replace(data, changes=None))["What changed since the fit before?"].startswith("There is no fit")
     assert "What changed since the fit before?" not in answers(replace(data, changes=None, edition=None))
 
