@@ -79,11 +79,7 @@ def gate(
     FitError
         Neither system has enough labels.
     """
-    if new == old:
-        raise InputError(f"gate: {new!r} is compared with itself; name another system")
-    if margin < 0:
-        raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
-    compared = [name if name in (new, old) else None for name in systems]
+    compared = the_two_of(systems, new, old, margin)
     difference = rates_of(
         estimate,
         labels,
@@ -97,6 +93,15 @@ def gate(
         seed=seed,
     ).difference(new, old)
     return decided(difference, margin)
+
+
+def the_two_of(systems: Sequence[str | None], new: str, old: str, margin: float) -> list[str | None]:
+    """The system of each item where it is one of the two compared, else None; ``InputError`` as in ``gate``."""
+    if new == old:
+        raise InputError(f"gate: {new!r} is compared with itself; name another system")
+    if margin < 0:
+        raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
+    return [name if name in (new, old) else None for name in systems]
 
 
 def decided(difference: Difference, margin: float) -> Decision:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from care_ops.results.gate import Decision, decided
+from care_ops.results.gate import Decision, decided, the_two_of
 from care_ops.results.rates import ALL, Difference, Rates, item_scores, rates_of, rows_by_system
 
 Array = NDArray[np.float64]
@@ -298,11 +298,7 @@ def sequential_gate(
     FitError
         Neither system has enough labels.
     """
-    if new == old:
-        raise InputError(f"gate: {new!r} is compared with itself; name another system")
-    if margin < 0:
-        raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
-    compared = [name if name in (new, old) else None for name in systems]
+    compared = the_two_of(systems, new, old, margin)
     rates = sequential_rates(
         estimate, labels, order, compared, units, bounds=bounds, level=level, of_these_items=False, seed=seed
     )
