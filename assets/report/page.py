@@ -25,7 +25,7 @@ from assets.report.names import items_name, page_name
 from assets.report.probe_cards import probe_cards
 from assets.report.sampled import over_sample
 from assets.report.summary import summary
-from care_ops.results.verdict import Verdict, minute_of
+from care_ops.results.verdict import Verdict, feature_in_words, minute_of
 from warehouse.storage import write_bytes
 
 _MOST_BYTES = 1_000_000
@@ -85,6 +85,7 @@ def _values(data: ReportData, cards: Sequence[JudgeCard]) -> dict[str, Any]:
         "cards": cards,
         "advice": advice,
         "retest": retest,
+        "feature_in_words": feature_in_words,
         "bars": _bars(cards),
         "system_list": _system_list(data),
         "shared": shared_figures(data),

@@ -15,6 +15,7 @@ import numpy as np
 from assets.report.data import FOLLOWS
 from assets.report.items import interval_of
 from care_ops.errors import listed
+from care_ops.results.verdict import feature_in_words
 
 if TYPE_CHECKING:
     from assets.report.cards import JudgeCard
@@ -123,11 +124,13 @@ def _noticed(cards: Sequence[JudgeCard]) -> Answer:
 
 def _shared(data: ReportData) -> Answer | None:
     rows = data.factor_rows()
-    followed = [row for row in rows if row.correlation is not None and abs(row.correlation) >= FOLLOWS]
+    followed = [row for row in rows if row.feature and row.correlation is not None and abs(row.correlation) >= FOLLOWS]
     if not rows and not data.links:
         return None
     if followed:
-        named = [f"factor {row.number} follows {_words(row.feature)} ({row.correlation:+.2f})" for row in followed]
+        named = [
+            f"factor {row.number} follows {feature_in_words(row.feature)} ({row.correlation:+.2f})" for row in followed
+        ]
         says = f"{listed(named, _NAMED)} of the texts."
     else:
         says = "no factor follows a feature of the texts."
@@ -136,10 +139,6 @@ def _shared(data: ReportData) -> Answer | None:
         first, second, partial = links[0]
         says += f" Beyond the factors, {first} and {second} are linked most ({partial:+.2f})."
     return Answer("What do the judges share?", says[:1].upper() + says[1:], "shared")
-
-
-def _words(feature: str | None) -> str:
-    return (feature or "").replace("_", " ")
 
 
 def _ends(data: ReportData, rows: Sequence[ItemRow], count: int) -> Answer | None:

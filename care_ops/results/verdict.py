@@ -50,6 +50,18 @@ LABELS_ASKED_FOR = 10
 _SETTLED_FROM = 0.9
 """Probability from which on labels have settled what quality is."""
 
+_FEATURES_IN_WORDS = {
+    "characters": "the number of characters",
+    "words": "the number of words",
+    "words_per_sentence": "the words per sentence",
+    "list_items": "the number of list items",
+    "numbers": "the number of figures",
+    "authority_markers": "the number of citations and links",
+    "emoji": "the number of emoji",
+    "smog": "the reading grade (SMOG)",
+}
+"""Names of the features of texts (``interpret.FEATURES``), each of which goes on with "of the texts"."""
+
 _FOLLOWS = 0.5
 """Rank correlation (Spearman) with a feature of the texts from which on a factor is said to follow it."""
 
@@ -494,7 +506,7 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
     reasons += [
         Reason(
             "followed",
-            f"Factor {feature.factor + 1} of the judges follows {_words(feature.feature)} of the texts (rank "
+            f"Factor {feature.factor + 1} of the judges follows {feature_in_words(feature.feature)} of the texts (rank "
             f"correlation {feature.correlation:+.2f}), so what looks like quality may be that.",
         )
         for feature in facts.followed
@@ -599,6 +611,6 @@ def _capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _words(feature: str) -> str:
-    """The name of a feature of texts as people write it."""
-    return f"the {feature.replace('_', ' ')}"
+def feature_in_words(feature: str) -> str:
+    """A feature of texts as people name it, such as "the number of words"."""
+    return _FEATURES_IN_WORDS.get(feature, f"the {feature.replace('_', ' ')}")

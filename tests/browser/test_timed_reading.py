@@ -29,6 +29,13 @@ DOCS = Path(__file__).parents[2] / "docs" / "report.md"
 GONE = "readability"
 """The judge of the first night that the second one lacks."""
 
+IN_WORDS = {
+    "words": "the number of words",
+    "characters": "the number of characters",
+    "words_per_sentence": "the words per sentence",
+}
+"""The features of texts that the demo's factors follow, as the page names them."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -123,7 +130,7 @@ def what_is_shared(reading: Reading) -> list[str]:
     factors = json.loads(path.read_text())
     first = factors["correlations"][0]
     nearest = max(range(len(first)), key=lambda k: abs(first[k]))
-    return [f"Factor 1 follows {factors['features'][nearest].replace('_', ' ')} ({first[nearest]:+.2f})"]
+    return [f"Factor 1 follows {IN_WORDS[factors['features'][nearest]]} ({first[nearest]:+.2f})"]
 
 
 def best_and_worst(reading: Reading) -> list[str]:
@@ -205,7 +212,7 @@ def factors_in_full(reading: Reading) -> list[str]:
     rows = []
     for number, (row, strength) in enumerate(zip(factors["correlations"], factors["factors"], strict=True), start=1):
         nearest = max(range(len(row)), key=lambda k: abs(row[k] or 0.0))
-        rows.append((f"{number}", f"{factors['features'][nearest].replace('_', ' ')} ({row[nearest]:+.2f})", strength))
+        rows.append((f"{number}", f"{IN_WORDS[factors['features'][nearest]]} ({row[nearest]:+.2f})", strength))
     assert rows
     return [
         found
