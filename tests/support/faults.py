@@ -222,7 +222,7 @@ def _says(path: Path, workspace: Path) -> bytes:
     if path.suffix in (".json", ".jsonl"):
         documents = [content] if path.suffix == ".json" else content.splitlines()
         return json.dumps([_timeless(json.loads(document)) for document in documents]).encode()
-    if path.suffix in (".html", ".js"):
+    if path.suffix in (".html", ".js", ".txt"):
         return _SPOKEN.sub(b"MOMENT", content)
     return content
 
