@@ -233,6 +233,8 @@ class _Run:
             }
             for asset, partitions in source().items()
         }
+        if not self._scope.by_name:  # a person who selects a result is told why it cannot be made
+            self._leave_out_unfitted(chosen)
         for asset, partitions in chosen.items():
             if partitions:
                 names = ", ".join(sorted(str(partition) for partition in partitions if partition is not None))
@@ -246,20 +248,19 @@ class _Run:
         self._next_cursor = result.cursor
         for asset in ORDER:
             self.requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
-        self._leave_out_unfitted()
         return self.requested
 
-    def _leave_out_unfitted(self) -> None:
+    def _leave_out_unfitted(self, chosen: Requests) -> None:
         """Ask for no result of a fit whose panel is newer, or about to be, unless the fit is made too.
 
-        A run of Dagster may be about to make the fit, and wait for this command to end. Where nothing else makes the
-        results, the reconciler asks for them together with the fit.
+        A run of Dagster may be about to make the fit, and wait for this command to end; or this command has made the
+        fit, and the panel has changed since. Where nothing else makes the results, they are asked for with the fit.
         """
-        asked = {t for asset in RESULTS for t in self.requested.get(asset, ()) if t in self._workspace.testsets}
-        refitted, made_anew = (self.requested.get(asset, set()) for asset in ("aggregates", "panel"))
-        unfitted = {t for t in asked - refitted if t in made_anew or panel_is_newer(self._workspace.fit_folder(str(t)))}
+        asked = {t for asset in RESULTS for t in chosen.get(asset, ()) if t in self._workspace.testsets}
+        refitted, made_anew = (chosen.get(asset, set()) for asset in ("aggregates", "panel"))
+        newer = {t for t in asked - refitted if panel_is_newer(self._workspace.fit_folder(str(t)))}
         for asset in RESULTS:
-            self.requested.get(asset, set()).difference_update(unfitted)
+            chosen.get(asset, set()).difference_update(newer | (made_anew - refitted))
 
     def _unscored(self) -> Requests:
         """Judges without scores on the one test set in scope; the conditions would wait for every other test set."""

@@ -4,6 +4,7 @@ import dagster as dg
 import pytest
 
 from assets.state.reconcile import missing
+from orchestration import runner
 from orchestration.dagster_internals import load_cursor
 from orchestration.definitions import build_defs
 from orchestration.instance import daemon_is_alive, dagster_home, end_abandoned_runs, under_way, workspace_instance
@@ -140,6 +141,16 @@ def test_a_change_of_a_source_that_was_reported_and_lost_is_found_by_its_version
     assert ran(outcome, "items") == ["one"]
     assert query(folder, "SELECT count(*) FROM items WHERE response LIKE '% and edited'") == [(1,)]
     assert missing(load_workspace(folder)) == {}
+
+
+def test_no_result_is_made_of_a_panel_before_its_fit_whoever_asks(after_a_night, monkeypatch):
+    """As the reconciler asks where a panel changed after this command had made all but these two."""
+    asked = [{"panel": {"one"}, "systems": {"one"}, "factors": {"one"}}]
+    monkeypatch.setattr(runner, "missing", lambda workspace: asked.pop() if asked else {})
+    outcome = run(after_a_night)
+    assert not asked
+    assert not outcome.failures
+    assert [asset for asset, _ in outcome.materialised if asset in ("panel", "systems", "factors")] == ["panel"]
 
 
 def test_a_source_that_cannot_be_read_is_not_asked_for_every_night(after_a_night):
