@@ -302,6 +302,16 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
     publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned))
 
 
+def evaluate_first(workspace: Workspace, latest: Edition) -> None:
+    """Evaluate the latest edition where that has not been done yet, so that readers find no published fit without."""
+    from assets.results.evaluation import evaluate_latest
+    from warehouse.fits import EvaluationRecord
+
+    find, testset = workspace.fits.find_annotation, latest.testset
+    if any(find(testset, fit_id, EvaluationRecord) is None for fit_id in latest.fits.values()):
+        evaluate_latest(workspace, testset)
+
+
 def accept(workspace: Workspace, testset: str, why: str) -> Edition:
     """Publish the latest edition, by hand; evaluated first, where the night has not come to that.
 
@@ -310,15 +320,11 @@ def accept(workspace: Workspace, testset: str, why: str) -> Edition:
     InputError
         There is no edition.
     """
-    from assets.results.evaluation import evaluate_latest
-    from warehouse.fits import EvaluationRecord
-
     editions = workspace.fits.editions(testset)
     if not editions:
         raise InputError(f"test set {testset!r} has no fit yet; run `care run` first")
-    latest, store = editions[-1], workspace.fits
-    if any(store.find_annotation(testset, fit_id, EvaluationRecord) is None for fit_id in latest.fits.values()):
-        evaluate_latest(workspace, testset)
+    latest = editions[-1]
+    evaluate_first(workspace, latest)
     promote(workspace, latest, by="accept", why=why, pinned=False)
     return latest
 

@@ -22,7 +22,7 @@ from assets.fit.stages import recommended
 from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
-from assets.publication.editions import changed_labels, extend, publish, store_log
+from assets.publication.editions import changed_labels, evaluate_first, extend, publish, store_log
 from assets.publication.label_agreement import check_label_agreement
 from assets.publication.other_solvers import check_other_solvers
 from assets.workspace import ReviewConfig, Workspace
@@ -162,6 +162,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         if published is not None and pinned and blocking <= _OF_THE_FIT:
             extend(workspace, published[1])
         elif state == "published":
+            evaluate_first(workspace, edition)
             publish(workspace, Publication(testset, edition.edition, "review"))
     _log.info("%s: the review of fit %s says %s", testset, edition.edition, state)
     document = ReviewDocument(state, edition.edition, tuple(findings))

@@ -197,6 +197,20 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
 
 
 @pytest.mark.slow
+def test_a_fit_is_evaluated_before_it_is_published(after_a_night):
+    """Also where a run ends with the review: readers must not find a published fit without its evaluation."""
+    write_items(after_a_night, edited=7)
+    stages = ("items", "judge_inference", "scores", "panel", "probes", "moments", "structure", "aggregates", "review")
+    outcome = run(after_a_night, selection=" or ".join(f"key:{stage}" for stage in stages))
+    assert {asset for asset, _ in outcome.materialised} >= {"aggregates", "review"}
+    assert "evaluation" not in {asset for asset, _ in outcome.materialised}
+    published = query(after_a_night, "SELECT DISTINCT edition FROM latest_fits")
+    assert published == [(FitDocument.read(load_workspace(after_a_night).fit_folder("one")).edition,)]
+    unevaluated = "SELECT count(*) FROM latest_fits LEFT JOIN evaluations e USING (fit_id) WHERE e.fit_id IS NULL"
+    assert query(after_a_night, unevaluated) == [(0,)]
+
+
+@pytest.mark.slow
 def test_a_panel_that_is_newer_than_the_fit_is_told_and_the_next_run_fits_it(after_a_night):
     """As where a command comes between the steps of a run that Dagster's daemon started."""
     folder = load_workspace(after_a_night).fit_folder("one")
