@@ -124,16 +124,14 @@ def _noticed(cards: Sequence[JudgeCard]) -> Answer:
 
 def _shared(data: ReportData) -> Answer | None:
     rows = data.factor_rows()
-    followed = [row for row in rows if row.feature and row.correlation is not None and abs(row.correlation) >= FOLLOWS]
     if not rows and not data.links:
         return None
-    if followed:
-        named = [
-            f"factor {row.number} follows {feature_in_words(row.feature)} ({row.correlation:+.2f})" for row in followed
-        ]
-        says = f"{listed(named, _NAMED)} of the texts."
-    else:
-        says = "no factor follows a feature of the texts."
+    named = [
+        f"factor {row.number} follows {feature_in_words(row.feature)} ({row.correlation:+.2f})"
+        for row in rows
+        if row.feature and row.correlation is not None and abs(row.correlation) >= FOLLOWS
+    ]
+    says = f"{listed(named, _NAMED)} of the texts." if named else "no factor follows a feature of the texts."
     links = data.strongest_links(1)
     if links:
         first, second, partial = links[0]
