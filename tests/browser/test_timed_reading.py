@@ -33,8 +33,13 @@ IN_WORDS = {
     "words": "the number of words",
     "characters": "the number of characters",
     "words_per_sentence": "the words per sentence",
+    "list_items": "the number of list items",
+    "numbers": "the number of figures",
+    "authority_markers": "the number of citations and links",
+    "emoji": "the number of emoji",
+    "smog": "the reading grade (SMOG)",
 }
-"""The features of texts that the demo's factors follow, as the page names them."""
+"""The features of texts as the page names them."""
 
 
 @dataclass(frozen=True)
