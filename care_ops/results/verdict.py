@@ -613,4 +613,4 @@ def _capital(sentence: str) -> str:
 
 def feature_in_words(feature: str) -> str:
     """A feature of texts as people name it, such as "the number of words"."""
-    return _FEATURES_IN_WORDS.get(feature, f"the {feature.replace('_', ' ')}")
+    return _FEATURES_IN_WORDS.get(feature.replace(" ", "_"), f"the {feature.replace('_', ' ')}")

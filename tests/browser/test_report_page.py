@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from assets.report.page import write_index, write_page, write_trend
+from tests.support.dagster_ui import WAIT_MS
 from tests.support.report_pages import VERDICT, report_data
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -132,16 +134,15 @@ def test_a_page_is_small_and_all_items_stand_beside_it(pages, opened, name):
     page = opened(f"testset-{name}")
     assert page.locator("#items tr").count() - 1 == min(items, 1_000)
     page.get_by_role("link", name="with search").click()
-    page.wait_for_load_state()
-    assert page.locator("tbody tr").count() == items
+    expect(page.locator("tbody tr")).to_have_count(items, timeout=WAIT_MS)
     page.locator("#search").fill("item-00042")
     page.wait_for_function(f"document.getElementById('count').textContent === '1 of {items} items'")
     shown = page.locator(".part:not([hidden]) tbody tr:not([hidden]) td:nth-child(2)")
     assert shown.all_text_contents() == ["item-00042"]
     page.locator("nav a").last.click()
-    assert page.get_by_role("heading", level=1).inner_text() == "a test set"
+    expect(page.get_by_role("heading", level=1)).to_have_text("a test set", timeout=WAIT_MS)
     page.locator("nav a").first.click()
-    assert page.title() == "CARE report"
+    expect(page).to_have_title("CARE report", timeout=WAIT_MS)
 
 
 @pytest.mark.parametrize("name", ["testset-small", "testset-judges", "trend"])
