@@ -251,6 +251,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5_000)
     parser.add_argument("--match", default="", help="only cells whose name has this")
     parser.add_argument("--labels", type=int, action="append", help="how many labels; may be given several times")
+    parser.add_argument("--method", action="append", help="only this method, by its name; may be given several times")
     given = parser.parse_args()
     methods: dict[str, tuple[Method, Callable[..., Sample]]] = {
         "labels alone": (labels_alone, simple),
@@ -264,7 +265,8 @@ def main() -> None:
         panels = [prepare(view) for view in views() if view.name in VIEWS]
         for cell in (cell for panel in panels for cell in cells(panel) if given.match in cell.name):
             for m in given.labels or LABELS:
-                for name, (method, draw) in methods.items():
+                for name in given.method or methods:
+                    method, draw = methods[name]
                     _print(cell, m, name, [_bounds(cell, m, method, draw, k) for k in range(given.draws)])
 
 
