@@ -162,11 +162,11 @@ class FitResult:
         return in_kind(table.filter(pa.array(rows)).drop_columns(["aggregator"]), self.kind)
 
     def judges_frame(self) -> Any:
-        """A row a judge and aggregator: ``weight`` with its interval ``lo`` to ``hi``, ``loadings`` and ``flags``."""
+        """A row for each judge and aggregator: ``weight`` with its interval ``lo``, ``hi``, ``loadings``, ``flags``."""
         return in_kind(judges_table(self.table.page), self.kind)
 
     def metrics_frame(self) -> Any:
-        """A row an aggregator: location, spread, and where there is gold how well it agrees with that."""
+        """A row for each aggregator: location, spread, and its agreement with gold where there is gold."""
         return in_kind(pa.Table.from_pylist(aggregate_rows(self.table.page)), self.kind)
 
     def figures(self) -> dict[str, ResultFigure]:
@@ -200,7 +200,7 @@ class FitResult:
         return "\n\n".join([str(self.verdict), "\n".join(self._head() + self._constraints()), *tables])
 
     def __repr__(self) -> str:
-        """At most ten lines of at most a thousand characters."""
+        """A summary of at most ten lines and a thousand characters."""
         more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
         verdict = wrap(self.verdict.sentence, _LINE, max_lines=2, placeholder=" ...")
         lines = [*self._head(), *self._doubts(), more]
@@ -239,7 +239,7 @@ class FitResult:
         return [sentence] if sentence else []
 
     def _doubts(self) -> list[str]:
-        """At most two lines: who is not on the panel, and what could not answer."""
+        """At most two lines: judges that are not on the panel, and aggregators that could not answer."""
         page = self.table.page
         refused = ", ".join(check.judge for check in page.checks if not check.admitted)
         failed = ", ".join(page.failures)

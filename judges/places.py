@@ -148,5 +148,5 @@ class Places:
 
 
 def _ready(ray: Any, references: dict[Any, Any]) -> list[Any]:
-    """Those of the references that have an answer."""
+    """The references whose answer is there."""
     return ray.wait(list(references), num_returns=len(references), timeout=0)[0] if references else []

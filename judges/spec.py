@@ -319,7 +319,7 @@ class LocalModel(LanguageModel):
         return float(math.prod(self.parallel)) if self.num_gpus is None else self.num_gpus
 
     def key_content(self) -> dict[str, Any]:
-        """As of any language model, and those of vLLM's options that can change a score, where there are any."""
+        """What identifies any language model, and vLLM's options that can change a score, where there are any."""
         content = super().key_content()
         options = {name: value for name, value in self.vllm if name not in SPEED_ONLY}
         return {**content, "vllm": options} if options else content

@@ -20,7 +20,7 @@ from assets.experiments.registry import outdated
 from assets.workspace import Workspace
 
 _ATTEMPTS = 2
-"""As often as the daemon tries any asset: a first time, and once more where that failed."""
+"""How often an experiment is tried, like any asset: once, and once more where that failed."""
 
 
 @dataclass(frozen=True)

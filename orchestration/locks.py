@@ -267,7 +267,7 @@ def _folder(workspace: Workspace) -> Path:
 
 
 def _patience() -> float:
-    """For how many seconds a command waits."""
+    """Seconds that a command waits for the lock."""
     text = os.environ.get(PATIENCE, str(_PATIENCE_S))
     with suppress(ValueError):
         if float(text) >= 0:

@@ -61,7 +61,7 @@ _MOST_STEPS = 40
 _INDEX = ("report_index",)
 
 _CODE_LOCATION = __name__.removesuffix("runner") + "definitions"
-"""As the UI and the daemon call it, so that their pages show the runs of ``care run`` beside their own."""
+"""The code location's name in the UI and the daemon, so that their pages show the runs of ``care run`` as well."""
 
 Requests = dict[str, set[str | None]]
 """Partitions that are asked for, by asset."""

@@ -246,7 +246,7 @@ class FitStore:
         self.root = root
 
     def folder(self, testset: str) -> Path:
-        """Where a test set's fits lie."""
+        """The folder of a test set's fits."""
         return self.root / f"testset={quote(testset, safe='')}"
 
     def fit_file(self, testset: str, fit_id: str) -> Path:

@@ -24,7 +24,7 @@ from warehouse.items import ItemRecord
 from warehouse.versions import authority, beauty, verbosity
 
 SWAP = "swap"
-"""Of pairs: both responses change places, so that a score turns round and quality stays."""
+"""The two responses of a pair change places, so that a score turns round and quality stays."""
 
 Effect = Literal["keeps", "spoils"]
 

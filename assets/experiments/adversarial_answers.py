@@ -129,7 +129,7 @@ def planted(
 def recovered(
     scores: Array, called_right: NDArray[np.bool_], trigger: NDArray[np.intp], judges: int
 ) -> tuple[Array, Array]:
-    """By trigger: how often the last judges say right where the aggregate says wrong, and how often the aggregate errs.
+    """For each trigger, how often the last judges say right where the aggregate says wrong, and how often it errs.
 
     Returns
     -------

@@ -27,7 +27,7 @@ _LEVEL = 0.95
 
 
 def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindings:
-    """One table a test set, and the ranks over all of them."""
+    """Make a table for each test set, and rank the aggregators over all of them."""
     from warehouse.catalog import names
 
     tables, says, figures = list[Table](), list[str](), list[Bars]()
@@ -65,7 +65,7 @@ def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindin
 
 
 def critical_difference(ranks: dict[str, float], difference: float) -> Bars:
-    """Mean ranks, best first, each with half the critical difference to both sides: two that do not meet differ."""
+    """Mean ranks, best first, each with half the critical difference on both sides; two that do not overlap differ."""
     names = sorted(ranks, key=lambda name: ranks[name])
     values = [ranks[name] for name in names]
     return Bars(
@@ -79,7 +79,7 @@ def critical_difference(ranks: dict[str, float], difference: float) -> Bars:
 
 
 def _table(panel: ExperimentPanel, seeds: range, resamples: int) -> tuple[list[dict[str, Any]], dict[str, float]]:
-    """A row an aggregator and use of labels; and the order of those without labels, over all items."""
+    """A row for each aggregator and use of labels; also how well those without labels order all items."""
     from care_ops.anchors import NO_ANCHORS, Anchors
     from care_ops.selection import validation_items
 
@@ -131,7 +131,7 @@ def _measure(panel: ExperimentPanel, aggregate: Aggregate, rows: NDArray[np.bool
 
 
 def _against_mean(panel: ExperimentPanel, free: dict[str, Aggregate], resamples: int) -> dict[str, str]:
-    """Order less that of the mean, with an interval over resampled split units, the same for every aggregator."""
+    """Agreement in order less that of the mean, with an interval over split units that are resampled alike for all."""
     if "avg" not in free:
         return {}
     draws: dict[str, list[float]] = {name: [] for name in free if name != "avg"}

@@ -134,7 +134,7 @@ class ExperimentFindings:
 
 
 Value = int | Sequence[Number]
-"""A count, or the values that an experiment sweeps."""
+"""A parameter: a number, or the values that an experiment goes through."""
 
 
 @dataclass(frozen=True)
@@ -211,11 +211,11 @@ class Experiment:
         return size
 
     def file(self, workspace: Workspace) -> Path:
-        """Where what it found is kept."""
+        """The file that keeps what the experiment found."""
         return workspace.data / "experiments" / f"{self.key}.json"
 
     def current(self, workspace: Workspace, reads: Mapping[str, str] | None) -> bool:
-        """Whether what is kept was made from the same, at the size asked for or a larger one."""
+        """Whether the kept findings were made from the same code and inputs, at the size asked for or a larger one."""
         size, kept = self.size(workspace), self.kept(workspace)
         return (
             kept is not None
@@ -224,7 +224,7 @@ class Experiment:
         )
 
     def kept(self, workspace: Workspace) -> KeptExperiment | None:
-        """What it found last, or None; also None where an earlier release wrote it in another form."""
+        """The findings of the last run; None where there are none, or an earlier release wrote them in another form."""
         from warehouse.documents import record_of
         from warehouse.storage import find_sound, read_document
 
@@ -252,7 +252,7 @@ def version(key: str, reads: Mapping[str, str] | None) -> ExperimentVersion:
 
 
 def said(size: Mapping[str, Value]) -> str:
-    """Parameters as words."""
+    """Parameters and their values in words, for a page."""
 
     def values(value: Value) -> str:
         return f"{value:,}" if isinstance(value, int) else ", ".join(f"{v:,g}" for v in value)

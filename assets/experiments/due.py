@@ -29,7 +29,7 @@ def is_settled(workspace: Workspace) -> bool:
 
 
 def settle(workspace: Workspace) -> None:
-    """Note that nothing is left to be made from what is there now."""
+    """Note that all experiments are up to date with the present inputs."""
     from warehouse.storage import write_bytes
 
     write_bytes(_file(workspace), inputs_version(workspace).encode())

@@ -33,7 +33,7 @@ _MOST_DRAWN = 60
 
 
 def dummies(workspace: Workspace) -> ExperimentFindings:
-    """Two program judges that read length and keywords alone, and people where there are any, beside each panel."""
+    """Add two programs that read length and keywords alone, and people where there are any, to each panel."""
     from care_ops.errors import FitError
 
     tables, says, figures = list[Table](), list[str](), list[Heatmap]()
@@ -91,7 +91,7 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
 
 
 def _by_factor(title: str, judges: list[str], values: Array) -> Table:
-    """A row a judge, a column a factor."""
+    """Make a table with a row for each judge and a column for each factor."""
     rows: list[dict[str, Any]] = [
         {"judge": judge, **{f"factor {k + 1}": float(value) for k, value in enumerate(row)}}
         for judge, row in zip(judges, values, strict=True)

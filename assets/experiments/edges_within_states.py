@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 Edges = NDArray[np.bool_]
 
 _STARTS = 5
-"""Further starts that are drawn at a time, as many as those of a mixture of independent judges."""
+"""Further starts that are drawn at a time: as many as a mixture of independent judges has."""
 
 
 def run(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:

@@ -1,4 +1,4 @@
-"""Views that respect the judges' dependences against random ones."""
+"""Views that respect the dependences between judges, compared with random views."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
 
 
 def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
-    """A row a noise level."""
+    """Make a table with a row for each noise level."""
     rows = [{"n": n, **partition_experiment(noise, seeds, n)} for n in items for noise in (0.1, 0.5, 1.0)]
     says = [
         f"Noise {row['noise']:g}, {row['n']:,} items: views without a planted edge across in {row['valid']:.0%} of "

@@ -40,7 +40,7 @@ class LedgerRow:
 
 
 def ledger_rows(measures: Measures) -> list[LedgerRow]:
-    """A row for every number of the tables and every claim."""
+    """Make a row for every number of the paper's tables and for every claim."""
     numbers = paper_numbers()
     rows = [_cell(table, *cell, measures, numbers.within) for table in numbers.tables for cell in table.cells()]
     return rows + [_claim(claim, measures, numbers) for claim in numbers.claims]

@@ -32,7 +32,7 @@ KINDS: tuple[Kind, ...] = ("binary", "categorical", "ordinal", "student", "scale
 
 
 def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
-    """A row a kind of judge."""
+    """Make a table with a row for each kind of judge."""
     rows: list[dict[str, Any]] = [{"judges": kind, **study(kind, items, seeds)} for kind in KINDS]
     slopes, gains = [row["slope"] for row in rows], [row["held-out gain, nats"] for row in rows]
     lost = {row["judges"]: row["in their state"] - row["Gaussian"] for row in rows}

@@ -18,7 +18,7 @@ _FREE, _ELSEWHERE, _RELEASED = "no label", "same choice, other rows only", "rele
 
 
 def run(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
-    """One row a test set and seed-averaged protocol, for CARE-SVD on scores and CARE-Tensor on classes."""
+    """Make a row for each test set and protocol, averaged over seeds: CARE-SVD on scores, CARE-Tensor on classes."""
     from care_ops.errors import FitError
 
     rows: list[dict[str, Any]] = []

@@ -33,6 +33,6 @@ def matched(found: Array, wanted: Array) -> float:
 
 
 def rotated(found: Array, wanted: Array) -> float:
-    """As ``matched``, but under the best orthogonal matrix, which includes every permutation."""
+    """Like ``matched``, but under the best orthogonal matrix, which includes every permutation."""
     u, _, vt = np.linalg.svd(wanted @ found.T)
     return float(np.linalg.norm(u @ vt @ found - wanted)) / float(np.linalg.norm(wanted))

@@ -43,7 +43,7 @@ class Candidate:
 
 
 def run(workspace: Workspace, *, resamples: int) -> ExperimentFindings:
-    """One path a test set with texts."""
+    """Make a path for each test set that has texts."""
     says, tables, figures = list[str](), list[Table](), list[Chart]()
     for panel in panels(workspace):
         if all(not text for text in panel.responses):

@@ -25,7 +25,7 @@ OF_PANELS = (
     "injected_bias",
     "adversarial_answers",
 )
-"""Those that read the workspace's panels and gold."""
+"""Keys of the experiments that read the workspace's panels and gold."""
 
 KEYS = (
     *OF_PANELS,
@@ -63,7 +63,7 @@ def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
 
 
 def outdated_kept(workspace: Workspace) -> list[str]:
-    """Of the experiments that are kept those that are out of date, for those who look at them."""
+    """Experiments whose findings are kept and out of date, so that their pages can say so."""
     kept = [key for key, experiment in experiments().items() if experiment.file(workspace).exists()]
     return outdated(workspace, kept) if kept else []
 

@@ -35,7 +35,7 @@ _SVD = ("care_svd", _CHOSEN)
 _WHERE = {"labels": "where 150 labels would have it", "own": "at the panel's mean or one half"}
 
 _CUTS = ("labels", "own")
-"""Where an aggregate is cut: where 150 labels would have it, or at the threshold that it gives without any."""
+"""How an aggregate is cut into two classes: at the best threshold by 150 labels, or at its own without labels."""
 
 
 def accuracies_by_cut(
@@ -77,7 +77,7 @@ def shape_of(table: TableOfMeans) -> dict[str, float]:
 
 
 def picture(table: TableOfMeans, seed: int) -> dict[str, dict[str, bool]]:
-    """By cut: whether CARE-SVD stays, which baselines collapse, and whether the paper's picture appears.
+    """For each cut, whether CARE-SVD stays, which baselines collapse, and whether the paper's picture appears.
 
     The picture is looked for only where CARE-SVD stays and all baselines collapse at g = 1: then CARE-SVD and
     CARE-Tensor must be high at each of five strengths, and the baselines at g = 0. CARE-SVD is taken without labels,
@@ -101,7 +101,7 @@ def picture(table: TableOfMeans, seed: int) -> dict[str, dict[str, bool]]:
 
 
 def _shown_by_cut(table: TableOfMeans, seed: int, full: dict[str, dict[str, float]]) -> dict[tuple[str, str], bool]:
-    """By cut and CARE-SVD: whether it and CARE-Tensor are high at five strengths, and the baselines without C."""
+    """For each cut, whether CARE-SVD and CARE-Tensor are high at five strengths, and the baselines without C."""
     free = {g: accuracies_by_cut(table, g, seed, tensor=False) for g in (0.0, 0.25, 0.5, 0.75)} | {1.0: full}
     tensor = {g: accuracies_by_cut(table, g, seed, tensor=True) for g in free}
     return {

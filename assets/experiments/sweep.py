@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 BASELINES = ("mv", "avg", "ws", "uws")
-"""Those of the paper's figure of the two regimes."""
+"""The aggregators of the paper's figure of the two regimes."""
 
 AGGREGATORS = (*BASELINES, "care", "care_svd")
 
@@ -38,7 +38,7 @@ on .8, by the sign of C."""
 
 @dataclass(frozen=True)
 class FittedDraw:
-    """Aggregates of one draw.
+    """The aggregates that were fitted to one draw.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def accuracy_cut_on(estimate: Array, quality: NDArray[np.intp], validation: NDAr
 
 
 def swept(draws: dict[float, list[dict[str, float]]], axis: str, title: str) -> tuple[Table, Chart]:
-    """A row a strength, mean and standard deviation over seeds; and the same as curves."""
+    """A table with a row for each strength, of means and standard deviations over seeds, and the same as curves."""
     names = list(dict.fromkeys(name for found in draws.values() for one in found for name in one))
     rows, curves = [], []
     for strength, found in draws.items():

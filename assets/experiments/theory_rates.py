@@ -88,7 +88,7 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int) -> tuple[Array, A
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
-    """By strength of the confounders: the theorem's bound and the measured deviation of the leading direction."""
+    """For each strength of the confounders, the theorem's bound and the measured deviation of the leading direction."""
     from care_ops.structure.bounds import misspecification
 
     rows: list[dict[str, float]] = []
@@ -114,7 +114,7 @@ def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, f
 def run(
     _workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int
 ) -> ExperimentFindings:
-    """Fit slopes; compare bounds."""
+    """Fit the slopes, and compare the bounds with what is measured."""
     n, draws = np.array(items, dtype=np.float64), range(seeds)
     curves, rows, says = list[Curve](), list[dict[str, float | str]](), list[str]()
     slopes: dict[str, float] = {}

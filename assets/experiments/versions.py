@@ -25,7 +25,7 @@ LEAST_JUDGES = 3
 
 @dataclass(frozen=True)
 class JudgesSorted:
-    """Judges of a comparison by whether they can be in its fit.
+    """The judges of a comparison, sorted by whether they can be in its fit.
 
     Attributes
     ----------
@@ -223,6 +223,6 @@ def _compared(
 
 
 def _programs(workspace: Workspace, judges: Sequence[str]) -> dict[str, str]:
-    """Those of these judges that are built-in programs, by name."""
+    """The built-in programs among these judges, by name."""
     programs = {judge: program_of(workspace, judge) for judge in judges}
     return {judge: program for judge, program in programs.items() if program is not None}

@@ -22,7 +22,7 @@ from judges.items import Item, Status
 from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 
 _CHARACTERS_OF_A_TOKEN = 4
-"""Of English text, roughly; a guess that is called one."""
+"""Characters of English text in a token, roughly. What rests on it is printed as a guess."""
 
 _SAMPLE = 50
 

@@ -191,7 +191,7 @@ def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
 
 
 def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> Array | None:
-    """Those that the sparse part alone gives, in the order of ``scores.judges``; None where there is no structure."""
+    """Judges joined by the sparse part alone, in the order of ``scores.judges``; None where there is no structure."""
     if structure is None:
         return None
     precision = np.diag(structure.sparse - structure.low_rank)

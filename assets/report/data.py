@@ -265,7 +265,7 @@ class ReportData:
 
     @cached_property
     def previous_weights(self) -> dict[str, float]:
-        """By judge its weight in the recommended answer of the fit before; empty where there is none."""
+        """Weight of each judge in the recommended answer of the fit before; empty where there is no such fit."""
         moves = () if self.changes is None else self.changes.judges
         return {move.judge: move.before for move in moves if move.before is not None}
 
@@ -313,7 +313,7 @@ class ReportData:
         return {judge: float(means[j]) for j, judge in enumerate(self.scores.judges) if defined[j].any()}
 
     def system_rows(self) -> list[SystemRow]:
-        """One row a system, best first, with its distance from the best one."""
+        """A row for each system, best first, with its distance from the best one."""
         systems = self.systems.systems
         if not systems:
             return []
@@ -329,7 +329,7 @@ class ReportData:
 
     @property
     def judge_rows(self) -> list[JudgeRow]:
-        """One row a judge: admission, agreement with the others, and weights."""
+        """A row for each judge: admission, agreement with the others, and weights."""
         index = {judge: j for j, judge in enumerate(self.scores.judges)}
         place = {judge: k for k, judge in enumerate(self.judges)}
         weighted = [n for n, a in self.aggregates.items() if a.weights is not None and n != "avg"]
@@ -387,7 +387,7 @@ class ReportData:
         return sorted(links, key=lambda link: -abs(link.partial))
 
     def factor_rows(self) -> list[FactorRow]:
-        """One row a factor: its strength, what it resembles, and who would call it quality."""
+        """A row for each factor: its strength, what it resembles, and which rule would take it for quality."""
         chosen = self.care_svd.quality_factor if self.care_svd is not None else -1
         rows: list[FactorRow] = []
         for k, strength in enumerate(self.factors.factors):

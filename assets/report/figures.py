@@ -140,7 +140,7 @@ def _roc(data: ReportData, known: NDArray[np.bool_]) -> Figure:
 
 
 def _calibration(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
-    """Only of aggregates that give probabilities, which need labels."""
+    """Draw calibration curves of the aggregates that give probabilities, which takes labels."""
     series: list[Series] = []
     for name, aggregate in data.aggregates.items():
         if aggregate.p_quality is None:

@@ -113,7 +113,7 @@ def item_count(data: ReportData) -> int:
 
 
 def most_informative(rows: Sequence[ItemRow], first: Sequence[str], most: int = MOST_ITEMS) -> list[ItemRow]:
-    """At most so many items, in their order.
+    """At most this many of the items, in their order.
 
     Those to label first, a quarter from each end of the ranking, and for the rest those on which the judges part most.
     """
@@ -140,7 +140,7 @@ def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArr
 
 
 def ends(rows: Sequence[ItemRow]) -> dict[str, list[Ranked]]:
-    """By heading the best and the worst items, or all where they are few."""
+    """The best and the worst items under their headings, or all items where they are few."""
     if len(rows) <= 2 * _ENDS:
         parts = {"All items": rows} if rows else {}
     else:

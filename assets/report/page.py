@@ -99,7 +99,7 @@ def _values(data: ReportData, cards: Sequence[JudgeCard]) -> dict[str, Any]:
 
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
-    """By judge its weight, drawn on one scale for all."""
+    """The weight of each judge, drawn on one scale."""
     ranks = {
         card.row.check.judge: Ranked(card.row.check.judge, card.weight.weight, card.weight.lo, card.weight.hi)
         for card in cards
@@ -110,7 +110,7 @@ def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
 
 
 def _item_lists(rows: Sequence[ItemRow]) -> dict[str, Markup]:
-    """By heading the ends of the ranking, on one scale."""
+    """The two ends of the ranking under their headings, drawn on one scale."""
     parts = ends(rows)
     scale = domain([rank for ranks in parts.values() for rank in ranks])
     return {heading: ranked_list(ranks, "estimate", scale) for heading, ranks in parts.items()}

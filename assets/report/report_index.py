@@ -57,7 +57,7 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
 
 
 def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:
-    """Of the fit that people read, which is not always tonight's."""
+    """Facts of the published fit, which is not always tonight's."""
     from assets.report.names import page_name
     from care_ops.results.verdict import minute_of
 

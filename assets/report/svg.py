@@ -62,7 +62,7 @@ def path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def shortened(words: str, most: int) -> str:
-    """At most so many letters, with an ellipsis where some are left out."""
+    """At most this many letters, with an ellipsis where some are left out."""
     return words if len(words) <= most else words[: most - 1] + "…"
 
 

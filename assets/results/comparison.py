@@ -32,7 +32,7 @@ ANSWER = "care"
 """Whose answer labels correct."""
 
 Named = Sequence[tuple[str, ...] | None]
-"""Of each item the name of its system, or those of the left and the right one; None where one is not known."""
+"""For each item the name of its system, or those of the left and the right one; None where one is not known."""
 
 
 def compare(

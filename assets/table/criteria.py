@@ -58,7 +58,7 @@ class CriteriaFit:
         return list(self.fits)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a criterion: the verdict's state, its items and judges, and what is said of its recommended score."""
+        """A row for each criterion: the verdict's state, its items and judges, and facts of its recommended score."""
         rows: list[dict[str, Any]] = []
         for criterion, fitted in self.fits.items():
             name = recommended(fitted.fit.aggregates)

@@ -109,7 +109,7 @@ def fit_file(result: TableFit) -> FitFile:
 
 
 def aggregates_table(fit: Fit) -> pa.Table:
-    """A row an item and aggregator."""
+    """A row for each item and aggregator."""
     count = len(fit.scores.item_ids)
     tables = [
         pa.table(
@@ -127,7 +127,7 @@ def aggregates_table(fit: Fit) -> pa.Table:
 
 
 def judges_table(page: ReportData) -> pa.Table:
-    """A row a judge and aggregator, also of judges that were not admitted."""
+    """A row for each judge and aggregator, also for judges that were not admitted."""
     position = {judge: j for j, judge in enumerate(page.scores.judges)}
     rows = [
         {

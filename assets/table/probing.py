@@ -25,7 +25,7 @@ _TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 
 
 def versions_table(records: Sequence[ItemRecord], plan: ProbePlan) -> pa.Table:
-    """A row a version: its id, the item that it was made from, how, what that does to quality, and its texts.
+    """A row for each version: its id, the item that it was made from, how, what that does to quality, and its texts.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from care_ops.structure.program import Structure
 
 
 def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
-    """A row an aggregator; all of them have the same columns."""
+    """A row for each aggregator; all rows have the same columns."""
     rows: list[dict[str, Any]] = []
     for name, aggregate in page.aggregates.items():
         metrics = page.evaluations[name].as_dict() if name in page.evaluations else {}
@@ -36,7 +36,7 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:
-    """A row a judge, with its weight in the recommended aggregate, the heaviest first; then those not admitted."""
+    """A row for each judge with its weight in the recommended aggregate, heaviest first; then those not admitted."""
     name = recommended(page.aggregates)
     rows = [
         {

@@ -145,7 +145,7 @@ def _halves(
 
 
 def _drawn(item_ids: Sequence[str], rows: Rows, rng: np.random.Generator) -> Rows:
-    """At most ``MOST_ITEMS`` of the rows, which do not depend on the order of the items."""
+    """At most ``MOST_ITEMS`` of the rows; which ones does not depend on the order of the items."""
     if len(rows) <= MOST_ITEMS:
         return rows
     in_order = np.array(sorted(rows.tolist(), key=item_ids.__getitem__), dtype=np.intp)

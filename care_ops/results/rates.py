@@ -138,7 +138,7 @@ class Rates:
     _draws: Array = field(default_factory=lambda: np.empty((0, 0)))
 
     def difference(self, first: str, second: str) -> Difference:
-        """Of two systems, from the same joint draws; ``InputError`` where one has no rate."""
+        """The difference of two systems, from the same joint draws; ``InputError`` where one has no rate."""
         missing = [name for name in (first, second) if name not in self._names]
         if missing:
             known = ", ".join(sorted(self._names)) or "none"

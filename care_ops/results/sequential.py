@@ -99,7 +99,7 @@ class SequentialRates(Rates):
     _unit: float = 1.0
 
     def difference(self, first: str, second: str) -> Difference:
-        """Of two systems; ``InputError`` where one has no rate. No posterior probability goes with it."""
+        """The difference of two systems, without a posterior probability; ``InputError`` where one has no rate."""
         value = {rate.system: rate.value for rate in self.rates}
         missing = [name for name in (first, second) if name not in value]
         if missing:
@@ -194,7 +194,7 @@ def difference_interval(first: Evidence, second: Evidence, level: float) -> tupl
 def _kept(
     values: Array, log_capital: Array, level: float, sampling: float, step: float, possible: tuple[float, float]
 ) -> tuple[float, float]:
-    """From the least to the largest value that is not excluded, one step further on either side.
+    """The interval from the least to the largest value that is not excluded, one step further on either side.
 
     Where the target is endless items like those given, the capital against a value d of the items given is multiplied
     by what a mixture of bets wins against a deviation of d from the target x, exp(tau (d - x)^2 / (2 v (1 + tau))) /

@@ -75,7 +75,7 @@ SETTINGS = {
 """Options that are settings of a fit or of admission by the same names, each with its help text."""
 
 _GROUPS = ("edges_within", "nonnegative_within")
-"""Those whose value is groups of judges; each use of the option is one group, its names separated by commas."""
+"""Options whose value is groups of judges; each use of such an option is one group, its names separated by commas."""
 
 _NO_GROUP = "none"
 
