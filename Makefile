@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-few-labels bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-doubt bench-gate bench-looks bench-few-labels bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -133,6 +133,9 @@ bench-looks: $(VENV)/.dev ## intervals for one look asked many times, beside con
 
 bench-few-labels: $(VENV)/.dev ## ways to use few labels better, each by leaving families out; needs CARE_DATA_DIR; fifteen minutes
 	$(BIN)/python -W ignore -m benchmarks.study_few_labels
+
+bench-doubt: $(VENV)/.dev ## ways to doubt an answer, with and without labels; needs CARE_DATA_DIR; five minutes
+	$(BIN)/python -W ignore -m benchmarks.study_doubt
 
 bench-probes: $(VENV)/.dev ## what probes are worth, over declared sets and simulated panels; needs CARE_DATA_DIR; an hour
 	$(BIN)/python -W ignore -m benchmarks.study_probes
