@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from care_ops.results.verdict import FitFacts, Verdict
+from care_ops.results.fit_facts import FitFacts
+from care_ops.results.verdict import Verdict
 from warehouse.documents import FolderDocument
 
 

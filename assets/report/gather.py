@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from assets.workspace import Workspace
-    from care_ops.results.verdict import FitFacts
+    from care_ops.results.fit_facts import FitFacts
     from care_ops.scores import Array, ScoreMatrix
 
 _log = logging.getLogger(__name__)

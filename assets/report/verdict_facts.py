@@ -21,9 +21,7 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
-from care_ops.results.residuals import moving_together
-from care_ops.results.settled import probability_by_probes, probability_settled
-from care_ops.results.verdict import (
+from care_ops.results.fit_facts import (
     FitFacts,
     FollowedFeature,
     JudgeFacts,
@@ -31,6 +29,8 @@ from care_ops.results.verdict import (
     MovingTogether,
     ProbeEvidence,
 )
+from care_ops.results.residuals import moving_together
+from care_ops.results.settled import probability_by_probes, probability_settled
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData

@@ -34,8 +34,9 @@ from care_ops.metrics import Evaluation, evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.drop_evidence import NO_REFITS, Dropping
 from care_ops.results.dropping import leave_each_out
+from care_ops.results.fit_facts import LEAST_JUDGES
 from care_ops.results.uncertainty import weight_intervals
-from care_ops.results.verdict import LEAST_JUDGES, Remedies, Standing, Step, Verdict, decide, refusal
+from care_ops.results.verdict import Remedies, Standing, Step, Verdict, decide, refusal
 from care_ops.scores import ScoreMatrix
 from warehouse.fits import now
 from warehouse.items import ItemRecord, named_in

@@ -28,8 +28,8 @@ from care_ops.fit import fit_panel
 from care_ops.frozen import FAITHFUL, Frozen, freeze
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence, Dropping
+from care_ops.results.fit_facts import LEAST_JUDGES
 from care_ops.results.uncertainty import rows_by_unit
-from care_ops.results.verdict import LEAST_JUDGES
 from care_ops.scores import ScoreMatrix, content_seed
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.models import factor_analysis
 from care_ops.moments.state import for_correlation, shrink
-from care_ops.results.verdict import MovingTogether
+from care_ops.results.fit_facts import MovingTogether
 from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import is_sparse
 

@@ -13,7 +13,8 @@ from care_ops.fit import fit_panel
 from care_ops.metrics import auc
 from care_ops.models import factor_analysis, sparse_factor
 from care_ops.results.coverage import coverage_of
-from care_ops.results.verdict import FitFacts, JudgeFacts, Remedies, Standing, Step, decide
+from care_ops.results.fit_facts import FitFacts, JudgeFacts
+from care_ops.results.verdict import Remedies, Standing, Step, decide
 from care_ops.sparsity import comparable, components, is_sparse, scales_are_unlike
 from tests.support.matrices import matrix
 from tests.support.planted import crowd

@@ -8,19 +8,10 @@ import pytest
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel
+from care_ops.results.fit_facts import FitFacts, JudgeFacts, LabelEvidence, MovingTogether, ProbeEvidence
 from care_ops.results.residuals import groups_moving_together, moving_together
 from care_ops.results.settled import probability_settled
-from care_ops.results.verdict import (
-    FitFacts,
-    JudgeFacts,
-    LabelEvidence,
-    MovingTogether,
-    ProbeEvidence,
-    Remedies,
-    Standing,
-    Step,
-    decide,
-)
+from care_ops.results.verdict import Remedies, Standing, Step, decide
 from care_ops.scores import ScoreMatrix
 
 REMEDIES = Remedies(
