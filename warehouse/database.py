@@ -223,7 +223,9 @@ class Warehouse:
         waiting = False
         while True:
             try:
-                return duckdb.connect(str(self.path), read_only=read_only)
+                connection = duckdb.connect(str(self.path), read_only=read_only)
+                connection.execute("SET enable_progress_bar = false")  # commands draw their own
+                return connection
             except duckdb.IOException as error:
                 if _LOCK_MESSAGE not in str(error):
                     raise
