@@ -36,6 +36,14 @@ Probabilities (panels with binary gold, 20 and 50 labels, calibration error in t
 One is taken over if its mean error over the panels is lower at 20 and at 50 labels and its worst is no higher, with
 settings chosen on the other families by the mean error at 20 and 50.
 
+How low can the error be? (Added when the figures above were known, and before its own were.) Calibration error is at
+least the error of the mean probability, which no map can make smaller than labels allow.
+
+- *level*: |mean of P(Q = 1) - share of positives| of *now*, on the rest.
+- *share alone*: the error of the share of positives by ``results.rates`` from the same labels and the same answer.
+- *told the share*: *now* with its intercept moved until the mean probability is the true share, which no user knows.
+- *told everything*: a logistic regression of gold on the same answer over all measured items, as *now* in form.
+
 Belongs here: the ways and the tables. Belongs elsewhere: what ``care`` does (``aggregators.care``).
 """
 
@@ -47,7 +55,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 from scipy.stats import norm, rankdata
 from threadpoolctl import threadpool_limits
 
@@ -57,6 +66,7 @@ from care_ops.aggregators.votes import modal_grade
 from care_ops.metrics import calibration_error
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.hypotheses import DEPARTURES, NOISES, SLOPE, Hypothesis, average_hypotheses
+from care_ops.results.rates import rates_of
 from tests.support.panels import PreparedView, prepare, summarise, supervised, views
 
 Array = NDArray[np.float64]
@@ -256,12 +266,16 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.study_few_labels")
     parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--floor", action="store_true", help="how low calibration error can be, and nothing else")
     parser.add_argument("--way", choices=list(WAYS), action="append", help="of these alone; leaves probabilities out")
     given = parser.parse_args()
     with threadpool_limits(1):
         panels = [_panel(prepare(view)) for view in views()]
+        if given.floor:
+            return _print_floor(panels, given.draws)
         if given.way is None:
             _print_probabilities(panels, given.draws)
+            _print_floor(panels, given.draws)
         _print_order(panels, given.draws, given.way or list(WAYS))
 
 
@@ -349,6 +363,42 @@ def _print_probabilities(panels: Sequence[Panel], draws: int) -> None:
                 f"| {sorted(set(best.values()))} |",
                 flush=True,
             )
+
+
+def _print_floor(panels: Sequence[Panel], draws: int) -> None:
+    """Of calibration error, as far as it is due to the labels' number alone."""
+    print("| with | labels | mean error | worst | on |\n|---|---|---|---|---|")
+    for m in (20, 50):
+        measured = {p.prepared.name: _floor(p, m, draws) for p in panels if p.prepared.view.binary}
+        for name in next(iter(measured.values())):
+            errors = {view: by_name[name] for view, by_name in measured.items()}
+            worst = max(errors, key=lambda view: errors[view])
+            print(
+                f"| {name} | {m} | {np.mean(list(errors.values())):.3f} | {errors[worst]:.3f} | {worst} |", flush=True
+            )
+
+
+def _floor(panel: Panel, m: int, draws: int) -> dict[str, float]:
+    """Mean errors over the draws whose labels are of both kinds; see "How low can the error be?" above."""
+    view, now = panel.prepared.view, MAPS["now"][""]
+    errors: dict[str, list[float]] = {"level": [], "share alone": [], "told the share": [], "told everything": []}
+    for seed in range(draws):
+        rows, rest = draw(panel.prepared, m, seed)
+        labels, gold = view.gold[rows], view.gold[rest]
+        if np.ptp(labels) == 0:
+            continue
+        latent = panel.average(rows)
+        told = now(latent, rows, labels)[rest]
+        errors["level"].append(abs(float(told.mean() - gold.mean())))
+        known = np.full(len(latent), np.nan)
+        known[rows] = labels
+        (rate,) = rates_of(latent, known, [None] * len(latent), view.units.tolist(), seed=seed).rates
+        errors["share alone"].append(abs(rate.value - float(view.gold.mean())))
+        shift = brentq(lambda by: float(expit(logit(told) + by).mean() - gold.mean()), -10.0, 10.0)
+        errors["told the share"].append(calibration_error(expit(logit(told) + shift), gold))
+        everything = now(latent, np.flatnonzero(rest), gold)[rest]
+        errors["told everything"].append(calibration_error(everything, gold))
+    return {name: float(np.mean(values)) for name, values in errors.items()}
 
 
 def _calibration_errors(panel: Panel, m: int, draws: int) -> dict[tuple[str, str], float]:
