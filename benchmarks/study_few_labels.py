@@ -272,7 +272,8 @@ def main() -> None:
     with threadpool_limits(1):
         panels = [_panel(prepare(view)) for view in views()]
         if given.floor:
-            return _print_floor(panels, given.draws)
+            _print_floor(panels, given.draws)
+            return
         if given.way is None:
             _print_probabilities(panels, given.draws)
             _print_floor(panels, given.draws)
@@ -392,13 +393,17 @@ def _floor(panel: Panel, m: int, draws: int) -> dict[str, float]:
         errors["level"].append(abs(float(told.mean() - gold.mean())))
         known = np.full(len(latent), np.nan)
         known[rows] = labels
-        (rate,) = rates_of(latent, known, [None] * len(latent), view.units.tolist(), seed=seed).rates
+        (rate,) = rates_of(latent, known, ["all"] * len(latent), view.units.tolist(), seed=seed).rates
         errors["share alone"].append(abs(rate.value - float(view.gold.mean())))
-        shift = brentq(lambda by: float(expit(logit(told) + by).mean() - gold.mean()), -10.0, 10.0)
-        errors["told the share"].append(calibration_error(expit(logit(told) + shift), gold))
+        errors["told the share"].append(calibration_error(_with_mean(told, float(gold.mean())), gold))
         everything = now(latent, np.flatnonzero(rest), gold)[rest]
         errors["told everything"].append(calibration_error(everything, gold))
     return {name: float(np.mean(values)) for name, values in errors.items()}
+
+
+def _with_mean(probability: Array, mean: float) -> Array:
+    """The probabilities with another intercept of their logits, so that this is their mean."""
+    return expit(logit(probability) + brentq(lambda by: expit(logit(probability) + by).mean() - mean, -10.0, 10.0))
 
 
 def _calibration_errors(panel: Panel, m: int, draws: int) -> dict[tuple[str, str], float]:
