@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from warehouse.database import Warehouse
     from warehouse.fits import FitStore
     from warehouse.parts import PartStore
+    from warehouse.remote.copy import StoreCopy
     from warehouse.sources.files import RecordedTable
     from warehouse.sources.reading import Reading
 
@@ -147,6 +148,8 @@ class Workspace:
         Folder of care.yaml; relative paths start here.
     data : Path
         Parts, warehouse, fits and reports.
+    store : str, optional
+        Address of the store that parts, fits and reports are kept in; ``data`` is then a copy of it.
     testsets, judges : mapping name -> specification
         Judges that come with a recorded score file are among them.
     admission, fit, pool, moments, review, canary : settings
@@ -177,8 +180,18 @@ class Workspace:
     experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]]
     experiments_when: str = "asked"
     experiment_minutes: int = 20
+    store: str | None = None
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
+
+    @property
+    def copy(self) -> StoreCopy | None:
+        """The folder ``data`` as a copy of a store; None where the data lie in that folder alone."""
+        if self.store is None:
+            return None
+        from warehouse.remote.copy import copy_of
+
+        return copy_of(self.data, self.store)
 
     @cached_property
     def parts(self) -> PartStore:

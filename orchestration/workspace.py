@@ -74,8 +74,19 @@ def _on_this_machine(path: str) -> str:
     return path
 
 
+def _folder_or_store(path: str) -> str:
+    if not names_an_address(path):
+        return path
+    from warehouse.remote.address import usable_address
+
+    return usable_address(path)
+
+
 LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
 """A file or folder that this machine can open by its path."""
+
+COPY = "data"
+"""Folder, beside care.yaml, of the copy of a store."""
 
 
 class NightlySettings(BaseModel):
@@ -162,7 +173,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    data: LocalPath = Field(default="data", description="folder of parts, warehouse, fits and reports")
+    data: Annotated[str, AfterValidator(_folder_or_store)] = Field(
+        default="data",
+        description="folder of parts, warehouse, fits and reports; or the address of a store that holds them, like "
+        "s3://bucket/path, of which the folder `data` is then a copy (docs/deployment.md)",
+    )
     judges: LocalPath = Field(default="judges", description="folder with a YAML file for each judge")
     testsets: LocalPath = Field(default="testsets", description="folder with a YAML file for each test set")
     panel: AdmissionRule = AdmissionRule()
@@ -216,7 +231,8 @@ def load_workspace(root: Path) -> Workspace:
     _check_constraints(root, settings.fit.structure, judges)
     workspace = Workspace(
         root=root,
-        data=(root / settings.data).absolute(),
+        data=data_folder(root, settings),
+        store=settings.data if names_an_address(settings.data) else None,
         testsets=testsets,
         judges=judges,
         admission=settings.panel,
@@ -230,11 +246,20 @@ def load_workspace(root: Path) -> Workspace:
         experiment_minutes=settings.experiments.minutes,
         experiment_sizes=settings.experiment_sizes,
     )
+    if workspace.store is not None:
+        from warehouse.remote.copy import copy_of
+
+        copy_of(workspace.data, workspace.store)  # from now on what is written there reaches the store first
     anchors = {
         workspace.testset(name).name: Anchors.of(read_labels(resolve(file, root)))
         for name, file in settings.anchors.items()
     }
     return replace(workspace, anchors=anchors)
+
+
+def data_folder(root: Path, settings: Settings) -> Path:
+    """Where the data lie on this machine: as they are, or as a copy of those in a store."""
+    return (root / (COPY if names_an_address(settings.data) else settings.data)).absolute()
 
 
 def labels_file(root: Path, testset: str) -> Path | None:

@@ -59,10 +59,10 @@ def _package(name: str) -> dict[str, str]:
 def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     from assets.experiments.registry import experiments
     from care_ops.errors import CareError
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
     try:
-        loaded = load_workspace(folder)
+        loaded = workspace_to_look_at(folder)
         for experiment in experiments().values() if loaded.experiment_sizes else ():
             experiment.size(loaded)
     except CareError as error:
