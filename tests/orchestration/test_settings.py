@@ -92,14 +92,14 @@ def test_the_schemas_are_printed():
         *(
             (text, "address; give a path of this machine, or one that is mounted here")
             for text in (
-                "data: s3://bucket/care",
-                "data: file:///care",
                 "judges: gs://bucket/judges",
                 "testsets: abfs://container/testsets",
                 "alerts: {file: s3://bucket/alerts.jsonl}",
                 "anchors: {one: https://host/labels.csv}",
             )
         ),
+        ("data: abfs://container/care", "an address of an unknown kind; give a path of this machine, or one of s3://"),
+        ("data: s3://key:secret@bucket/care", "credentials are not written into files"),
     ],
 )
 def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence):

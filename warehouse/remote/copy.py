@@ -206,7 +206,7 @@ class StoreCopy:
         files = {file.relative_to(self.folder).as_posix() for file in self._files()}
         self._must_be_of_this_store(files, listed)
         tags = self.index.tags()
-        changes = Fetched(came=[k for k, entry in listed.items() if k not in files or tags.get(k) != entry.tag])
+        changes = Fetched(came=[k for k, entry in sorted(listed.items()) if k not in files or tags.get(k) != entry.tag])
         self._fetch(changes.came, listed)
         for key in sorted(files - listed.keys()):
             path = self.folder / key

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from care_ops.errors import InputError, WarehouseError
+from care_ops.errors import CareError, InputError, WarehouseError
 
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 60
@@ -191,6 +192,8 @@ class Objects:
         """Say in one sentence what the store did not do, why, and what to do about it."""
         try:
             yield
+        except CareError:
+            raise
         except Exception as error:
             if not _is_of_the_store(error):
                 raise
@@ -234,11 +237,11 @@ def _profile(address: str) -> dict[str, Any]:
     if not address.startswith("s3:") or not os.environ.get("AWS_PROFILE") or os.environ.get("AWS_ACCESS_KEY_ID"):
         return {}
     try:
-        from boto3.session import Session
+        session = import_module("boto3").Session()
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:
         raise InputError(
             "AWS_PROFILE is set, and boto3, which reads profiles, is not installed; pip install boto3, or set "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         ) from None
-    return {"credential_provider": Boto3CredentialProvider(Session())}
+    return {"credential_provider": Boto3CredentialProvider(session)}
