@@ -36,7 +36,7 @@ def s3_server(log: Path, variables: dict[str, str] | None = None) -> Generator[i
     try:
         deadline = time.monotonic() + _PATIENCE_S
         while not _answers(port):
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)
         _make_bucket(port)
         yield port
@@ -125,7 +125,7 @@ class _Passing(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_RDWR)
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on  # noqa: N815 - as the library calls them
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

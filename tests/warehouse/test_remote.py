@@ -12,7 +12,7 @@ import pytest
 from care_ops.errors import InputError, WarehouseError
 from warehouse.remote import lease as leases
 from warehouse.remote.address import usable_address
-from warehouse.remote.copy import StoreCopy, copy_of
+from warehouse.remote.copy import Fetched, StoreCopy, copy_of
 from warehouse.remote.objects import Objects
 from warehouse.storage import (
     DamagedError,
@@ -60,6 +60,8 @@ def test_addresses_of_stores_are_taken(address):
         ("ftp://host/a", r"unknown kind; give a path of this machine, or one of s3://, gs://, az://, file://"),
         ("s3:///a", "names no bucket"),
         ("file://host/a", "names no folder"),
+        ("s3://bucket/a//b", "without a name"),
+        ("s3://bucket/a/../b", "without a name"),
     ],
 )
 def test_other_addresses_are_refused(address, sentence):
@@ -107,7 +109,7 @@ def test_another_machine_fetches_what_came_and_loses_what_went(machine):
     assert (changes[1].came, changes[1].went) == (["parts/a"], ["parts/b"])
     with at_work(here, changes.append):
         pass
-    assert not (changes[2].came or changes[2].went or changes[2].uploaded), "nothing is fetched twice"
+    assert changes[2] == Fetched(), "nothing is fetched twice"
 
 
 def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
@@ -115,7 +117,8 @@ def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
     with at_work(here):
         write_bytes(here.folder / "report" / "a", b"first")
         with there.looking() as fetched:
-            assert fetched is not None and fetched.came == ["report/a"]
+            assert fetched is not None
+            assert fetched.came == ["report/a"]
         with here.looking() as fetched:
             assert fetched is None, "this machine writes, and is ahead of everybody"
         with pytest.raises(WarehouseError, match="is written by commands that hold it alone"):
@@ -171,7 +174,8 @@ def test_a_damaged_file_is_set_aside_in_the_store_too(machine):
         read_sound(path, read_document, "")
     with at_work(there):
         assert files_of(there.folder) == files_of(here.folder)
-        assert notes_in(there.folder / "parts" / "fits") and not path.exists()
+        assert notes_in(there.folder / "parts" / "fits")
+        assert not path.exists()
 
 
 def test_a_folder_with_files_is_copied_to_an_empty_store_and_refused_beside_another(tmp_path, machine, store):
@@ -183,7 +187,7 @@ def test_a_folder_with_files_is_copied_to_an_empty_store_and_refused_beside_anot
     assert files_of(store) == {"report/a": b"from before"}
     (tmp_path / "two" / "report").mkdir(parents=True)
     (tmp_path / "two" / "report" / "b").write_bytes(b"of its own")
-    with pytest.raises(InputError, match="holds files of its own, and .* holds others"), at_work(machine("two")):
+    with pytest.raises(InputError, match=r"holds files of its own, and .* holds others"), at_work(machine("two")):
         pass
     elsewhere = StoreCopy(here.folder, (tmp_path / "elsewhere").as_uri())
     with pytest.raises(InputError, match=r"is a copy of .*; move the folder away"), at_work(elsewhere):
@@ -257,10 +261,9 @@ def test_a_store_without_conditional_writes_is_told_once(machine, caplog):
     for _ in range(2):
         with at_work(machine()):
             pass
-    assert [record.message for record in caplog.records if "does not promise conditional writes" in record.message] == [
-        f"{machine().address} does not promise conditional writes: let one machine at a time work on it, since two that "
-        "begin within the same second may not notice each other"
-    ]
+    told = [record.message for record in caplog.records if "does not promise conditional writes" in record.message]
+    assert len(told) == 1
+    assert told[0].startswith(machine().address)
 
 
 def test_an_index_that_cannot_be_read_is_told(machine):

@@ -32,4 +32,6 @@ def usable_address(address: str) -> str:
         raise ValueError(f"{address} names no folder; give it as file:///path/to/folder")
     if parts.scheme != "file" and not parts.netloc:
         raise ValueError(f"{address} names no bucket; give it as {parts.scheme}://bucket/path")
+    if "//" in parts.path or {".", ".."} & set(parts.path.split("/")):
+        raise ValueError(f"{address} has a folder without a name of its own in its path; write it without // and ..")
     return address.rstrip("/")
