@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from zoneinfo import available_timezones
 
 from pydantic import (
@@ -25,11 +25,12 @@ from pydantic import (
     field_validator,
 )
 
-from assets.workspace import CanaryConfig, MomentsConfig, ReviewConfig, Workspace
+from assets.workspace import CanaryConfig, DaskConfig, MomentsConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
 from care_ops.config import RENAMED_SETTINGS, AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
+from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
 from warehouse.testsets import (
     FilesSource,
@@ -72,6 +73,12 @@ def _on_this_machine(path: str) -> str:
     if names_an_address(path):
         raise ValueError(f"{path} is an address; give a path of this machine, or one that is mounted here")
     return path
+
+
+def _without_address(moments: Any) -> Any:
+    if isinstance(moments, dict) and "dask_address" in moments:
+        raise ValueError("dask_address is now `address` in the group `dask`; write `dask: {address: ...}` instead")
+    return cast(Any, moments)
 
 
 def _folder_or_store(path: str) -> str:
@@ -183,7 +190,9 @@ class Settings(BaseModel):
     panel: AdmissionRule = AdmissionRule()
     fit: Annotated[FitConfig, BeforeValidator(_grouped)] = FitConfig()
     judging: PoolConfig = PoolConfig()
-    moments: MomentsConfig = MomentsConfig()
+    moments: Annotated[MomentsConfig, BeforeValidator(_without_address)] = MomentsConfig()
+    ray: RayConfig = RayConfig()
+    dask: DaskConfig = DaskConfig()
     review: ReviewConfig = ReviewConfig()
     canary: CanaryConfig = CanaryConfig()
     experiments: Annotated[ExperimentSettings, BeforeValidator(_sized)] = ExperimentSettings()
@@ -239,6 +248,8 @@ def load_workspace(root: Path) -> Workspace:
         fit=settings.fit,
         pool=settings.judging,
         moments=settings.moments,
+        ray=settings.ray,
+        dask=settings.dask,
         review=settings.review,
         canary=settings.canary,
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,

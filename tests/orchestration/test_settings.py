@@ -98,6 +98,11 @@ def test_the_schemas_are_printed():
                 "anchors: {one: https://host/labels.csv}",
             )
         ),
+        (
+            "moments: {dask_address: tcp://a:1}",
+            "dask_address is now `address` in the group `dask`; write `dask",
+        ),
+        ("ray: {adress: auto}", "ray.adress"),
         ("data: abfs://container/care", "an address of an unknown kind; give a path of this machine, or one of s3://"),
         ("data: s3://key:secret@bucket/care", "credentials are not written into files"),
     ],
@@ -145,7 +150,7 @@ def test_no_setting_has_two_declarations():
     ]
     names = {kind.__name__: {f.name for f in fields(kind)} - {*DECLARED_BY_TEST_SETS} for kind in kinds}
     names["Settings"] = set(Settings.model_fields)
-    assert len(names) == 9
+    assert len(names) == 11
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for other, theirs in declared(path):
