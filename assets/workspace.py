@@ -20,7 +20,6 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
-from judges.ray_cluster import FROM_ENVIRONMENT as RAY_FROM_ENVIRONMENT
 from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec
 from warehouse.testsets import TestsetSpec
@@ -207,13 +206,13 @@ class Workspace:
     moments: MomentsConfig
     review: ReviewConfig
     canary: CanaryConfig
+    ray: RayConfig
+    dask: DaskConfig
     experiments: str
     experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]]
     experiments_when: str = "asked"
     experiment_minutes: int = 20
     store: str | None = None
-    ray: RayConfig = RAY_FROM_ENVIRONMENT
-    dask: DaskConfig = FROM_ENVIRONMENT
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 
