@@ -1,7 +1,11 @@
 """Whole workspaces whose data lie in a store that speaks the language of S3: the same results, whatever is cut."""
 
+import itertools
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -125,6 +129,31 @@ def test_a_connection_that_is_cut_while_writing_costs_one_command(workspace, add
     assert sorted(score_rows(here)) == sorted(score_rows(on_disk)), "each item was asked about once"
     assert query(here, ESTIMATES) == query(on_disk, ESTIMATES)
     assert "nothing to do" in care(here, "run")
+
+
+@pytest.mark.parametrize("point", [3, 25, 45])
+def test_a_process_that_is_killed_in_the_middle_of_a_request_is_finished_by_the_next(
+    workspace, address, proxy, on_disk, point
+):
+    """Slow, because it lives through two nights: nobody gives the lease back, and the store may be one file ahead."""
+    here = workspace("here")
+    process = subprocess.Popen([sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(here)])
+    written = itertools.count(1)
+
+    def kill(method: str, path: str) -> bool:
+        if method != "PUT" or next(written) != point:
+            return False
+        process.kill()
+        return True
+
+    proxy.cut = kill
+    assert process.wait() == -signal.SIGKILL
+    proxy.cut = lambda method, path: False
+    assert "materialised" in care(here, "run")
+    assert objects_of(address) == kept_files(here)
+    assert without_ids(kept_files(here)) == without_ids(kept_files(on_disk))
+    assert sorted(score_rows(here)) == sorted(score_rows(on_disk)), "each item was asked about once"
+    assert query(here, ESTIMATES) == query(on_disk, ESTIMATES)
 
 
 def test_a_connection_that_is_cut_while_fetching_costs_one_command(workspace, address, proxy):

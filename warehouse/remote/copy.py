@@ -156,7 +156,7 @@ class StoreCopy:
     @contextmanager
     def removing(self, paths: Iterable[Path]) -> Generator[None]:
         """Delete the objects of files; the block then deletes the files."""
-        keys = [key for path in paths if (key := self._key(path)) is not None]
+        keys = [key for path in paths if (key := self._key(path)) is not None and self.index.knows(key)]
         if keys:
             self.lease.must_hold()
         self.objects.delete(keys)

@@ -47,6 +47,11 @@ class Index:
         with self._connection() as connection:
             return dict(connection.execute("SELECT key, tag FROM objects").fetchall())
 
+    def knows(self, key: str) -> bool:
+        """Whether the folder has, or may have, a copy of this object."""
+        with self._connection() as connection:
+            return connection.execute("SELECT 1 FROM objects WHERE key = ?", (key,)).fetchone() is not None
+
     def note(self, key: str, tag: str) -> None:
         """Keep that the folder has the object's content with this tag."""
         with self._connection() as connection:
