@@ -46,7 +46,9 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
     """
     declared = workspace.testset(testset).probes
     if declared is None:
-        workspace.probe_parts.items_file(testset).unlink(missing_ok=True)
+        from warehouse.storage import delete
+
+        delete(workspace.probe_parts.items_file(testset))
         return ""
     from dataclasses import replace
 

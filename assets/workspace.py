@@ -7,6 +7,7 @@ elsewhere: reading care.yaml (``orchestration.workspace``), reading sources (``s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
+from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec
 from warehouse.testsets import TestsetSpec
 
@@ -29,8 +31,12 @@ if TYPE_CHECKING:
     from warehouse.database import Warehouse
     from warehouse.fits import FitStore
     from warehouse.parts import PartStore
+    from warehouse.remote.copy import StoreCopy
     from warehouse.sources.files import RecordedTable
     from warehouse.sources.reading import Reading
+
+_SCHEDULER = "DASK_SCHEDULER_ADDRESS"
+"""Environment variable that names a Dask scheduler, for this and for every other program that uses Dask."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +65,7 @@ class MomentsConfig:
     Attributes
     ----------
     dask_workers : int
-        Processes of a local Dask cluster; 0 stays in this process.
-    dask_address : str, optional
-        Address of a running Dask scheduler; wins over ``dask_workers``.
+        Processes of a local Dask cluster, where no scheduler is named; 0 stays in this process.
     threshold_rows : int
         Test sets with fewer items stay in this process: a cluster costs more than it saves.
     rows_per_shard : int
@@ -71,9 +75,36 @@ class MomentsConfig:
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     dask_workers: Annotated[int, Ge(0)] = 0
-    dask_address: str | None = None
     threshold_rows: Annotated[int, Ge(0)] = 5_000_000
     rows_per_shard: Annotated[int, Ge(1)] = 524_288
+
+
+@dataclass(frozen=True)
+class DaskConfig:
+    """Where Dask runs.
+
+    Attributes
+    ----------
+    address : str, optional
+        Address of a running Dask scheduler, like tcp://host:8786, whose workers compute moments of large test sets. The
+        environment variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
+    """
+
+    __pydantic_config__: ClassVar = NOTHING_ELSE
+
+    address: str | None = None
+
+    def scheduler(self) -> str | None:
+        """The scheduler's address, or None."""
+        return os.environ.get(_SCHEDULER) or self.address
+
+    def source(self) -> str:
+        """Where the scheduler's address was given."""
+        return _SCHEDULER if os.environ.get(_SCHEDULER) else "dask.address in care.yaml"
+
+
+FROM_ENVIRONMENT = DaskConfig()
+"""The scheduler that the environment names, if it names one."""
 
 
 @dataclass(frozen=True)
@@ -147,9 +178,11 @@ class Workspace:
         Folder of care.yaml; relative paths start here.
     data : Path
         Parts, warehouse, fits and reports.
+    store : str, optional
+        Address of the store that parts, fits and reports are kept in; ``data`` is then a copy of it.
     testsets, judges : mapping name -> specification
         Judges that come with a recorded score file are among them.
-    admission, fit, pool, moments, review, canary : settings
+    admission, fit, pool, moments, review, canary, ray, dask : settings
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
     experiment_sizes : mapping experiment -> parameter -> value
@@ -173,12 +206,24 @@ class Workspace:
     moments: MomentsConfig
     review: ReviewConfig
     canary: CanaryConfig
+    ray: RayConfig
+    dask: DaskConfig
     experiments: str
     experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]]
     experiments_when: str = "asked"
     experiment_minutes: int = 20
+    store: str | None = None
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
+
+    @property
+    def copy(self) -> StoreCopy | None:
+        """The folder ``data`` as a copy of a store; None where the data lie in that folder alone."""
+        if self.store is None:
+            return None
+        from warehouse.remote.copy import copy_of
+
+        return copy_of(self.data, self.store)
 
     @cached_property
     def parts(self) -> PartStore:

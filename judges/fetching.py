@@ -16,14 +16,16 @@ from pathlib import Path
 
 from care_ops.errors import CareError
 from judges import hub
-from judges.ray_cluster import cluster_address
+from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.spec import JudgeSpec, LocalModel
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def fetching_ahead(judges: Sequence[JudgeSpec], has_work: Callable[[JudgeSpec], bool]) -> Generator[None]:
+def fetching_ahead(
+    judges: Sequence[JudgeSpec], has_work: Callable[[JudgeSpec], bool], ray: RayConfig = FROM_ENVIRONMENT
+) -> Generator[None]:
     """Fetch the models of these judges one after another, in the background, until the block ends.
 
     A download that is under way at the end of the block goes on; it ends with the process. A model that cannot be
@@ -35,6 +37,8 @@ def fetching_ahead(judges: Sequence[JudgeSpec], has_work: Callable[[JudgeSpec], 
         In the order in which they will score; only those count whose model is a repository of the hub.
     has_work : callable
         Whether a judge has anything to score, asked shortly before its model would be fetched.
+    ray : RayConfig, optional
+        Nothing is fetched where it names a cluster, whose machines fetch models themselves.
     """
     waiting = [judge for judge in judges if _is_on_the_hub(judge)]
     ended = threading.Event()
@@ -49,7 +53,7 @@ def fetching_ahead(judges: Sequence[JudgeSpec], has_work: Callable[[JudgeSpec], 
             except CareError as error:
                 _log.info("Judge %r: its model was not fetched ahead (%s).", judge.name, error)
 
-    if waiting and cluster_address() is None:
+    if waiting and ray.cluster() is None:
         threading.Thread(target=fetch, name="fetching models", daemon=True).start()
     try:
         yield

@@ -135,7 +135,7 @@ class Places:
         if gpus > available:
             raise JudgeError(
                 f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {available:g}; set num_gpus: 0 in its "
-                "engine to run it on the CPU, or name a cluster in RAY_ADDRESS"
+                "engine to run it on the CPU, or name a cluster in RAY_ADDRESS or care.yaml"
             )
         room = min(self._most, int(available / gpus))
         if room < self._most and not self._told_of_fewer:

@@ -26,6 +26,7 @@ from care_ops.errors import JudgeError
 from judges.engines.base import Context, SpendLimitError
 from judges.engines.factory import LoadedModels, build_engine
 from judges.items import MAY_PASS, Item, Score
+from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.spec import JudgeSpec
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ class PoolConfig:
     Attributes
     ----------
     mode : {"auto", "inline", "ray"}
-        Where judges run: ``inline`` in this process, ``ray`` in actors on ``RAY_ADDRESS`` or an embedded Ray; ``auto``
-        uses Ray for models that are loaded here and this process for all other judges.
+        Where judges run: ``inline`` in this process, ``ray`` in actors on Ray; ``auto`` uses Ray for models that are
+        loaded here and this process for all other judges.
     actors : int
         Ray actors for each judge, each with a copy of its model.
     in_flight : int
@@ -99,12 +100,13 @@ class PoolConfig:
 class Pool:
     """Runs judges; use it as a context manager, which shuts down the Ray that it has started.
 
-    Ray is started when the first judge needs it, and serves all judges of the ``with`` block: the cluster at
-    ``RAY_ADDRESS``, or an embedded Ray. A Ray that was running before stays up.
+    Ray is started when the first judge needs it, and serves all judges of the ``with`` block: a cluster, or an embedded
+    Ray. A Ray that was running before stays up.
 
     Parameters
     ----------
     config : PoolConfig
+    ray : RayConfig, optional
 
     Raises
     ------
@@ -112,10 +114,10 @@ class Pool:
         ``config.mode`` is not one of the known modes.
     """
 
-    def __init__(self, config: PoolConfig) -> None:
+    def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:
         if config.mode not in ("auto", "inline", "ray"):
             raise JudgeError(f"pool: no mode {config.mode!r}; use auto, inline or ray")
-        self._config = config
+        self._config, self._ray = config, ray
         self._started_ray = False
         self._starting = threading.Lock()
 
@@ -158,7 +160,7 @@ class Pool:
         with self._starting:
             if ray.is_initialized():
                 return
-            connect()
+            connect(self._ray)
             self._started_ray = True
 
 

@@ -1,4 +1,4 @@
-"""Connecting to Ray: the cluster that ``RAY_ADDRESS`` names, or an embedded one.
+"""Connecting to Ray: the cluster that the environment or care.yaml names, or an embedded one.
 
 Belongs here: what is told where a cluster does not answer or asks for a token. Belongs elsewhere: when Ray is needed
 and when it is shut down (``pool``).
@@ -10,9 +10,13 @@ import logging
 import os
 import socket
 from contextlib import closing
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from care_ops.errors import JudgeError
+
+_VARIABLE = "RAY_ADDRESS"
+"""Environment variable that names a cluster, for this and for every other program that uses Ray."""
 
 _EMBEDDED = "local"
 """For this address Ray starts a cluster of its own. For none at all it would join whatever runs on this machine, or has
@@ -26,26 +30,49 @@ _ANSWER_TIMEOUT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-def cluster_address() -> str | None:
-    """The cluster that ``RAY_ADDRESS`` names; None where the variable is not set, or is empty."""
-    return os.environ.get("RAY_ADDRESS") or None
+@dataclass(frozen=True)
+class RayConfig:
+    """Where Ray runs.
+
+    Attributes
+    ----------
+    address : str, optional
+        Address of a running Ray cluster, like ray://host:10001, on which judges score that run on Ray; none for an
+        embedded Ray. The environment variable ``RAY_ADDRESS`` takes its place.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    address: str | None = None
+
+    def cluster(self) -> str | None:
+        """The cluster's address; None for an embedded Ray."""
+        return os.environ.get(_VARIABLE) or self.address
+
+    def source(self) -> str:
+        """Where the cluster's address was given."""
+        return _VARIABLE if os.environ.get(_VARIABLE) else "ray.address in care.yaml"
 
 
-def connect() -> None:
+FROM_ENVIRONMENT = RayConfig()
+"""The cluster that the environment names, if it names one."""
+
+
+def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     """Start Ray for this process.
 
     Raises
     ------
     JudgeError
-        Nobody answers at ``RAY_ADDRESS``, or the cluster asks for a token that this process does not have.
+        Nobody answers at the cluster's address, or the cluster asks for a token that this process does not have.
     """
     import ray
     from ray.exceptions import AuthenticationError
 
-    address = cluster_address()
+    address, source = config.cluster(), config.source()
     _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
     if address and address not in _FOUND_BY_RAY:
-        _must_answer(address)
+        _must_answer(address, source)
     options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
     try:
         ray.init(address=address or _EMBEDDED, log_to_driver=False, configure_logging=False, **options)
@@ -54,29 +81,29 @@ def connect() -> None:
             raise
         if _asks_for_a_token(error):
             raise JudgeError(
-                f"RAY_ADDRESS is {address}: this cluster asks for a token that this process does not have, or has "
+                f"{source} is {address}: this cluster asks for a token that this process does not have, or has "
                 "another one than. Copy the file ~/.ray/auth_token of the machine where `ray start` was called, or its "
                 "content into RAY_AUTH_TOKEN, and set RAY_AUTH_MODE=token"
             ) from error
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise JudgeError(
-            f"RAY_ADDRESS is {address}: Ray cannot connect to it ({first}); see that it is the address which "
-            "`ray start` has printed and that the cluster runs the same release of Ray, or unset RAY_ADDRESS"
+            f"{source} is {address}: Ray cannot connect to it ({first}); see that it is the address which "
+            f"`ray start` has printed and that the cluster runs the same release of Ray, or unset {source}"
         ) from error
 
 
-def _must_answer(address: str) -> None:
+def _must_answer(address: str, source: str) -> None:
     """Refuse an address at which nothing listens: ``ray.init`` would wait there, and ignore that it is told to end."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not host or not port.isdigit():
-        raise JudgeError(f"RAY_ADDRESS is {address}; give it as host:port or ray://host:port, or unset it")
+        raise JudgeError(f"{source} is {address}; give it as host:port or ray://host:port, or unset it")
     try:
         with closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_TIMEOUT_S)):
             pass
     except OSError as error:
         raise JudgeError(
-            f"RAY_ADDRESS is {address}: nobody answers there ({error}); start the cluster with `ray start --head`, or "
-            "unset RAY_ADDRESS for an embedded Ray"
+            f"{source} is {address}: nobody answers there ({error}); start the cluster with `ray start --head`, or "
+            f"unset {source} for an embedded Ray"
         ) from error
 
 

@@ -8,6 +8,9 @@ note, that says who it is.
 
 While a process opens Dagster's storage, which it may have to make, it holds ``opening.lock``.
 
+Where the data lie in a store, whoever holds the workspace has the store's lease too (``stores``), which keeps other
+machines away.
+
 Belongs here: taking and naming these locks. Belongs elsewhere: the database's own lock (``warehouse.database``), or
 places in Dagster's pools.
 """
@@ -31,6 +34,7 @@ from typing import IO, Any
 
 from assets.workspace import Workspace
 from care_ops.errors import InputError, WarehouseError
+from orchestration.stores import store_held
 from orchestration.workspace import load_workspace
 
 PATIENCE = "CARE_LOCK_WAIT"
@@ -185,7 +189,10 @@ class _Claim:
             for notes in (_WORKING, _WAITING):
                 _living(folder / notes)  # this removes the notes of processes that were killed
             _logger.debug("%s holds the workspace after %.1f s.", self.who, time.monotonic() - started)
-            with _note(folder / _WORKING, self.who, self.run_id):
+            with (
+                _note(folder / _WORKING, self.who, self.run_id),
+                store_held(self.workspace, self.who, self.say, self.patience, alone=self.mode == fcntl.LOCK_EX),
+            ):
                 yield
 
     def _take(self, lock: IO[str]) -> bool:

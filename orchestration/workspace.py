@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from zoneinfo import available_timezones
 
 from pydantic import (
@@ -25,11 +25,12 @@ from pydantic import (
     field_validator,
 )
 
-from assets.workspace import CanaryConfig, MomentsConfig, ReviewConfig, Workspace
+from assets.workspace import CanaryConfig, DaskConfig, MomentsConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
 from care_ops.config import RENAMED_SETTINGS, AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
+from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
 from warehouse.testsets import (
     FilesSource,
@@ -74,8 +75,25 @@ def _on_this_machine(path: str) -> str:
     return path
 
 
+def _without_address(moments: Any) -> Any:
+    if isinstance(moments, dict) and "dask_address" in moments:
+        raise ValueError("dask_address is now `address` in the group `dask`; write `dask: {address: ...}` instead")
+    return cast(Any, moments)
+
+
+def _folder_or_store(path: str) -> str:
+    if not names_an_address(path):
+        return path
+    from warehouse.remote.address import usable_address
+
+    return usable_address(path)
+
+
 LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
 """A file or folder that this machine can open by its path."""
+
+COPY = "data"
+"""Folder, beside care.yaml, of the copy of a store."""
 
 
 class NightlySettings(BaseModel):
@@ -162,13 +180,19 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    data: LocalPath = Field(default="data", description="folder of parts, warehouse, fits and reports")
+    data: Annotated[str, AfterValidator(_folder_or_store)] = Field(
+        default="data",
+        description="folder of parts, warehouse, fits and reports; or the address of a store that holds them, like "
+        "s3://bucket/path, of which the folder `data` is then a copy (docs/deployment.md)",
+    )
     judges: LocalPath = Field(default="judges", description="folder with a YAML file for each judge")
     testsets: LocalPath = Field(default="testsets", description="folder with a YAML file for each test set")
     panel: AdmissionRule = AdmissionRule()
     fit: Annotated[FitConfig, BeforeValidator(_grouped)] = FitConfig()
     judging: PoolConfig = PoolConfig()
-    moments: MomentsConfig = MomentsConfig()
+    moments: Annotated[MomentsConfig, BeforeValidator(_without_address)] = MomentsConfig()
+    ray: RayConfig = RayConfig()
+    dask: DaskConfig = DaskConfig()
     review: ReviewConfig = ReviewConfig()
     canary: CanaryConfig = CanaryConfig()
     experiments: Annotated[ExperimentSettings, BeforeValidator(_sized)] = ExperimentSettings()
@@ -216,13 +240,16 @@ def load_workspace(root: Path) -> Workspace:
     _check_constraints(root, settings.fit.structure, judges)
     workspace = Workspace(
         root=root,
-        data=(root / settings.data).absolute(),
+        data=data_folder(root, settings),
+        store=settings.data if names_an_address(settings.data) else None,
         testsets=testsets,
         judges=judges,
         admission=settings.panel,
         fit=settings.fit,
         pool=settings.judging,
         moments=settings.moments,
+        ray=settings.ray,
+        dask=settings.dask,
         review=settings.review,
         canary=settings.canary,
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
@@ -230,11 +257,20 @@ def load_workspace(root: Path) -> Workspace:
         experiment_minutes=settings.experiments.minutes,
         experiment_sizes=settings.experiment_sizes,
     )
+    if workspace.store is not None:
+        from warehouse.remote.copy import copy_of
+
+        copy_of(workspace.data, workspace.store)  # from now on what is written there reaches the store first
     anchors = {
         workspace.testset(name).name: Anchors.of(read_labels(resolve(file, root)))
         for name, file in settings.anchors.items()
     }
     return replace(workspace, anchors=anchors)
+
+
+def data_folder(root: Path, settings: Settings) -> Path:
+    """Where the data lie on this machine: as they are, or as a copy of those in a store."""
+    return (root / (COPY if names_an_address(settings.data) else settings.data)).absolute()
 
 
 def labels_file(root: Path, testset: str) -> Path | None:

@@ -23,6 +23,7 @@ from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.documents import read_record
 from warehouse.storage import (
+    delete,
     find_sound,
     read_arrays,
     read_sound,
@@ -97,7 +98,7 @@ class FitFolder:
 
     def remove_record(self, name: str) -> None:
         """Remove a JSON document, if there is one."""
-        (self.path / f"{name}.json").unlink(missing_ok=True)
+        delete(self.path / f"{name}.json")
 
     def has_fit(self, *, solved: bool) -> bool:
         """Whether every file that the stages of a fit write is there, with the arrays of a structure if ``solved``."""

@@ -28,6 +28,7 @@ from warehouse.documents import document_of, read_record, record_of
 from warehouse.matrix import AdmissionRecord
 from warehouse.storage import (
     DamagedError,
+    delete,
     find_sound,
     read_lines,
     read_sound,
@@ -371,7 +372,7 @@ class FitStore:
             doomed += folder.glob(f"fit={fit_id}.*")
         freed = sum(path.stat().st_size for path in doomed)
         for path in doomed:
-            path.unlink()
+            delete(path)
         return freed
 
 

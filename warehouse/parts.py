@@ -26,7 +26,17 @@ import pyarrow.parquet as pq
 from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
 from warehouse.manifest import Manifest
-from warehouse.storage import DamagedError, find_sound, leftovers, noted, notes_in, read_sound, read_table, write_table
+from warehouse.storage import (
+    DamagedError,
+    delete,
+    find_sound,
+    leftovers,
+    noted,
+    notes_in,
+    read_sound,
+    read_table,
+    write_table,
+)
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
@@ -293,7 +303,7 @@ class PartStore:
         for file in large:
             os.utime(file, ns=(newest, newest))  # what may be deleted goes by the time at which scores were written
         for file in set(small) - set(large):
-            file.unlink(missing_ok=True)
+            delete(file)
         return len(small) - len(large)
 
     def _write_large(self, judge: str, testset: str, rows: pa.Table) -> Path:

@@ -6,8 +6,11 @@ those of its zip archive. A file that cannot be read is *set aside*: it is moved
 under its name and the time, with a note (``.why``) that says what is wrong. Its content is then missing, and is made
 again if that costs nothing. The notes stay until a person has seen them (``care doctor --repair``).
 
-Belongs here: writing and reading one file of any kind that CARE keeps. Belongs elsewhere: which files there are
-(``parts``, ``fits``, ``artifacts``), users' own files (``sources``), and what is made again (``assets.state``).
+A folder may be a copy of a store elsewhere (``remote``), its *record*: then what is written or deleted there is so in
+the record first.
+
+Belongs here: writing, deleting and reading one file of any kind that CARE keeps. Belongs elsewhere: which files there
+are (``parts``, ``fits``, ``artifacts``), users' own files (``sources``), and what is made again (``assets.state``).
 """
 
 from __future__ import annotations
@@ -17,14 +20,15 @@ import io
 import json
 import logging
 import os
+import shutil
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +56,34 @@ _UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 """Errors that pyarrow raises on a damaged Parquet file."""
 
 
+class Record(Protocol):
+    """What a folder is a copy of; each method raises ``WarehouseError`` where it cannot do what it is asked for."""
+
+    def replacing(self, path: Path, content: Path) -> AbstractContextManager[None]:
+        """Take the content of a file; the block then gives it its name."""
+        ...
+
+    def removing(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
+        """Delete what there is of these files; the block then deletes them."""
+        ...
+
+    def moved(self, path: Path, arrived: Sequence[Path]) -> None:
+        """Do what was done in the folder: files that are new, and one that is gone."""
+        ...
+
+
+_records: dict[Path, Record] = {}
+
+
+def keep_record(folder: Path, record: Record) -> None:
+    """From now on treat a folder as a copy of a record, in this process."""
+    _records[folder] = record
+
+
+def _record_of(path: Path) -> Record | None:
+    return next((record for folder, record in _records.items() if path.is_relative_to(folder)), None)
+
+
 class DamagedError(WarehouseError):
     """A file exists, but its content is not what was written."""
 
@@ -59,12 +91,12 @@ class DamagedError(WarehouseError):
 class replacing:
     """A context manager that gives a temporary path, which is renamed to ``path`` when the block ends without error.
 
-    A folder at ``path`` is set aside first.
+    A folder at ``path`` is set aside first. Where the record does not take the file, what was there stays.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
+        self._temporary = temporary_of(path)
 
     def __enter__(self) -> Path:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +110,35 @@ class replacing:
             os.fsync(file.fileno())
         if self._path.is_dir():
             set_aside(self._path, _IS_A_FOLDER)
-        self._temporary.replace(self._path)
+        record = _record_of(self._path)
+        if record is None:
+            self._temporary.replace(self._path)
+            return
+        try:
+            with record.replacing(self._path, self._temporary):
+                self._temporary.replace(self._path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+
+def delete(path: Path) -> None:
+    """Delete a file, if there is one."""
+    record = _record_of(path)
+    with nullcontext() if record is None else record.removing([path]):
+        path.unlink(missing_ok=True)
+
+
+def delete_folder(folder: Path) -> None:
+    """Delete a folder with all that is in it, if there is one."""
+    record = _record_of(folder)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    with nullcontext() if record is None else record.removing(files):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def temporary_of(path: Path) -> Path:
+    """Where this process writes a file before it is whole."""
+    return path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
 
 
 def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
@@ -356,13 +416,17 @@ def set_aside(path: Path, why: str) -> Path:
     try:
         target.parent.mkdir(exist_ok=True)
         path.rename(target)
-        target.with_name(target.name + _NOTE).write_text(f"{why}\n", encoding="utf-8")
+        note = target.with_name(target.name + _NOTE)
+        note.write_text(f"{why}\n", encoding="utf-8")
     except FileNotFoundError:  # another process has already moved it
         return target
     except OSError as error:
         raise WarehouseError(
             f"{why}, and it cannot be moved to {target} ({error.strerror}); move it away and run again"
         ) from None
+    record = _record_of(path)
+    if record is not None:
+        record.moved(path, (target, note))
     _log.warning("%s. It was set aside as %s", why, target)
     return target
 

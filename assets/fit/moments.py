@@ -10,7 +10,7 @@ from assets.fit.kept import read_moments, write_moments
 from assets.fit.stages import stage_code
 from assets.metadata import bars
 from assets.partitions import TESTSETS
-from assets.workspace import MomentsConfig, Workspace
+from assets.workspace import FROM_ENVIRONMENT, DaskConfig, MomentsConfig, Workspace
 from care_ops.errors import InputError
 
 _CONNECT_TIMEOUT_S = 10
@@ -49,13 +49,13 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     else:
         counted, updates = from_before(folder, scores, shift_of_shards(shards, judges))
     summing = counted is None or missing == "em"
-    with dask_client(workspace.moments, scores.shape[0]) if summing else nullcontext() as client:
+    with dask_client(workspace.moments, scores.shape[0], workspace.dask) if summing else nullcontext() as client:
         if counted is None:
             counted = moments_of_shards(shards, judges, client)
         state = counted
         if missing == "em":
             state, em = em_of_shards(shards, judges, counted, client)
-        where = "this process" if client is None else f"Dask ({workspace.moments.dask_address or 'local cluster'})"
+        where = "this process" if client is None else f"Dask ({workspace.dask.scheduler() or 'local cluster'})"
     write_moments(folder, state)
     keep_counted(folder, scores, counted, updates)
     spread = np.sqrt(state.variance())
@@ -108,15 +108,16 @@ def keep_counted(folder: "FitFolder", scores: "ScoreMatrix", counted: "Moments",
 
 
 @contextmanager
-def dask_client(config: MomentsConfig, rows: int) -> Generator["Client | None"]:
+def dask_client(config: MomentsConfig, rows: int, dask: DaskConfig = FROM_ENVIRONMENT) -> Generator["Client | None"]:
     """A client of the configured cluster, or None where the rows are too few to be worth one."""
-    if rows < config.threshold_rows or (config.dask_address is None and config.dask_workers == 0):
+    if rows < config.threshold_rows or (dask.scheduler() is None and config.dask_workers == 0):
         yield None
         return
     from distributed import Client, LocalCluster
 
-    if config.dask_address is not None:
-        with _connected(config.dask_address) as client:
+    scheduler = dask.scheduler()
+    if scheduler is not None:
+        with _connected(scheduler, dask.source()) as client:
             yield client
         return
     cluster = LocalCluster(n_workers=config.dask_workers, threads_per_worker=1, dashboard_address=":0", processes=True)
@@ -124,7 +125,7 @@ def dask_client(config: MomentsConfig, rows: int) -> Generator["Client | None"]:
         yield client
 
 
-def _connected(address: str) -> "Client":
+def _connected(address: str, source: str) -> "Client":
     """A client of the scheduler at an address."""
     from distributed import Client
 
@@ -132,6 +133,6 @@ def _connected(address: str) -> "Client":
         return Client(address, timeout=_CONNECT_TIMEOUT_S)
     except (OSError, ValueError) as error:  # a ValueError where the scheme is unknown
         raise InputError(
-            f"moments.dask_address in care.yaml is {address}: no Dask scheduler answers there ({error}); start it with "
-            "`dask scheduler` and give the address that it prints, or leave dask_address out"
+            f"{source} is {address}: no Dask scheduler answers there ({error}); start it with "
+            f"`dask scheduler` and give the address that it prints, or unset {source}"
         ) from error

@@ -120,7 +120,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     chosen = sorted(kept, key=lambda place: hashlib.sha256(repr(place).encode()).digest())[: workspace.canary.items]
     today: dict[tuple[str, str], float | None] = {}
     ledger = Ledger()
-    with Pool(workspace.pool) as pool, pool.session() as session:
+    with Pool(workspace.pool, workspace.ray) as pool, pool.session() as session:
         for testset in sorted({testset for testset, _ in chosen}):
 
             def sink(scores: list[Score], _version: str, testset: str = testset) -> None:

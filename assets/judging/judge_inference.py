@@ -91,8 +91,8 @@ def judge_inference(
 
     later = [workspace.judge(judge) for judge in context.partition_keys[workspace.pool.side_by_side :]]
     with (
-        Pool(workspace.pool) as pool,
-        fetching_ahead(later, lambda spec: _has_work(workspace, spec.name, items_of)),
+        Pool(workspace.pool, workspace.ray) as pool,
+        fetching_ahead(later, lambda spec: _has_work(workspace, spec.name, items_of), workspace.ray),
         ThreadPoolExecutor(workspace.pool.side_by_side) as side_by_side,
     ):
         under_way = {side_by_side.submit(one, judge): judge for judge in context.partition_keys}

@@ -14,8 +14,9 @@ from assets.workspace import Workspace
 from care_ops.errors import InputError
 from warehouse.storage import replacing
 
-MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster")
-"""In the data folder: the database and the pages are made again, and Dagster's record of runs is no result."""
+MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster", "store")
+"""In the data folder: the database and the pages are made again, Dagster's record of runs is no result, and what a
+folder knows of the store that it is a copy of holds for no other folder."""
 
 
 @dataclass(frozen=True)

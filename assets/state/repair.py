@@ -66,13 +66,13 @@ def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | N
 
 def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     """Findings for the files that were set aside when they were read; some cost money to make again."""
-    from warehouse.storage import noted, notes_below
+    from warehouse.storage import delete, noted, notes_below
 
     for note in notes_below(workspace.data):
         says = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was set aside as {noted(note)}"
         costs = _costs_money(workspace, note.parent.parent)
         if repair:
-            note.unlink(missing_ok=True)
+            delete(note)
             then = "its items are asked again by the next `care run`, which costs money" if costs else _AGAIN
             yield Finding(noted(note), "ok", f"{says}; {then}")
         elif costs:

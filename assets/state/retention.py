@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
     DAMAGED,
     DamagedError,
+    delete,
+    delete_folder,
     find_sound,
     leftovers,
     read_table,
@@ -165,7 +166,7 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
         for folder in {path.parent for path in entry.paths}:
             Manifest(folder).discard()
         for path in entry.paths:
-            path.unlink()
+            delete(path)
         _log.info("deleted %s (%s)", entry.what, entry.why)
     return freed
 
@@ -258,9 +259,9 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
         _delete_set_aside(workspace, name)
         leave_out(workspace.report_folder / labels_name(name), items)
     for page in workspace.report_folder.glob("*.html"):
-        page.unlink()  # pages quote texts; the next run writes them anew
+        delete(page)  # pages quote texts; the next run writes them anew
     rebuild_warehouse(workspace)
-    _promise(workspace).unlink()
+    delete(_promise(workspace))
     return removed
 
 
@@ -274,7 +275,7 @@ def _delete_set_aside(workspace: Workspace, testset: str) -> None:
         workspace.report_folder,
     ]
     for folder in folders:
-        shutil.rmtree(folder / DAMAGED, ignore_errors=True)
+        delete_folder(folder / DAMAGED)
 
 
 def _promise(workspace: Workspace) -> Path:
@@ -329,7 +330,7 @@ def _forget_probes(workspace: Workspace, testset: str, items: Collection[str], *
         if remove:
             workspace.probe_parts.forget_manifest(judge, testset)
     if remove:
-        workspace.probe_parts.items_file(testset).unlink(missing_ok=True)
+        delete(workspace.probe_parts.items_file(testset))
     return count
 
 
@@ -345,5 +346,5 @@ def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
     if gone and remove and rest.num_rows:
         write_table(path, rest)
     elif gone and remove:
-        path.unlink()
+        delete(path)
     return gone

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from judges.ray_cluster import cluster_address
+from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.sandbox import available
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
@@ -22,7 +22,7 @@ _MEMORY_PER_WEIGHTS = 1.25
 """Memory that a model needs to run, as a multiple of the size of its weights."""
 
 
-def checks(spec: JudgeSpec) -> list[tuple[str, str]]:
+def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT) -> list[tuple[str, str]]:
     """Check one judge.
 
     Returns
@@ -41,7 +41,7 @@ def checks(spec: JudgeSpec) -> list[tuple[str, str]]:
         case OpenAIEngine() as engine:
             rows += [_endpoint(engine), *_prices(engine)]
         case LocalModel() as engine:
-            rows += [_engine_installed(engine), _model_there(engine), _memory(engine)]
+            rows += [_engine_installed(engine), _model_there(engine), _memory(engine, ray)]
     return rows
 
 
@@ -100,15 +100,15 @@ def _model_there(engine: LocalModel) -> tuple[str, str]:
     return "warns", f"{engine.model} is not in the local cache and will be fetched"
 
 
-def _memory(engine: LocalModel) -> tuple[str, str]:
+def _memory(engine: LocalModel, ray: RayConfig) -> tuple[str, str]:
     folder = _model_folder(engine)
     weights = sum(p.stat().st_size for p in folder.glob("*.safetensors")) / 1e9 if folder else 0.0
     needed = weights * _MEMORY_PER_WEIGHTS
     if engine.gpus == 0:
         available_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
         kind = "memory of this machine"
-    elif cluster_address() is not None:
-        return "ok", "runs on the cluster in RAY_ADDRESS"
+    elif ray.cluster() is not None:
+        return "ok", f"runs on the Ray cluster at {ray.cluster()}"
     else:
         available_memory, kind = _gpu_memory() * engine.gpu_memory * max(1.0, engine.gpus), "GPU memory given to it"
         if available_memory == 0:

@@ -33,7 +33,7 @@ def doctor(
     ] = False,
 ) -> None:
     """Check versions, the disk and every file of the workspace before a night is spent."""
-    rows = [_python(), *(_package(name) for name in _NEEDED), _ray(), *_workspace(workspace, repair)]
+    rows = [_python(), *(_package(name) for name in _NEEDED), *_workspace(workspace, repair)]
     show(rows, "care doctor", as_json=json)
     if any(row["state"] == "fails" for row in rows):
         raise typer.Exit(1)
@@ -59,10 +59,10 @@ def _package(name: str) -> dict[str, str]:
 def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     from assets.experiments.registry import experiments
     from care_ops.errors import CareError
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
     try:
-        loaded = load_workspace(folder)
+        loaded = workspace_to_look_at(folder)
         for experiment in experiments().values() if loaded.experiment_sizes else ():
             experiment.size(loaded)
     except CareError as error:
@@ -79,7 +79,7 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
         )
     )
     rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
-    rows += _damage(loaded, repair)
+    rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name)]
     rows += [row for name in sorted(loaded.judges) for row in _judge(loaded, name)]
     return rows + [row for name in sorted(loaded.testsets) for row in _readings(loaded, name)]
@@ -147,12 +147,20 @@ def _judge(loaded: Workspace, name: str) -> list[dict[str, str]]:
             judge_key(loaded, name, testset)
     except CareError as error:
         states.append(("fails", str(error)))
-    states += checks(spec)
+    states += checks(spec, loaded.ray)
     return [_row(f"judge {name}", state, sentence) for state, sentence in states]
 
 
-def _ray() -> dict[str, str]:
-    from judges.ray_cluster import cluster_address
+def _ray(loaded: Workspace) -> dict[str, str]:
+    cluster = loaded.ray.cluster()
+    embedded = "none is named; judging with mode ray starts an embedded one"
+    return _row("ray cluster", "ok", embedded if cluster is None else f"{cluster}, by {loaded.ray.source()}")
 
-    embedded = "RAY_ADDRESS names none; judging with mode ray starts an embedded one"
-    return _row("ray cluster", "ok", cluster_address() or embedded)
+
+def _store(loaded: Workspace) -> list[dict[str, str]]:
+    """A row about the store that holds the data, which has just answered; none where they lie in a folder alone."""
+    if loaded.copy is None:
+        return []
+    holder = loaded.copy.lease.holder()
+    at_work = "nobody writes to it" if holder is None else f"written by {holder}"
+    return [_row("store", "ok", f"{loaded.store} holds the data, {loaded.data} is a copy of them; {at_work}")]

@@ -28,9 +28,9 @@ _JUDGES_SHOWN = 10
 
 
 def _load(workspace: Path) -> Workspace:
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
-    return load_workspace(workspace)
+    return workspace_to_look_at(workspace)
 
 
 def _remake(loaded: Workspace, testset: str) -> Outcome:

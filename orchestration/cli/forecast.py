@@ -15,9 +15,9 @@ from orchestration.cli.output import console, show
 def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_json: bool) -> None:
     """Print a row for each judge and test set that has something to ask, and their sum."""
     from assets.judging.forecast import Forecast, forecast
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
-    workspace = load_workspace(folder)
+    workspace = workspace_to_look_at(folder)
     judges = [judge] if judge else sorted(workspace.judges)
     rows = forecast(workspace, judges, [testset] if testset else sorted(workspace.testsets))
     if as_json:

@@ -18,10 +18,10 @@ from orchestration.cli.pin import pin
 from orchestration.cli.retest import retest
 
 if TYPE_CHECKING:
+    from assets.workspace import Workspace
     from care_ops.fit import Watch
     from judges.engines.base import Context
     from judges.items import Score
-    from judges.pool import PoolConfig
     from judges.spec import JudgeSpec
 
 judges = typer.Typer(help="List, write and try judges.", no_args_is_help=True)
@@ -186,7 +186,7 @@ def try_judge(
     template = context.template(spec) if spec.engine.needs.template else None
     pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None
     with watching(f"asking {name}") as watch:
-        first, second = _answers_twice(loaded.pool, spec, context, watch)
+        first, second = _answers_twice(loaded, spec, context, watch)
     verdict = findings(first, second, pair_answers)
     rows = _probe_rows(first)
     if json:
@@ -207,13 +207,13 @@ def try_judge(
     errors.print(f"passes: it scores the good answer {verdict.spread:g} above the bad one", style="green")
 
 
-def _answers_twice(config: PoolConfig, spec: JudgeSpec, context: Context, watch: Watch) -> list[dict[str, Score]]:
+def _answers_twice(loaded: Workspace, spec: JudgeSpec, context: Context, watch: Watch) -> list[dict[str, Score]]:
     """The scores of every probe, asked for twice: a judge may answer differently the second time."""
     from judges.pool import Pool
     from judges.trial import PROBES
 
     runs: list[dict[str, Score]] = []
-    with Pool(config) as pool:
+    with Pool(loaded.pool, loaded.ray) as pool:
         for asked_before in (0, len(PROBES)):
             scores: dict[str, Score] = {}
             watch(f"asking {spec.name}", asked_before, 2 * len(PROBES))

@@ -92,7 +92,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     from assets.table.fitting import TableConfig
     from care_ops.errors import InputError
     from orchestration.cli import tables
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
     from warehouse.sources.files import read_items, read_scores
 
     if (testset is None) == (items is None):
@@ -105,7 +105,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
         return _Subject(records, panel, TableConfig().fit, None, output or Path("labels.csv"))
     if scores is not None:
         raise InputError("--scores goes with --items; a workspace has its own scores")
-    loaded = load_workspace(root)
+    loaded = workspace_to_look_at(root)
     spec = loaded.testset(str(testset))
     folder = loaded.fit_folder(spec.name)
     records = {record.item_id: record for record in loaded.parts.read_items(spec.name)}

@@ -170,9 +170,10 @@ def _from_workspace(
     from assets.labels import read_labels
     from assets.table.rating import workspace_table
     from care_ops.errors import InputError
-    from orchestration.workspace import labels_file, load_workspace
+    from orchestration.stores import workspace_to_look_at
+    from orchestration.workspace import labels_file
 
-    loaded = load_workspace(root)
+    loaded = workspace_to_look_at(root)
     table, config = workspace_table(loaded, loaded.testset(testset).name)
     declared = labels_file(loaded.root, testset)
     if labels is None and declared is None:

@@ -47,7 +47,9 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Materialise everything that is stale, and nothing else; experiments only where they are selected."""
+    from orchestration.instance import deployed_home
     from orchestration.locks import workspace_alone
+    from orchestration.stores import leave_record_of_runs
     from orchestration.workspace import FULL_SIZE
 
     started = time.perf_counter()
@@ -62,6 +64,8 @@ def run(
         _must_be_known(loaded, testset, judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)
         verdicts = _tell(loaded, outcome, narrowed=any((select, testset, judge)))
+        if deployed_home(loaded) is None:
+            leave_record_of_runs(loaded)
     seconds = time.perf_counter() - started
     for name, verdict in verdicts.items():
         print_verdict(verdict, errors if json else console, name)

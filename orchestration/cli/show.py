@@ -40,9 +40,9 @@ def status(
     from assets.experiments.registry import outdated_kept
     from orchestration.instance import workspace_instance
     from orchestration.observe import observe
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
-    loaded = load_workspace(workspace)
+    loaded = workspace_to_look_at(workspace)
     with workspace_instance(loaded) as instance:
         changed = {(e.asset_key.to_user_string(), str(e.partition)) for e in observe(loaded, instance).events}
         slices = slice_states(loaded, instance, changed)
@@ -117,9 +117,9 @@ def report(
 ) -> None:
     """Print where the report lies, or open it in a browser."""
     from care_ops.errors import InputError
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
-    index = load_workspace(workspace).report_folder / "index.html"
+    index = workspace_to_look_at(workspace).report_folder / "index.html"
     if not index.exists():
         raise InputError(f"{index}: there is no report yet; run `care run --workspace {workspace}` first")
     console.print(str(index), highlight=False, soft_wrap=True)
@@ -136,9 +136,9 @@ def systems(
     """Compare the systems of a test set: how far each is behind the best, with an interval."""
     from assets.report.gather import gather
     from care_ops.errors import InputError
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
-    loaded = load_workspace(workspace)
+    loaded = workspace_to_look_at(workspace)
     if not loaded.testset(testset).systems:
         raise InputError(f"test set {testset!r} declares no systems; name their column under `systems` in its YAML")
     data = gather(loaded, testset)
@@ -161,9 +161,9 @@ def ui(
 ) -> None:
     """Serve Dagster's UI over the workspace on localhost, with its daemon, until interrupted."""
     from orchestration.locks import hold_daemon_lock
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
-    loaded = load_workspace(workspace)
+    loaded = workspace_to_look_at(workspace)
     environment = _environment(loaded)
     hold_daemon_lock(loaded)
     errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
@@ -205,9 +205,9 @@ def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")]
     """Run Dagster's daemon over the workspace without the UI, until interrupted: it watches, schedules and runs."""
     from orchestration.dagster_internals import DAEMON_MODULE
     from orchestration.locks import hold_daemon_lock
-    from orchestration.workspace import load_workspace
+    from orchestration.stores import workspace_to_look_at
 
-    loaded = load_workspace(workspace)
+    loaded = workspace_to_look_at(workspace)
     hold_daemon_lock(loaded)
     command = [sys.executable, "-m", DAEMON_MODULE, "run", "-m", _DEFINITIONS]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores in what it runs in the background

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from assets.fit.moments import dask_client
-from assets.workspace import MomentsConfig
+from assets.workspace import DaskConfig, MomentsConfig
 from care_ops.errors import InputError, JudgeError
-from judges.ray_cluster import cluster_address, connect
+from judges.ray_cluster import RayConfig, connect
 
-CONNECT = "from judges.ray_cluster import cluster_address, connect\nprint('connecting', flush=True)\nconnect()\n"
+CONNECT = "from judges.ray_cluster import connect\nprint('connecting', flush=True)\nconnect()\n"
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,16 @@ def test_a_dead_address_of_ray_is_told(monkeypatch, address, sentence):
     with pytest.raises(JudgeError, match=sentence) as caught:
         connect()
     assert f"RAY_ADDRESS is {address}" in str(caught.value)
+
+
+def test_a_dead_address_of_care_yaml_is_told_as_such_and_the_environment_comes_first(monkeypatch):
+    config = RayConfig("127.0.0.1:1")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(JudgeError, match=r"^ray.address in care.yaml is 127.0.0.1:1: nobody .*, or unset ray.address"):
+        connect(config)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:2")
+    with pytest.raises(JudgeError, match=r"^RAY_ADDRESS is 127.0.0.1:2: nobody"):
+        connect(config)
 
 
 @contextmanager
@@ -76,9 +86,12 @@ def test_a_process_that_waits_for_ray_ends_when_it_is_told_to():
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "smoke://127.0.0.1:1"])
 def test_a_dead_address_of_dask_is_told(monkeypatch, address):
     monkeypatch.setattr("assets.fit.moments._CONNECT_TIMEOUT_S", 1)
-    config = MomentsConfig(dask_address=address, threshold_rows=0)
-    with pytest.raises(InputError, match=f"dask_address in care.yaml is {address}: no Dask scheduler answers there"):
-        dask_client(config, 10).__enter__()
+    config, answer = MomentsConfig(threshold_rows=0), "no Dask scheduler answers there"
+    with pytest.raises(InputError, match=f"dask.address in care.yaml is {address}: {answer}"):
+        dask_client(config, 10, DaskConfig(address)).__enter__()
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", address)
+    with pytest.raises(InputError, match=f"DASK_SCHEDULER_ADDRESS is {address}: {answer}"):
+        dask_client(config, 10, DaskConfig("tcp://127.0.0.1:2")).__enter__()
 
 
 @pytest.fixture
@@ -150,4 +163,4 @@ def test_an_empty_address_is_none(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "")
     connect()
     assert asked == ["local"]
-    assert cluster_address() is None
+    assert RayConfig().cluster() is None

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("huggingface_hub", reason="install the extra huggingface to ask the hub")
 
 from judges.fetching import fetching_ahead
+from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, LocalModel, ProgramEngine
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -110,6 +111,8 @@ def test_nothing_is_fetched_ahead_for_a_cluster_or_a_folder(hub, tmp_path, monke
         raise AssertionError(spec.name)
 
     with fetching_ahead([judge("folder", str(tmp_path))], has_work):
+        pass
+    with fetching_ahead([judge("open", "some/open")], has_work, RayConfig("127.0.0.1:1")):
         pass
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with fetching_ahead([judge("open", "some/open")], has_work):

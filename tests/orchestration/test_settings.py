@@ -92,14 +92,19 @@ def test_the_schemas_are_printed():
         *(
             (text, "address; give a path of this machine, or one that is mounted here")
             for text in (
-                "data: s3://bucket/care",
-                "data: file:///care",
                 "judges: gs://bucket/judges",
                 "testsets: abfs://container/testsets",
                 "alerts: {file: s3://bucket/alerts.jsonl}",
                 "anchors: {one: https://host/labels.csv}",
             )
         ),
+        (
+            "moments: {dask_address: tcp://a:1}",
+            "dask_address is now `address` in the group `dask`; write `dask",
+        ),
+        ("ray: {adress: auto}", "ray.adress"),
+        ("data: abfs://container/care", "an address of an unknown kind; give a path of this machine, or one of s3://"),
+        ("data: s3://key:secret@bucket/care", "credentials are not written into files"),
     ],
 )
 def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence):
@@ -145,7 +150,7 @@ def test_no_setting_has_two_declarations():
     ]
     names = {kind.__name__: {f.name for f in fields(kind)} - {*DECLARED_BY_TEST_SETS} for kind in kinds}
     names["Settings"] = set(Settings.model_fields)
-    assert len(names) == 9
+    assert len(names) == 11
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for other, theirs in declared(path):

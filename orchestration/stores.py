@@ -1,0 +1,166 @@
+"""A workspace whose data lie in a store elsewhere: a command fetches what its folder lacks before it does anything.
+
+Dagster's record of runs is no result and stays on the machine that writes it. ``care run`` leaves a snapshot of it in
+the store all the same, which the next machine takes over, so that it knows what has been made and makes nothing again.
+
+Belongs here: when a workspace's folder is compared with its store, and what follows. Belongs elsewhere: comparing and
+writing through (``warehouse.remote``), who may work on this machine (``locks``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import socket
+import sqlite3
+import tarfile
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assets.workspace import Workspace
+from orchestration.workspace import load_workspace
+
+if TYPE_CHECKING:
+    from warehouse.remote.copy import Fetched, StoreCopy
+
+_RUNS = "record of runs"
+"""Under this name the index keeps which snapshot the folder was made from, or has made."""
+
+_CURSOR = "care_run_cursor.json"
+_FETCHED = "fetched"
+
+_log = logging.getLogger(__name__)
+
+
+def workspace_to_look_at(root: Path) -> Workspace:
+    """The workspace in a folder, for a command that changes nothing; what its store has been given since is fetched.
+
+    Raises
+    ------
+    InputError
+        care.yaml or what it names is missing or invalid.
+    WarehouseError
+        The store does not answer.
+    """
+    workspace = load_workspace(root)
+    if workspace.copy is not None:
+        with workspace.copy.looking() as fetched:
+            if fetched is not None:
+                if not (workspace.data / "dagster" / "history").exists():
+                    _take_over_record_of_runs(workspace, workspace.copy)
+                _rebuild_after(workspace, fetched)
+    return workspace
+
+
+@contextmanager
+def store_held(
+    workspace: Workspace, who: str, say: Callable[[str], object], patience: float | None, *, alone: bool
+) -> Generator[None]:
+    """Be the one machine that writes to the workspace's store; do nothing where its data lie in a folder alone.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    who : str
+        Who works here, as other machines are told.
+    say : callable
+        Called once where another machine is waited for, with a sentence that names it.
+    patience : float, optional
+        Seconds after which the wait is given up; by default it has no end.
+    alone : bool
+        Whether nobody else on this machine is at work on the workspace.
+    """
+    copy = workspace.copy
+    if copy is None:
+        yield
+        return
+
+    def caught_up(fetched: Fetched) -> None:
+        if alone:
+            _take_over_record_of_runs(workspace, copy)
+        _rebuild_after(workspace, fetched)
+
+    told = f"{who} on {socket.gethostname()} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
+    with copy.writing(told, say, patience, caught_up):
+        yield
+
+
+def leave_record_of_runs(workspace: Workspace) -> None:
+    """Put a snapshot of Dagster's record of runs into the workspace's store, if it has one.
+
+    The caller holds the workspace alone, and the record is in the workspace's folder and not a deployment's.
+    """
+    from warehouse.remote.copy import RECORD_OF_RUNS
+
+    copy, home = workspace.copy, workspace.data / "dagster"
+    if copy is None:
+        return
+    making = _emptied(workspace.data / "making" / "dagster")
+    for database in sorted(home.rglob("*.db")):
+        target = making / database.relative_to(home)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(target)) as snapshot:
+            source.backup(snapshot)
+    if (home / _CURSOR).exists():
+        shutil.copy2(home / _CURSOR, making / _CURSOR)
+    archive = making.with_suffix(".tar")
+    with tarfile.open(archive, "w") as file:
+        file.add(making, arcname=".")
+    copy.index.keep(_RUNS, copy.objects.put(RECORD_OF_RUNS, archive).tag)
+    shutil.rmtree(making.parent)
+
+
+def _take_over_record_of_runs(workspace: Workspace, copy: StoreCopy) -> None:
+    """Replace Dagster's record of runs by the snapshot that another machine has left; not under a living daemon."""
+    from warehouse.remote.copy import RECORD_OF_RUNS
+
+    listed = copy.objects.head(RECORD_OF_RUNS)
+    home = workspace.data / "dagster"
+    if listed is None or listed.tag == copy.index.fact(_RUNS) or _has_daemon(home):
+        return
+    fetched = _emptied(home / _FETCHED)
+    archive = fetched.with_suffix(".tar")
+    tag = copy.objects.fetch(RECORD_OF_RUNS, archive).tag
+    with tarfile.open(archive) as file:
+        file.extractall(fetched, filter="data")
+    archive.unlink()
+    for entry in sorted(fetched.iterdir()):
+        target = home / entry.name
+        if target.is_dir():
+            shutil.rmtree(target)
+        entry.replace(target)
+    fetched.rmdir()
+    copy.index.keep(_RUNS, tag)
+    _log.info("Dagster's record of runs was taken over from %s.", copy.address)
+
+
+def _rebuild_after(workspace: Workspace, fetched: Fetched) -> None:
+    """Make the database anew where another machine has changed the parts that it is made of."""
+    from assets.state.rebuild import rebuild_warehouse
+
+    if fetched.touches("parts"):
+        for judge, why in rebuild_warehouse(workspace).items():
+            _log.warning("the scores of judge %s are left out of the database: %s", judge, why)
+
+
+def _has_daemon(home: Path) -> bool:
+    """Whether a daemon or the UI of this machine has the record of runs open."""
+    try:
+        with (home / "locks" / "daemon.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

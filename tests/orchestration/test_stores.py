@@ -1,0 +1,283 @@
+"""Whole workspaces whose data lie in a store that speaks the language of S3: the same results, whatever is cut."""
+
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from care_ops.errors import WarehouseError
+from orchestration.definitions import build_defs
+from orchestration.instance import workspace_instance
+from orchestration.locks import PATIENCE, alone
+from orchestration.runner import run_stale
+from orchestration.workspace import load_workspace
+from tests.support.stores import BUCKET, CREDENTIALS, CuttingProxy, environment, s3_server
+from tests.support.workspaces import QUICK, care, make, query, score_rows
+from warehouse.remote.copy import RECORD_OF_RUNS, StoreCopy
+from warehouse.remote.objects import Objects
+
+ESTIMATES = "SELECT aggregator, item_id, round(estimate, 9) FROM latest_aggregates ORDER BY ALL"
+JUDGES = ("length", "conciseness", "thoroughness")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory) -> int:
+    """Port of an S3 server that lives as long as the tests of this process."""
+    with s3_server(tmp_path_factory.mktemp("s3") / "log") as port:
+        yield port
+
+
+@pytest.fixture
+def proxy(server, monkeypatch) -> CuttingProxy:
+    """The way to the server, which this process takes from now on."""
+    with CuttingProxy(server) as proxy:
+        for name, value in environment(proxy.port).items():
+            monkeypatch.setenv(name, value)
+        yield proxy
+        proxy.shutdown()
+
+
+@pytest.fixture
+def address(request) -> str:
+    """An address of this test's own."""
+    return f"s3://{BUCKET}/{request.node.name.replace('[', '/').replace(']', '')}"
+
+
+@pytest.fixture
+def workspace(tmp_path, address, proxy) -> Callable[[str], Path]:
+    """``workspace(name)``: a folder with care.yaml, judges and sources, as a machine of this name has it."""
+    return lambda name: make(tmp_path / name, JUDGES, care=f"data: {address}\n{QUICK}")
+
+
+def objects_of(address: str) -> dict[str, bytes]:
+    objects = Objects(address)
+    contents = {key: objects.get(key) for key in objects.listed()}
+    return {key: content[0] for key, content in contents.items() if content is not None and key != RECORD_OF_RUNS}
+
+
+def kept_files(folder: Path) -> dict[str, bytes]:
+    """The files of a data folder that a store has."""
+    data = folder / "data"
+    every = (path for name in ("parts", "fits", "report", "experiments") for path in (data / name).rglob("*"))
+    files = {path.relative_to(data).as_posix(): path.read_bytes() for path in every if path.is_file()}
+    return {name: content for name, content in files.items() if not name.endswith("/manifest")}
+
+
+def without_ids(names) -> list[str]:
+    """File names without the ids that hold a moment."""
+    return sorted(name.partition("edition=")[0] for name in names)
+
+
+@pytest.fixture(scope="module")
+def on_disk(tmp_path_factory) -> Path:
+    """The same workspace after a night with its data in a folder."""
+    folder = make(tmp_path_factory.mktemp("disk") / "ws", JUDGES)
+    assert "materialised" in care(folder, "run")
+    return folder
+
+
+def test_a_night_writes_what_it_writes_on_disk_and_another_machine_has_nothing_to_do(workspace, address, on_disk):
+    """Slow, because it lives through three nights: this is what a store is for."""
+    first = workspace("first")
+    care(first, "run")
+    stored = objects_of(address)
+    assert stored == kept_files(first), "the store and the folder have the same files, byte for byte"
+    expected = kept_files(on_disk)
+    assert without_ids(stored) == without_ids(expected)
+    items = "parts/items/testset=one/items.parquet"
+    assert stored[items] == expected[items]
+    moments = "fits/testset=one/moments.npz"
+    assert stored[moments] == expected[moments]
+    assert query(first, ESTIMATES) == query(on_disk, ESTIMATES)
+    second = workspace("second")
+    assert "nothing to do" in care(second, "run")
+    assert score_rows(second) == score_rows(first), "no judge was asked"
+    assert query(second, ESTIMATES) == query(first, ESTIMATES)
+    assert objects_of(address) == stored == kept_files(second)
+    third = workspace("third")
+    assert "40 / 40" in care(third, "status")
+    assert "the first" in care(third, "history", "one")
+    assert (third / "data" / "report" / "index.html").exists(), "a command that only looks fetches too"
+
+
+@pytest.mark.parametrize(
+    "named", ["/parts/scores/", "/report/testset-", "/edition%3D"], ids=["part", "page", "edition"]
+)
+def test_a_connection_that_is_cut_while_writing_costs_one_command(workspace, address, proxy, on_disk, named):
+    """Slow, because it lives through two nights: what is cut must be made whole by the next."""
+    here = workspace("here")
+    proxy.cut = lambda method, path: method in ("PUT", "POST") and named in path
+    said = care(here, "run", code=1)
+    assert proxy.count > 0
+    assert "then run the same command again, which goes on where this one ended" in " ".join(said.split())
+    assert "Traceback" not in said
+    assert not [name for name in objects_of(address) if named.replace("%3D", "=") in f"/{name}"]
+    proxy.cut = lambda method, path: False
+    assert "materialised" in care(here, "run")
+    assert objects_of(address) == kept_files(here)
+    assert without_ids(kept_files(here)) == without_ids(kept_files(on_disk))
+    assert sorted(score_rows(here)) == sorted(score_rows(on_disk)), "each item was asked about once"
+    assert query(here, ESTIMATES) == query(on_disk, ESTIMATES)
+    assert "nothing to do" in care(here, "run")
+
+
+@pytest.mark.parametrize("point", [3, 25, 45])
+def test_a_process_that_is_killed_in_the_middle_of_a_request_is_finished_by_the_next(
+    workspace, address, proxy, on_disk, point
+):
+    """Slow, because it lives through two nights: nobody gives the lease back, and the store may be one file ahead."""
+    here = workspace("here")
+    process = subprocess.Popen([sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(here)])
+    written = itertools.count(1)
+
+    def kill(method: str, path: str) -> bool:
+        if method != "PUT" or next(written) != point:
+            return False
+        process.kill()
+        return True
+
+    proxy.cut = kill
+    assert process.wait() == -signal.SIGKILL
+    proxy.cut = lambda method, path: False
+    assert "materialised" in care(here, "run")
+    assert objects_of(address) == kept_files(here)
+    assert without_ids(kept_files(here)) == without_ids(kept_files(on_disk))
+    assert sorted(score_rows(here)) == sorted(score_rows(on_disk)), "each item was asked about once"
+    assert query(here, ESTIMATES) == query(on_disk, ESTIMATES)
+
+
+def test_a_connection_that_is_cut_while_fetching_costs_one_command(workspace, address, proxy):
+    """Slow, because it needs a night to fetch: half a part must never be taken for a part."""
+    first = workspace("first")
+    care(first, "run")
+    second = workspace("second")
+    proxy.cut = lambda method, path: method == "GET" and "/parts/scores/" in path
+    assert "could not give parts/scores/" in care(second, "run", code=1)
+    assert not list((second / "data" / "parts" / "scores").rglob("*.parquet"))
+    proxy.cut = lambda method, path: False
+    assert "nothing to do" in care(second, "run")
+    assert kept_files(second) == kept_files(first)
+
+
+def test_forgetting_and_deleting_reach_the_store(workspace, address):
+    """Slow, because it needs two nights: what was forgotten may be kept nowhere."""
+    here, there = workspace("here"), workspace("there")
+    care(here, "run")
+    care(there, "run")
+    care(here, "forget", "i3", "--testset", "one")
+    stored = objects_of(address)
+    assert stored == kept_files(here) | {"forgotten.jsonl": (here / "data" / "forgotten.jsonl").read_bytes()}
+    assert not [name for name in stored if name.endswith(".html")]
+    assert "materialised" in care(there, "run")
+    assert "i3" not in {row[0] for row in query(there, "SELECT item_id FROM items")}
+    assert not any(b'"i3"' in content for content in objects_of(address).values())
+    (there / "judges" / "length.yaml").unlink()
+    said = care(there, "gc", "--yes", "--days", "0")
+    assert "no longer in the workspace" in " ".join(said.split())
+    assert not [name for name in objects_of(address) if "judge=length" in name and "probes" not in name]
+
+
+def test_another_machine_s_changes_reach_the_database(workspace):
+    """Slow, because it needs three nights: a database that is behind its parts would publish yesterday's answer."""
+    here, there = workspace("here"), workspace("there")
+    care(here, "run")
+    care(there, "run")
+    (there / "judges" / "redundancy.yaml").write_text("engine: {kind: program, program: redundancy}\n")
+    (here / "judges" / "redundancy.yaml").write_text("engine: {kind: program, program: redundancy}\n")
+    assert "materialised" in care(there, "run")
+    asked = sorted(score_rows(there))
+    assert "nothing to do" in care(here, "run")
+    assert sorted(score_rows(here)) == asked
+    assert query(here, ESTIMATES) == query(there, ESTIMATES)
+
+
+def test_what_keeps_a_store_from_answering_is_one_sentence(tmp_path, server, monkeypatch):
+    """Slow, because it starts a second server, which asks for credentials."""
+    monkeypatch.setattr("warehouse.remote.objects._RETRIES", 1)
+    here = make(tmp_path / "here", JUDGES, care=f"data: s3://{BUCKET}/a\n{QUICK}")
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}.items():
+        monkeypatch.setenv(name, value)
+    assert "it cannot be reached, or the connection was cut" in one_sentence(care(here, "run", code=1))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server}")
+    (here / "care.yaml").write_text(f"data: s3://no-such-bucket/a\n{QUICK}")
+    assert "there is no such bucket; create it" in one_sentence(care(here, "status", code=1))
+    with s3_server(tmp_path / "log", {**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": "1"}) as port:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        (here / "care.yaml").write_text(f"data: s3://{BUCKET}/a\n{QUICK}")
+        assert "it refuses the credentials of this process" in one_sentence(care(here, "gc", code=1))
+
+
+def test_a_store_that_never_answers_is_given_up(tmp_path, monkeypatch):
+    """Slow, because it waits for the limits of a connection, which are shortened here."""
+    monkeypatch.setattr("warehouse.remote.objects._RETRIES", 0)
+    monkeypatch.setattr("warehouse.remote.objects._READ_TIMEOUT_S", 1)
+    here = make(tmp_path / "here", JUDGES, care=f"data: s3://{BUCKET}/a\n{QUICK}")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for name, value in environment(silent.getsockname()[1]).items():
+            monkeypatch.setenv(name, value)
+        began = time.monotonic()
+        assert "it cannot be reached" in one_sentence(care(here, "status", code=1))
+        assert time.monotonic() - began < 30
+
+
+def one_sentence(said: str) -> str:
+    """What a command printed, if it is one sentence that says how to go on."""
+    text = " ".join(said.split())
+    assert text.startswith("error: s3://")
+    assert "Traceback" not in text
+    assert text.endswith("then run the same command again, which goes on where this one ended"), text
+    return text
+
+
+def test_two_machines_do_not_work_at_once(workspace, address, monkeypatch):
+    """Slow with the server that it needs."""
+    here, there = workspace("here"), workspace("there")
+    monkeypatch.setenv(PATIENCE, "0")
+    with alone(load_workspace(here), "care run"):
+        said = care(there, "gc", code=1)
+        assert "`care run` on " in said
+        assert f"is at work on {address}" in " ".join(said.split())
+    assert "nothing to delete" in care(there, "gc")
+
+
+def test_of_eight_machines_one_takes_the_lease(tmp_path, address, proxy):
+    """Slow with the server that it needs: the conditional write must hold when all come at once."""
+    start, inside, most = threading.Barrier(8), [], []
+
+    def work(number: int) -> None:
+        copy = StoreCopy(tmp_path / str(number), address)
+        start.wait()
+        with suppress(WarehouseError), copy.writing(f"machine {number}", print, 0.0, lambda fetched: None):
+            inside.append(number)
+            most.append(len(inside))
+            time.sleep(0.5)
+            inside.remove(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most
+    assert max(most) == 1
+
+
+def test_runs_that_share_the_workspace_write_through(workspace, address):
+    """Slow, because it lives through a night: Dagster's daemon has no command around its runs."""
+    here = workspace("here")
+    loaded = load_workspace(here)
+    with workspace_instance(loaded) as instance:
+        outcome = run_stale(build_defs(here), loaded, instance)
+    assert not outcome.failures
+    assert outcome.materialised
+    assert objects_of(address) == kept_files(here)

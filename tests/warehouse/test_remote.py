@@ -1,0 +1,294 @@
+"""A folder that is a copy of a store: here the store is another folder, which needs no server."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from care_ops.errors import InputError, WarehouseError
+from warehouse.remote import lease as leases
+from warehouse.remote.address import usable_address
+from warehouse.remote.copy import Fetched, StoreCopy, copy_of
+from warehouse.remote.objects import Objects
+from warehouse.storage import (
+    DamagedError,
+    delete,
+    delete_folder,
+    notes_in,
+    read_document,
+    read_sound,
+    write_bytes,
+    write_document,
+)
+
+
+@pytest.fixture
+def store(tmp_path) -> Path:
+    """The folder that is the store."""
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def machine(tmp_path, store):
+    """``machine(name)``: the copy that a machine of this name has."""
+    return lambda name="one": copy_of(tmp_path / name, store.as_uri())
+
+
+def at_work(copy: StoreCopy, caught_up=lambda fetched: None, **more):
+    """Hold the lease for a copy."""
+    return copy.writing("`care test`", more.pop("say", print), more.pop("patience", 10.0), caught_up)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file of a store, or of a data folder as far as the store has it."""
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: content for name, content in files.items() if not name.startswith(("store/", "lease.json"))}
+
+
+@pytest.mark.parametrize("address", ["s3://bucket", "s3://bucket/a/b", "gs://bucket/a", "az://box", "file:///a/b"])
+def test_addresses_of_stores_are_taken(address):
+    assert usable_address(address) == usable_address(f"{address}/") == address
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("ftp://host/a", r"unknown kind; give a path of this machine, or one of s3://, gs://, az://, file://"),
+        ("s3:///a", "names no bucket"),
+        ("file://host/a", "names no folder"),
+        ("s3://bucket/a//b", "without a name"),
+        ("s3://bucket/a/../b", "without a name"),
+    ],
+)
+def test_other_addresses_are_refused(address, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        usable_address(address)
+
+
+@pytest.mark.parametrize("address", ["s3://key:hidden@bucket/a", "s3://bucket/a?key=hidden", "s3://bucket/a#hidden"])
+def test_credentials_in_an_address_are_refused_and_not_repeated(address):
+    with pytest.raises(ValueError, match="credentials are not written into files") as caught:
+        usable_address(address)
+    assert "hidden" not in str(caught.value)
+
+
+def test_what_is_written_and_deleted_reaches_the_store(machine, store):
+    here = machine()
+    with at_work(here):
+        write_document(here.folder / "parts" / "fits" / "a%20b" / "edition=1.json", {"a": 1})
+        write_bytes(here.folder / "report" / "index.html", b"page")
+        write_bytes(here.folder / "report" / "old.html", b"old")
+        write_bytes(here.folder / "hashes.json", b"made again anywhere")
+        write_bytes(here.folder / "parts" / "scores" / "manifest", b"made again anywhere")
+        delete(here.folder / "report" / "old.html")
+        assert json.loads((store / leases.KEY).read_bytes())["who"] == "`care test`"
+    assert not (store / leases.KEY).exists(), "the lease was given back"
+    assert files_of(store).keys() == {"parts/fits/a%20b/edition=1.json", "report/index.html"}
+    assert files_of(store).items() <= files_of(here.folder).items()
+    with at_work(here):
+        delete_folder(here.folder / "parts" / "fits")
+    assert files_of(store).keys() == {"report/index.html"}
+
+
+def test_another_machine_fetches_what_came_and_loses_what_went(machine):
+    here, there = machine("one"), machine("two")
+    with at_work(here):
+        write_bytes(here.folder / "parts" / "a", b"first")
+        write_bytes(here.folder / "parts" / "b", b"stays")
+    changes = []
+    with at_work(there, changes.append):
+        write_bytes(there.folder / "parts" / "a", b"other")
+        delete(there.folder / "parts" / "b")
+    assert changes[0].came == ["parts/a", "parts/b"]
+    with at_work(here, changes.append):
+        assert files_of(here.folder) == files_of(there.folder) == {"parts/a": b"other"}
+    assert (changes[1].came, changes[1].went) == (["parts/a"], ["parts/b"])
+    with at_work(here, changes.append):
+        pass
+    assert changes[2] == Fetched(), "nothing is fetched twice"
+
+
+def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
+    here, there = machine("one"), machine("two")
+    with at_work(here):
+        write_bytes(here.folder / "report" / "a", b"first")
+        with there.looking() as fetched:
+            assert fetched is not None
+            assert fetched.came == ["report/a"]
+        with here.looking() as fetched:
+            assert fetched is None, "this machine writes, and is ahead of everybody"
+        with pytest.raises(WarehouseError, match="is written by commands that hold it alone"):
+            write_bytes(there.folder / "report" / "a", b"second")
+    assert files_of(there.folder) == {"report/a": b"first"}, "the old file stays, and no temporary one"
+
+
+@pytest.mark.parametrize("step", ["upload", "rename", "note"])
+def test_a_write_that_is_killed_at_any_step_is_mended_by_the_next_command(machine, monkeypatch, step, store):
+    here = machine()
+    file = here.folder / "parts" / "a"
+    with at_work(here):
+        write_bytes(file, b"before")
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        where = {"upload": (here.objects, "put"), "rename": (Path, "replace"), "note": (here.index, "note")}[step]
+        with at_work(here):
+            patched.setattr(*where, kill)
+            with pytest.raises(Killed):
+                write_bytes(file, b"after.")  # as long as before: sizes tell nothing
+            patched.undo()
+    with at_work(here):
+        expected = b"before" if step == "upload" else b"after."
+        assert file.read_bytes() == (store / "parts" / "a").read_bytes() == expected
+
+
+def test_a_file_that_was_deleted_elsewhere_does_not_come_back_after_a_kill(machine, monkeypatch):
+    """The process was killed after the rename, and another machine has forgotten the item meanwhile."""
+    here, there = machine("one"), machine("two")
+    note = here.index.note
+    with at_work(here), monkeypatch.context() as patched:
+        patched.setattr(here.index, "note", lambda key, tag: note(key, "") if not tag else None)
+        write_bytes(here.folder / "parts" / "a", b"to be forgotten")
+    with at_work(there):
+        delete(there.folder / "parts" / "a")
+    with at_work(here):
+        assert files_of(here.folder) == {}
+
+
+def test_a_damaged_file_is_set_aside_in_the_store_too(machine):
+    here, there = machine("one"), machine("two")
+    path = here.folder / "parts" / "fits" / "edition=1.json"
+    with at_work(here):
+        write_document(path, {"a": 1})
+    path.write_text("{}}")
+    with at_work(here), pytest.raises(DamagedError, match="set aside"):
+        read_sound(path, read_document, "")
+    with at_work(there):
+        assert files_of(there.folder) == files_of(here.folder)
+        assert notes_in(there.folder / "parts" / "fits")
+        assert not path.exists()
+
+
+def test_a_folder_with_files_is_copied_to_an_empty_store_and_refused_beside_another(tmp_path, machine, store):
+    (tmp_path / "one" / "report").mkdir(parents=True)
+    (tmp_path / "one" / "report" / "a").write_bytes(b"from before")
+    here = machine("one")
+    with at_work(here):
+        pass
+    assert files_of(store) == {"report/a": b"from before"}
+    (tmp_path / "two" / "report").mkdir(parents=True)
+    (tmp_path / "two" / "report" / "b").write_bytes(b"of its own")
+    with pytest.raises(InputError, match=r"holds files of its own, and .* holds others"), at_work(machine("two")):
+        pass
+    elsewhere = StoreCopy(here.folder, (tmp_path / "elsewhere").as_uri())
+    with pytest.raises(InputError, match=r"is a copy of .*; move the folder away"), at_work(elsewhere):
+        pass
+
+
+def test_two_machines_do_not_write_at_once(machine):
+    here, there = machine("one"), machine("two")
+    said = []
+    with at_work(here):
+        with pytest.raises(WarehouseError, match="`care test` is at work on file:"), at_work(there, patience=0.0):
+            pass
+        began = threading.Event()
+        waits = threading.Thread(target=_hold, args=(there, said.append, began))
+        waits.start()
+        while not said:
+            time.sleep(0.01)
+        assert not began.is_set()
+    assert began.wait(30)
+    waits.join()
+    assert said == [f"waiting for `care test`, who works on {here.address}"]
+
+
+def _hold(copy: StoreCopy, say, began: threading.Event) -> None:
+    with at_work(copy, say=say):
+        began.set()
+
+
+def test_a_lease_that_nobody_renews_is_taken_over_and_its_holder_writes_no_more(machine, monkeypatch):
+    here, there = machine("one"), machine("two")
+    with at_work(here):
+        monkeypatch.setattr(leases, "VALID_S", 0.5)
+        with at_work(there):
+            write_bytes(there.folder / "report" / "a", b"there")
+        with pytest.raises(WarehouseError, match="is no longer held by this process"):
+            write_bytes(here.folder / "report" / "a", b"here")
+
+
+def test_a_machine_takes_over_its_own_lease_at_once(machine, store):
+    here = machine()
+    here.lease.take("`care run` that was killed", print, None)
+    assert (store / leases.KEY).exists()
+    with at_work(here, patience=0.0):
+        write_bytes(here.folder / "report" / "a", b"here")
+
+
+def test_processes_of_one_machine_share_the_lease(machine, store):
+    here = machine()
+    also_here = StoreCopy(here.folder, here.address)
+    changes = []
+    with at_work(here, changes.append):
+        with at_work(also_here, changes.append):
+            pass
+        assert (store / leases.KEY).exists(), "the first is still at work"
+        write_bytes(here.folder / "report" / "a", b"here")
+    assert len(changes) == 1, "who joins has nothing to fetch"
+    assert not (store / leases.KEY).exists()
+
+
+def test_a_renewed_lease_stays(machine, monkeypatch):
+    monkeypatch.setattr(leases, "VALID_S", 2.0)
+    monkeypatch.setattr(leases, "_RENEWED_EVERY_S", 0.05)
+    here, there = machine("one"), machine("two")
+    with at_work(here):
+        with pytest.raises(WarehouseError, match="is at work on"), at_work(there, patience=4.0):
+            pass
+        write_bytes(here.folder / "report" / "a", b"here")
+
+
+def test_a_store_without_conditional_writes_is_told_once(machine, caplog):
+    for _ in range(2):
+        with at_work(machine()):
+            pass
+    told = [record.message for record in caplog.records if "does not promise conditional writes" in record.message]
+    assert len(told) == 1
+    assert told[0].startswith(machine().address)
+
+
+def test_an_index_that_cannot_be_read_is_told(machine):
+    here = machine()
+    here.index.path.parent.mkdir(parents=True)
+    here.index.path.write_bytes(b"no database" * 1000)
+    with pytest.raises(WarehouseError, match=r"delete the folder .*, and the next command fetches it"), at_work(here):
+        pass
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(InputError, match=r"obstore is needed; pip install 'care-eval\[stores\]'"):
+        Objects("s3://bucket").listed()
+
+
+def test_nothing_of_a_store_is_imported_where_none_is_named(tmp_path):
+    (tmp_path / "care.yaml").write_text("data: elsewhere\n")
+    code = (
+        "import sys, pathlib\n"
+        "from orchestration.workspace import load_workspace\n"
+        "from orchestration.stores import store_held, workspace_to_look_at\n"
+        "workspace_to_look_at(pathlib.Path(sys.argv[1]))\n"
+        "print([name for name in sys.modules if name.startswith(('warehouse.remote', 'obstore'))])\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=root, capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,37 @@
+"""Which addresses a workspace may have as its storage.
+
+Belongs here: the form of an address. Belongs elsewhere: whether anything answers there (``objects``).
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+SCHEMES = ("s3", "gs", "az", "file")
+"""Kinds of stores: S3 and what speaks its language, Google Cloud Storage, Azure's blobs, a folder."""
+
+
+def usable_address(address: str) -> str:
+    """The address without a slash at its end.
+
+    Raises
+    ------
+    ValueError
+        Its scheme is unknown, it names no bucket, or it holds credentials; they are not repeated in the message.
+    """
+    parts = urlsplit(address)
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ValueError(
+            f"the {parts.scheme} address has more than a bucket and a path; credentials are not written into files, "
+            "give them by the environment of the process"
+        )
+    if parts.scheme not in SCHEMES:
+        names = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise ValueError(f"{address} is an address of an unknown kind; give a path of this machine, or one of {names}")
+    if parts.scheme == "file" and (parts.netloc or parts.path in ("", "/")):
+        raise ValueError(f"{address} names no folder; give it as file:///path/to/folder")
+    if parts.scheme != "file" and not parts.netloc:
+        raise ValueError(f"{address} names no bucket; give it as {parts.scheme}://bucket/path")
+    if "//" in parts.path or {".", ".."} & set(parts.path.split("/")):
+        raise ValueError(f"{address} has a folder without a name of its own in its path; write it without // and ..")
+    return address.rstrip("/")

@@ -1,0 +1,300 @@
+"""A data folder as a copy of a store: what is written reaches the store first, and what the store has is fetched.
+
+The store is the record. A finished file is uploaded before it gets its name in the folder, and an object is deleted
+before the file, so the folder never has what the store lacks. A process that is killed between the two leaves the store
+one file ahead, which the next command fetches. What can be made again without the store stays in the folder only: the
+database, Dagster's record of runs, hashes, locks, lists of parts, temporary files.
+
+Belongs here: which files are objects, comparing the folder with the store, writing through. Belongs elsewhere: single
+objects (``objects``), who may write (``lease``), how a file is written (``warehouse.storage``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from care_ops.errors import InputError
+from warehouse.remote.index import UNCERTAIN, Index
+from warehouse.remote.lease import Lease
+from warehouse.remote.objects import Listed, Objects
+from warehouse.storage import keep_record, temporary_of
+
+FOLDER = "store"
+"""In the data folder: the index and the lock of this package."""
+
+RECORD_OF_RUNS = "dagster.tar"
+"""Key of a snapshot of Dagster's record of runs, which is no file of the folder."""
+
+_FOLDERS = ("parts", "fits", "report", "experiments")
+"""Folders of the data folder whose files are objects."""
+
+_FILES = ("forgotten.jsonl", "forgetting.json")
+"""Files of the data folder that are objects."""
+
+_LOCAL = ("manifest",)
+"""Names of files that can be made again from their neighbours."""
+
+_SIDE_BY_SIDE = 8
+"""Objects that are fetched at the same time."""
+
+_PASSES = 3
+"""How often a reader compares the folder with a store that another machine is writing to."""
+
+_ADDRESS, _READY = "address", "ready"
+
+_log = logging.getLogger(__name__)
+_copies: dict[Path, StoreCopy] = {}
+
+
+def copy_of(folder: Path, address: str) -> StoreCopy:
+    """This process's copy of a store in a folder; from now on what ``storage`` writes there reaches the store first."""
+    known = _copies.get(folder)
+    if known is None or known.address != address:
+        known = _copies[folder] = StoreCopy(folder, address)
+        keep_record(folder, known)
+    return known
+
+
+@dataclass
+class Fetched:
+    """What a comparison with the store changed in the folder: names of files that came, went, or were uploaded."""
+
+    came: list[str] = field(default_factory=list[str])
+    went: list[str] = field(default_factory=list[str])
+    uploaded: list[str] = field(default_factory=list[str])
+
+    def touches(self, folder: str) -> bool:
+        """Whether files of this folder came or went."""
+        return any(name.startswith(f"{folder}/") for name in (*self.came, *self.went))
+
+
+class StoreCopy:
+    """The copy of one store in one data folder; ``copy_of`` makes it."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder, self.address = folder, address
+        self.objects = Objects(address)
+        self.index = Index(folder / FOLDER / "index.sqlite")
+        self.lease = Lease(self.objects, self.index)
+
+    @contextmanager
+    def writing(
+        self,
+        who: str,
+        say: Callable[[str], object],
+        patience: float | None,
+        caught_up: Callable[[Fetched], None],
+    ) -> Generator[None]:
+        """Hold the lease; what the store has and the folder lacks is fetched first.
+
+        Other processes of this machine may hold it at the same time: the first takes it and fetches, the last gives
+        it back.
+
+        Parameters
+        ----------
+        who, say, patience
+            As ``Lease.take`` takes them.
+        caught_up : callable
+            Called by the process that took the lease, after fetching and before others of this machine go on.
+        """
+        with self._lock() as lock:
+            while not _locked(lock, fcntl.LOCK_EX):
+                fcntl.flock(lock, fcntl.LOCK_SH)  # waits for one who takes the lease just now
+                if self.index.fact(_READY) is not None:
+                    break
+            else:
+                self._begin(who, say, patience, caught_up)
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            self.lease.begin_renewing(who)
+            try:
+                yield
+            finally:
+                self.lease.end_renewing()
+                if _locked(lock, fcntl.LOCK_EX):
+                    self._end()
+
+    @contextmanager
+    def looking(self) -> Generator[Fetched | None]:
+        """Fetch what the folder lacks, for a command that writes nothing; None where a command of this machine writes.
+
+        While such a command is at work, the folder is ahead of everybody.
+        """
+        with self._lock() as lock:
+            if not _locked(lock, fcntl.LOCK_EX):
+                yield None
+                return
+            fetched = Fetched()
+            for _ in range(_PASSES):  # what names a file is written after it, and may be listed before it
+                more = self._compare(upload=False)
+                fetched.came += more.came
+                fetched.went += more.went
+                if not more.came:
+                    break
+            yield fetched
+
+    @contextmanager
+    def replacing(self, path: Path, content: Path) -> Generator[None]:
+        """Upload the content of a file; the block then gives it its name."""
+        key = self._key(path)
+        if key is None:
+            yield
+            return
+        self.lease.must_hold()
+        version = self.objects.put(key, content)
+        self.index.note(key, UNCERTAIN)
+        yield
+        self.index.note(key, version.tag)
+
+    @contextmanager
+    def removing(self, paths: Iterable[Path]) -> Generator[None]:
+        """Delete the objects of files; the block then deletes the files."""
+        keys = [key for path in paths if (key := self._key(path)) is not None and self.index.knows(key)]
+        if keys:
+            self.lease.must_hold()
+        self.objects.delete(keys)
+        yield
+        for key in keys:
+            self.index.drop(key)
+
+    def moved(self, path: Path, arrived: Sequence[Path]) -> None:
+        """Do in the store what was done in the folder: files that are new, and one that is gone.
+
+        A command that does not hold the lease leaves it to the next that does, which fetches the file again.
+        """
+        if not self.lease.holds:
+            return
+        for file in (file for file in arrived if file.is_file()):
+            with self.replacing(file, file):
+                pass
+        with self.removing([path]):
+            pass
+
+    def _begin(
+        self, who: str, say: Callable[[str], object], patience: float | None, caught_up: Callable[[Fetched], None]
+    ) -> None:
+        """Take the lease and fetch, while no other process of this machine does anything."""
+        self.index.keep(_READY, None)
+        self.lease.forget()
+        try:
+            self.lease.take(who, say, patience)
+            self.lease.begin_renewing(who)
+            caught_up(self._compare(upload=True))
+            self.index.keep(_READY, who)
+        except BaseException:
+            self.lease.end_renewing()
+            self._end()
+            raise
+        self.lease.end_renewing()
+
+    def _end(self) -> None:
+        """Give the lease back, if it was taken, as the last process of this machine that has it."""
+        self.index.keep(_READY, None)
+        if self.lease.is_taken:
+            self.lease.give_back()
+
+    def _compare(self, *, upload: bool) -> Fetched:
+        """Make the folder what the store is; upload files that the store has never had, or leave them alone."""
+        listed = {key: entry for key, entry in self.objects.listed().items() if _is_an_object(key)}
+        files = {file.relative_to(self.folder).as_posix() for file in self._files()}
+        self._must_be_of_this_store(files, listed)
+        tags = self.index.tags()
+        changes = Fetched(came=[k for k, entry in sorted(listed.items()) if k not in files or tags.get(k) != entry.tag])
+        self._fetch(changes.came, listed)
+        for key in sorted(files - listed.keys()):
+            path = self.folder / key
+            if key in tags:
+                path.unlink(missing_ok=True)
+                changes.went.append(key)
+            elif upload:
+                with self.replacing(path, path):
+                    changes.uploaded.append(key)
+        for key in tags.keys() - listed.keys() - set(changes.uploaded):
+            self.index.drop(key)
+        _log.info(
+            "%s: %d files fetched, %d deleted, %d uploaded.",
+            self.address,
+            len(changes.came),
+            len(changes.went),
+            len(changes.uploaded),
+        )
+        return changes
+
+    def _must_be_of_this_store(self, files: Collection[str], listed: Collection[str]) -> None:
+        """Refuse a folder that is a copy of another store, or one with files of its own beside a store with others."""
+        kept = self.index.fact(_ADDRESS)
+        if kept is not None and kept != self.address:
+            raise InputError(
+                f"{self.folder} is a copy of {kept}, and care.yaml says `data: {self.address}`; move the folder away, "
+                "and the next command fetches a copy of that one"
+            )
+        if kept is None and files and listed:
+            raise InputError(
+                f"{self.folder} holds files of its own, and {self.address} holds others; move the folder away to work "
+                "with those of the store, or give an address where nothing is yet to have the folder copied there"
+            )
+        if kept is None:
+            self.index.keep(_ADDRESS, self.address)
+
+    def _fetch(self, keys: Sequence[str], listed: Mapping[str, Listed]) -> None:
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
+            for key, (temporary, tag) in zip(keys, threads.map(self._download, keys), strict=True):
+                moment = listed[key].changed
+                os.utime(temporary, (moment, moment))  # what may be deleted goes by the time at which it was written
+                self.index.note(key, UNCERTAIN)
+                temporary.replace(self.folder / key)
+                self.index.note(key, tag)
+
+    def _download(self, key: str) -> tuple[Path, str]:
+        temporary = temporary_of(self.folder / key)
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return temporary, self.objects.fetch(key, temporary).tag
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def _files(self) -> Iterator[Path]:
+        """Files of the folder that are objects."""
+        for name in _FOLDERS:
+            for file in (self.folder / name).rglob("*"):
+                if _is_an_object(file.relative_to(self.folder).as_posix()) and file.is_file():
+                    yield file
+        yield from (self.folder / name for name in _FILES if (self.folder / name).is_file())
+
+    def _key(self, path: Path) -> str | None:
+        """The key of a file; None where it stays in the folder only."""
+        key = path.absolute().relative_to(self.folder).as_posix()
+        return key if _is_an_object(key) else None
+
+    @contextmanager
+    def _lock(self) -> Generator[IO[str]]:
+        folder = self.folder / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lease.lock").open("a") as lock:
+            yield lock
+
+
+def _is_an_object(key: str) -> bool:
+    """Whether a file of this name in the data folder is an object of the store."""
+    folder, _, rest = key.partition("/")
+    name = key.rpartition("/")[2]
+    if not rest:
+        return key in _FILES
+    return folder in _FOLDERS and name not in _LOCAL and not name.startswith(".")
+
+
+def _locked(lock: IO[str], mode: int) -> bool:
+    """Whether a lock could be taken at once."""
+    try:
+        fcntl.flock(lock, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
