@@ -58,8 +58,8 @@ class MomentsConfig:
 
     Attributes
     ----------
-    dask_workers : int
-        Processes of a local Dask cluster; 0 stays in this process.
+    dask_workers : int, optional
+        Processes of a local Dask cluster, by default one a core; 0 stays in this process.
     dask_address : str, optional
         Address of a running Dask scheduler; wins over ``dask_workers``.
     threshold_rows : int
@@ -70,7 +70,7 @@ class MomentsConfig:
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
-    dask_workers: Annotated[int, Ge(0)] = 0
+    dask_workers: Annotated[int, Ge(0)] | None = None
     dask_address: str | None = None
     threshold_rows: Annotated[int, Ge(0)] = 5_000_000
     rows_per_shard: Annotated[int, Ge(1)] = 524_288

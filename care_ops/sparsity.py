@@ -41,8 +41,12 @@ def is_sparse(values: Array) -> bool:
     values : (n, p) array
         NaN is missing.
     """
-    present = ~np.isnan(values)
-    return bool(present.any() and (present.mean(axis=0) < 0.5).mean() > 0.5)
+    return is_sparse_count((~np.isnan(values)).sum(axis=0), len(values))
+
+
+def is_sparse_count(present: NDArray[np.integer] | Array, items: int) -> bool:
+    """``is_sparse`` by the number of scores of each judge, shape (p,)."""
+    return bool(present.any() and (present < 0.5 * items).mean() > 0.5)
 
 
 def components(values: Array) -> list[Component]:
