@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial, reduce
+from functools import partial, reduce
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from care_ops.errors import InputError
 from care_ops.moments.file_part import FilePart
 from care_ops.moments.missing import ExpectedSums, GaussianFit, em_moments, expected_sums
 from care_ops.moments.state import Moments, accumulate_columns, default_shift
+from care_ops.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -205,12 +205,12 @@ def em_of_shards(
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments:
     """Moments of one shard, with one BLAS thread."""
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return accumulate_columns(read_batches(shard, judges), shift, expected=shard.stop - shard.start)
 
 
 def _shard_expectation(shard: Shard, judges: tuple[str, ...], mean: Array, covariance: Array) -> ExpectedSums:
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return _added([expected_sums(batch.T, mean, covariance) for batch in read_batches(shard, judges)])
 
 
@@ -274,9 +274,3 @@ def with_part(shard: Shard) -> Shard:
 
 def _added(states: Iterable[_Sum]) -> _Sum:
     return reduce(lambda a, b: a + b, states)
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Looked up once a process: that takes longer than a shard's share of the cores is worth."""
-    return ThreadpoolController()
