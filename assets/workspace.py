@@ -64,8 +64,8 @@ class MomentsConfig:
 
     Attributes
     ----------
-    dask_workers : int
-        Processes of a local Dask cluster, where no scheduler is named; 0 stays in this process.
+    dask_workers : int, optional
+        Processes of a local Dask cluster where no scheduler is named, by default one a core; 0 stays in this process.
     threshold_rows : int
         Test sets with fewer items stay in this process: a cluster costs more than it saves.
     rows_per_shard : int
@@ -74,7 +74,7 @@ class MomentsConfig:
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
-    dask_workers: Annotated[int, Ge(0)] = 0
+    dask_workers: Annotated[int, Ge(0)] | None = None
     threshold_rows: Annotated[int, Ge(0)] = 5_000_000
     rows_per_shard: Annotated[int, Ge(1)] = 524_288
 

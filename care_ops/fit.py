@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators.base import Aggregate, Aggregator, Pair, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
@@ -26,6 +25,7 @@ from care_ops.moments.state import Moments, of_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
 from care_ops.structure.program import Structure
+from care_ops.threads import one_blas_thread
 
 Watch = Callable[[str, int, int], None]
 """Called as a fit goes on: with what is being done, how many parts of it are done, and how many there are."""
@@ -161,7 +161,7 @@ def run_aggregators(
     content = content_seed(canonical)
     aggregates: dict[str, Aggregate] = {}
     failures: dict[str, str] = {}
-    with threadpool_limits(limits=1, user_api="blas"):  # more threads make small problems slower
+    with one_blas_thread():  # more threads make small problems slower
         for done, name in enumerate(config.aggregators):
             if watch is not None:
                 watch(f"fitting {name}", done, len(config.aggregators))

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 Array = NDArray[np.float64]
 
@@ -41,8 +39,12 @@ def is_sparse(values: Array) -> bool:
     values : (n, p) array
         NaN is missing.
     """
-    present = ~np.isnan(values)
-    return bool(present.any() and (present.mean(axis=0) < 0.5).mean() > 0.5)
+    return is_sparse_count((~np.isnan(values)).sum(axis=0), len(values))
+
+
+def is_sparse_count(present: NDArray[np.integer] | Array, items: int) -> bool:
+    """``is_sparse`` by the number of scores of each judge, shape (p,)."""
+    return bool(present.any() and (present < 0.5 * items).mean() > 0.5)
 
 
 def components(values: Array) -> list[Component]:
@@ -59,6 +61,9 @@ def components(values: Array) -> list[Component]:
     present = ~np.isnan(values)
     if p and present.all(axis=1).any():  # an item that everybody scored connects them all
         return [Component(np.arange(p), np.flatnonzero(present.any(axis=1)))]
+    from scipy.sparse import coo_array  # here, since who asks only whether a panel is sparse needs no scipy
+    from scipy.sparse.csgraph import connected_components
+
     item, judge = np.nonzero(present)
     graph = coo_array((np.ones(len(item), dtype=np.int8), (item, n + judge)), shape=(n + p, n + p))
     label = connected_components(graph, directed=False)[1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,13 +24,14 @@ from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.documents import read_record
 from warehouse.storage import (
+    copy_file,
     delete,
     find_sound,
     read_arrays,
+    read_metadata,
     read_sound,
     read_table,
     write_arrays,
-    write_bytes,
     write_document,
     write_table,
 )
@@ -43,6 +45,29 @@ _ITEM_ID = "item_id"
 _FIT_FILES = ("panel.json", "panel.parquet", "moments.npz", "structure.json", "fit.json")
 _RESULT_FILES = ("factors.json", "dropping.json", "systems.json", "review.json")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PanelSummary:
+    """What can be known of a panel's matrix without reading it.
+
+    Attributes
+    ----------
+    items : int
+    present : dict judge -> number of its scores
+        Judges in the order of the matrix.
+    fingerprint : str
+    """
+
+    items: int
+    present: dict[str, int]
+    fingerprint: str
+
+    @classmethod
+    def of(cls, scores: ScoreMatrix) -> PanelSummary:
+        """The summary of a matrix."""
+        counts = len(scores.values) - np.isnan(scores.values).sum(axis=0)
+        return cls(len(scores.values), dict(zip(scores.judges, counts.tolist(), strict=True)), scores.fingerprint())
 
 
 class FitFolder:
@@ -61,12 +86,19 @@ class FitFolder:
         columns: dict[str, Any] = {_ITEM_ID: pa.array(scores.item_ids, pa.string())}
         for j, judge in enumerate(scores.judges):
             columns[judge] = pa.array(scores.values[:, j], pa.float64(), from_pandas=True)
-        table = pa.table(columns).replace_schema_metadata({"families": json.dumps(dict(scores.families))})
+        summary = PanelSummary.of(scores)
+        metadata = {"families": dict(scores.families), "fingerprint": summary.fingerprint, "present": summary.present}
+        table = pa.table(columns).replace_schema_metadata({key: json.dumps(value) for key, value in metadata.items()})
         write_table(self.panel_file, table)
 
     def copy_panel(self, name: str) -> None:
         """Keep the panel's matrix as it is under another name."""
-        write_bytes(self.path / f"{name}.parquet", self.panel_file.read_bytes())
+        copy_file(self.panel_file, self.path / f"{name}.parquet")
+
+    def discard(self, name: str) -> None:
+        """Remove the document, the arrays and the copy of the panel of this name, as far as they exist."""
+        for suffix in ("json", "npz", "parquet"):
+            (self.path / f"{name}.{suffix}").unlink(missing_ok=True)
 
     def panels(self) -> list[Path]:
         """Files of the panel's matrix and of the copies that ``copy_panel`` kept, as far as they exist."""
@@ -75,6 +107,10 @@ class FitFolder:
     def read_panel(self, name: str = "panel") -> ScoreMatrix:
         """The panel's matrix, or one kept by ``copy_panel``; ``WarehouseError`` if `panel` has not run."""
         return self._read(self.path / f"{name}.parquet", panel_of)
+
+    def panel_summary(self) -> PanelSummary:
+        """What the panel's file says of its matrix, which is not read; ``WarehouseError`` if `panel` has not run."""
+        return self._read(self.panel_file, summary_of)
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Store named arrays."""
@@ -126,3 +162,11 @@ def panel_of(path: Path) -> ScoreMatrix:
     families = json.loads((table.schema.metadata or {}).get(b"families", b"{}"))
     ids = tuple(table.column(_ITEM_ID).to_pylist())
     return ScoreMatrix(np.column_stack(values), ids, judges, families)
+
+
+def summary_of(path: Path) -> PanelSummary:
+    """The summary of the score matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
+    rows, metadata = read_metadata(path)
+    if b"fingerprint" not in metadata:  # a file from before 2026-11-23
+        return PanelSummary.of(panel_of(path))
+    return PanelSummary(rows, json.loads(metadata[b"present"]), json.loads(metadata[b"fingerprint"]))

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -11,16 +12,17 @@ from assets.fit.stages import stage_code
 from assets.metadata import bars
 from assets.partitions import TESTSETS
 from assets.workspace import FROM_ENVIRONMENT, DaskConfig, MomentsConfig, Workspace
-from care_ops.errors import InputError
+from care_ops.errors import InputError, WarehouseError
 
 _CONNECT_TIMEOUT_S = 10
 
 if TYPE_CHECKING:
     from distributed import Client
 
+    from care_ops.moments.missing import GaussianFit
+    from care_ops.moments.sharded import Shard
     from care_ops.moments.state import Array, Moments
-    from care_ops.scores import ScoreMatrix
-    from warehouse.artifacts import FitFolder
+    from warehouse.artifacts import FitFolder, PanelSummary
 
 
 @dg.asset(
@@ -32,57 +34,113 @@ if TYPE_CHECKING:
     description="Mergeable moments up to order three of the panel's scores.",
 )
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Bring yesterday's state up to date, or shard the panel's matrix and accumulate; store the state."""
+    """Bring yesterday's state up to date, or accumulate it over row ranges of the panel's file; store the state."""
     import numpy as np
 
-    from care_ops.moments.sharded import em_of_shards, moments_of_shards, shards_of, shift_of_shards
-    from care_ops.moments.state import of_panel
-    from care_ops.sparsity import is_sparse
+    from care_ops.moments.sharded import shards_of
 
     folder = workspace.fit_folder(context.partition_key)
-    scores = folder.read_panel()
-    shards, judges = shards_of(folder.panel_file, workspace.moments.rows_per_shard), tuple(sorted(scores.judges))
-    sparse = is_sparse(scores.values)  # then its aggregators rest on no moments but means and variances
-    missing, em = "pairwise" if sparse else workspace.fit.missing, None
-    if sparse:
-        counted, updates = of_panel(scores.canonical().values), 0
-    else:
-        counted, updates = from_before(folder, scores, shift_of_shards(shards, judges))
-    summing = counted is None or missing == "em"
-    with dask_client(workspace.moments, scores.shape[0], workspace.dask) if summing else nullcontext() as client:
-        if counted is None:
-            counted = moments_of_shards(shards, judges, client)
-        state = counted
-        if missing == "em":
-            state, em = em_of_shards(shards, judges, counted, client)
-        where = "this process" if client is None else f"Dask ({workspace.dask.scheduler() or 'local cluster'})"
+    summary = folder.panel_summary()
+    shards, judges = shards_of(folder.panel_file, workspace.moments.rows_per_shard), tuple(sorted(summary.present))
+    sums = summed(folder, summary, shards, judges, workspace)
+    state, counted = sums.state, sums.counted
     write_moments(folder, state)
-    keep_counted(folder, scores, counted, updates)
+    keep_counted(folder, summary, counted, sums.updates)
     spread = np.sqrt(state.variance())
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(f"{scores.fingerprint()[:24]}-{missing}-{stage_code('moments')}"),
+        data_version=dg.DataVersion(f"{summary.fingerprint[:24]}-{sums.missing}-{stage_code('moments')}"),
         metadata={
             "items": state.n,
             "judges": state.p,
             "shards": len(shards),
-            "ran_on": where,
-            "summed": "all items" if updates == 0 else f"what changed; {updates} such night(s) since all items were",
+            "ran_on": sums.where,
+            "summed": "all items"
+            if sums.updates == 0
+            else f"what changed; {sums.updates} such night(s) since all items were",
             "missing_scores": float(1 - counted.count1.sum() / (state.n * state.p)),
-            **({} if em is None else {"em_iterations": em.iterations, "em_converged": em.converged}),
+            **({} if sums.em is None else {"em_iterations": sums.em.iterations, "em_converged": sums.em.converged}),
             "spread": bars("standard deviation by judge", dict(zip(judges, map(float, spread), strict=True))),
         },
     )
 
 
-def from_before(folder: "FitFolder", scores: "ScoreMatrix", shift: "Array") -> "tuple[Moments | None, int]":
+@dataclass(frozen=True)
+class Sums:
+    """The moments of a panel, and how they came about.
+
+    Attributes
+    ----------
+    state : Moments
+        With missing scores as the settings say.
+    counted : Moments
+        Of the scores that are there.
+    missing : str
+    em : GaussianFit, optional
+    updates : int
+        Nights since all items were summed.
+    where : str
+    """
+
+    state: "Moments"
+    counted: "Moments"
+    missing: str
+    em: "GaussianFit | None"
+    updates: int
+    where: str
+
+
+def summed(
+    folder: "FitFolder", summary: "PanelSummary", shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace
+) -> Sums:
+    """The moments of the panel's file. Where it cannot be read it is set aside, as any reader of it does."""
+    from care_ops.moments.sharded import UnreadableError, em_of_shards, moments_of_shards, shift_of_shards
+    from care_ops.moments.state import of_panel
+
+    if is_sparse(summary):  # then its aggregators rest on no moments but means and variances
+        state = of_panel(folder.read_panel().canonical().values)
+        return Sums(state, state, "pairwise", None, 0, "this process")
+    try:
+        counted, updates = from_before(folder, summary, shift_of_shards(shards, judges))
+        missing, em = workspace.fit.missing, None
+        summing = counted is None or missing == "em"
+        with dask_client(workspace.moments, summary.items, workspace.dask) if summing else nullcontext() as client:
+            if counted is None:
+                counted = moments_of_shards(shards, judges, client)
+            state = counted
+            if missing == "em":
+                state, em = em_of_shards(shards, judges, counted, client)
+            where = "this process" if client is None else f"Dask ({workspace.dask.scheduler() or 'local cluster'})"
+    except UnreadableError as error:
+        folder.read_panel()
+        raise WarehouseError(f"{error}, though it is sound here") from None
+    return Sums(state, counted, missing, em, updates, where)
+
+
+def is_sparse(summary: "PanelSummary") -> bool:
+    """Whether more than half of the panel's judges scored less than half of the items."""
+    import numpy as np
+
+    from care_ops.sparsity import is_sparse_count
+
+    return is_sparse_count(np.array(list(summary.present.values())), summary.items)
+
+
+def worth_keeping(summary: "PanelSummary") -> bool:
+    """Whether the sums of a panel are worth keeping for the next night; a sparse panel has no third moments to keep."""
+    from care_ops.moments.incremental import is_worth_updating
+
+    return is_worth_updating(summary.items, len(summary.present)) and not is_sparse(summary)
+
+
+def from_before(folder: "FitFolder", summary: "PanelSummary", shift: "Array") -> "tuple[Moments | None, int]":
     """The moments from those stored before, and how many such updates there are since a full pass.
 
     None where there are none of this code, the panel is small, or too much has changed.
     """
     from assets.fit.documents import CountedDocument
-    from care_ops.moments.incremental import MOST_UPDATES, updated, worth_keeping
+    from care_ops.moments.incremental import MOST_UPDATES, updated
 
-    if not (folder.path / f"{CountedDocument.NAME}.json").exists() or not worth_keeping(scores):
+    if not (folder.path / f"{CountedDocument.NAME}.json").exists() or not worth_keeping(summary):
         return None, 0
     counted = CountedDocument.read(folder)
     if counted.code != stage_code("moments") or counted.updates >= MOST_UPDATES:
@@ -90,21 +148,21 @@ def from_before(folder: "FitFolder", scores: "ScoreMatrix", shift: "Array") -> "
     before = folder.read_panel(CountedDocument.NAME)
     if before.fingerprint() != counted.panel:  # an item was forgotten since
         return None, 0
-    state = updated(read_moments(folder, CountedDocument.NAME), before, scores, shift)
+    state = updated(read_moments(folder, CountedDocument.NAME), before, folder.read_panel(), shift)
     return (None, 0) if state is None else (state, counted.updates + 1)
 
 
-def keep_counted(folder: "FitFolder", scores: "ScoreMatrix", counted: "Moments", updates: int) -> None:
+def keep_counted(folder: "FitFolder", summary: "PanelSummary", counted: "Moments", updates: int) -> None:
     """Keep the sums and the panel they were taken of, for the next night."""
     from assets.fit.documents import CountedDocument
-    from care_ops.moments.incremental import worth_keeping
 
-    if not worth_keeping(scores):
+    if not worth_keeping(summary):
+        folder.discard(CountedDocument.NAME)
         return
     CountedDocument(code="", updates=0, panel="").write(folder)  # until all of it is there
     folder.copy_panel(CountedDocument.NAME)
     write_moments(folder, counted, CountedDocument.NAME)
-    CountedDocument(stage_code("moments"), updates, scores.fingerprint()).write(folder)
+    CountedDocument(stage_code("moments"), updates, summary.fingerprint).write(folder)
 
 
 @contextmanager
@@ -113,6 +171,7 @@ def dask_client(config: MomentsConfig, rows: int, dask: DaskConfig = FROM_ENVIRO
     if rows < config.threshold_rows or (dask.scheduler() is None and config.dask_workers == 0):
         yield None
         return
+    from dask.system import CPU_COUNT
     from distributed import Client, LocalCluster
 
     scheduler = dask.scheduler()
@@ -120,7 +179,8 @@ def dask_client(config: MomentsConfig, rows: int, dask: DaskConfig = FROM_ENVIRO
         with _connected(scheduler, dask.source()) as client:
             yield client
         return
-    cluster = LocalCluster(n_workers=config.dask_workers, threads_per_worker=1, dashboard_address=":0", processes=True)
+    workers = CPU_COUNT if config.dask_workers is None else config.dask_workers
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", processes=True)
     with cluster, Client(cluster) as client:
         yield client
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from assets.fit.details import CareDetails, read_details
 from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
@@ -23,6 +22,7 @@ from care_ops.aggregators.care import candidates_of, defensible, rival_answers
 from care_ops.errors import FitError
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import canonical_order, restore
+from care_ops.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from assets.results.documents import FactorsDocument, SystemsDocument
@@ -171,7 +171,7 @@ def _rivals(fitted: FittedPanel, gold: Array) -> dict[str, Array]:
     keep[rows] = True
     shown = fitted.scores if keep.all() else fitted.scores.select_items(keep)
     problem = Problem(shown.canonical(), fitted.moments, None, np.random.default_rng(0), fitted.config)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         answers = defensible(problem)
         rivals = rival_answers(answers, candidates_of(answers))
     order = canonical_order(shown.item_ids)

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators.base import TOO_SPARSE, Aggregate, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
@@ -33,6 +32,7 @@ from care_ops.structure.factors import (
     subtract_confounders,
 )
 from care_ops.structure.program import Structure, solve
+from care_ops.threads import one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -161,7 +161,7 @@ def penalty_rate(correlation: Array, n: int, program: Program) -> float:
         Items behind the correlation.
     program : {"frobenius", "dtrace"}
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         unit = float(np.median(np.diag(np.linalg.inv(correlation)))) if program == "frobenius" else 1.0
     return float(np.sqrt(np.log(len(correlation)) / n)) * unit
 

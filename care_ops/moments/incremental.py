@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 
 from care_ops.moments.state import Moments, accumulate
 from care_ops.scores import ScoreMatrix
-from care_ops.sparsity import is_sparse
 
 Array = NDArray[np.float64]
 
 WORTH_FROM = 5e8
 """Least n p^3 for which an update is worth the files that it needs. A full pass over fewer takes less than a second."""
+
+LEAST_JUDGES = 96
+"""Fewest judges for which an update is worth it: with fewer, reading both panels costs more than to sum one of them."""
+
+MOST_SCORES = 50_000_000
+"""Largest panel, in scores, that is updated: both panels are held in memory, which a full pass does not need."""
 
 MOST_WORK = 0.5
 """Largest work of an update, as a share of a full pass. Where an update needs more, a full pass is made."""
@@ -33,10 +38,10 @@ _RESCORED = 0.2
 """A judge whose scores changed on more than this share of the items counts as a new judge."""
 
 
-def worth_keeping(scores: ScoreMatrix) -> bool:
-    """Whether the sums of a panel are worth keeping for the next night; a sparse panel has no third moments to keep."""
-    n, p = scores.shape
-    return n * p**3 >= WORTH_FROM and not is_sparse(scores.values)
+def is_worth_updating(items: int, judges: int) -> bool:
+    """Whether an update of the sums of a panel of this size can cost less than a full pass over its file."""
+    enough = judges >= LEAST_JUDGES and items * judges**3 >= WORTH_FROM
+    return enough and items * judges <= MOST_SCORES
 
 
 @dataclass(frozen=True)

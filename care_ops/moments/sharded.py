@@ -1,48 +1,67 @@
 """Moments, and EM for missing scores, over row ranges of a Parquet file, in this process or on Dask workers.
 
 A shard is a path and a range of rows, so that workers read for themselves and memory stays bounded
-whatever n. Partial states are added in an order that the shards alone decide, so the answer does not
-depend on which worker was faster, or died.
+whatever n. A worker that does not have the file is handed the bytes of these rows. Partial states are added in the
+order of the shards, so that the answer is to the last digit that of one process, whichever worker was faster, or died.
 
 Belongs here: cutting a file into shards, running ``moments.accumulate_columns`` over them. Belongs elsewhere: starting
-a cluster (the caller hands over a client).
+a cluster (the caller hands over a client), the bytes of a part of a file (``file_part``).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache, partial, reduce
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from care_ops.errors import InputError
+from care_ops.moments.file_part import FilePart
 from care_ops.moments.missing import ExpectedSums, GaussianFit, em_moments, expected_sums
 from care_ops.moments.state import Moments, accumulate_columns, default_shift
+from care_ops.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from distributed import Client
-    from pyarrow.parquet import ParquetFile
+    from distributed import Client, Future
+    from pyarrow.parquet import FileMetaData, ParquetFile
 
 Array = NDArray[np.float64]
 
 _BATCH_ROWS = 16_384
-_FAN_IN = 8
+_TASKS_A_THREAD = 2
+"""Tasks that a worker's thread is given before it has answered the first: one that it does, and one to go on with."""
 
 _Sum = TypeVar("_Sum", Moments, ExpectedSums)
 
 
+class UnreadableError(Exception):
+    """The file of a shard is not there, is another file than the one that was cut, or is damaged."""
+
+
 @dataclass(frozen=True)
 class Shard:
-    """Rows ``start`` to ``stop`` of the Parquet file at ``path``."""
+    """Rows ``start`` to ``stop`` of the Parquet file at ``path``.
+
+    Attributes
+    ----------
+    rows, metadata : int, tuple of pairs
+        What the file says of itself, by which a worker notices that it has another file at that path.
+    part : FilePart, optional
+        The bytes of these rows, for a worker that does not have the file.
+    """
 
     path: str
     start: int
     stop: int
+    rows: int
+    metadata: tuple[tuple[bytes, bytes], ...]
+    part: FilePart | None = None
 
 
 def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
@@ -57,8 +76,14 @@ def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
 
     if rows < 1:
         raise InputError(f"shards: rows must be at least 1, got {rows}")
-    total = pq.ParquetFile(path).metadata.num_rows
-    return [Shard(str(path), start, min(start + rows, total)) for start in range(0, total, rows)]
+    file = pq.read_metadata(path)
+    total = file.num_rows
+    return [Shard(str(path), start, min(start + rows, total), *_said(file)) for start in range(0, total, rows)]
+
+
+def _said(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
+    """What a file says of itself: its rows and its metadata."""
+    return file.num_rows, tuple(sorted((file.metadata or {}).items()))
 
 
 def read_batches(shard: Shard, judges: tuple[str, ...], rows: int = _BATCH_ROWS) -> Iterator[Array]:
@@ -66,13 +91,26 @@ def read_batches(shard: Shard, judges: tuple[str, ...], rows: int = _BATCH_ROWS)
 
     Reads the row groups that the range touches, one at a time, which bounds the memory. Each array is
     overwritten by the next one.
+
+    Raises
+    ------
+    UnreadableError
+        The file cannot be read here.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    try:
+        yield from _read_batches(shard, judges, rows)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise UnreadableError(f"{shard.path}: rows {shard.start} to {shard.stop} cannot be read ({error})") from None
+
+
+def _read_batches(shard: Shard, judges: tuple[str, ...], rows: int) -> Iterator[Array]:
+    import pyarrow as pa
 
     buffer = np.empty((len(judges), rows))
-    with pq.ParquetFile(shard.path, memory_map=True) as file:
-        groups, position = _groups_of(file, shard)
+    with _opened(shard) as file:
+        groups, position = _groups_of(file.metadata, shard)
         for group in groups:
             table = file.read_row_group(group, columns=list(judges), use_threads=False)
             start, stop = max(shard.start - position, 0), min(shard.stop - position, table.num_rows)
@@ -84,11 +122,24 @@ def read_batches(shard: Shard, judges: tuple[str, ...], rows: int = _BATCH_ROWS)
                 yield buffer[:, : batch.num_rows]
 
 
-def _groups_of(file: ParquetFile, shard: Shard) -> tuple[list[int], int]:
+def _opened(shard: Shard) -> ParquetFile:
+    """The file of a shard, which checks its pages as they are read."""
+    import pyarrow.parquet as pq
+
+    if shard.part is not None:
+        return shard.part.opened()
+    file = pq.ParquetFile(shard.path, page_checksum_verification=True)
+    if _said(file.metadata) != (shard.rows, shard.metadata):
+        file.close()
+        raise ValueError("another file lies there")
+    return file
+
+
+def _groups_of(file: FileMetaData, shard: Shard) -> tuple[list[int], int]:
     """The row groups that a shard touches, and the row at which the first of them starts."""
     groups, first, position = [], 0, 0
     for group in range(file.num_row_groups):
-        size = file.metadata.row_group(group).num_rows
+        size = file.row_group(group).num_rows
         if position < shard.stop and position + size > shard.start:
             if not groups:
                 first = position
@@ -154,33 +205,72 @@ def em_of_shards(
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments:
     """Moments of one shard, with one BLAS thread."""
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return accumulate_columns(read_batches(shard, judges), shift, expected=shard.stop - shard.start)
 
 
 def _shard_expectation(shard: Shard, judges: tuple[str, ...], mean: Array, covariance: Array) -> ExpectedSums:
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return _added([expected_sums(batch.T, mean, covariance) for batch in read_batches(shard, judges)])
 
 
 def _sum_over(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client | None) -> _Sum:
-    """The sum of ``task`` over the shards; on workers as a tree, so that no machine holds more than a few."""
-    if client is None:
-        return _added(task(shard) for shard in shards)
-    from dask.delayed import delayed
+    """The sum of ``task`` over the shards, in their order."""
+    return _added(map(task, shards) if client is None else _answers(shards, task, client))
 
-    states: list[Any] = [delayed(task)(shard) for shard in shards]
-    while len(states) > 1:
-        states = [delayed(_added)(states[k : k + _FAN_IN]) for k in range(0, len(states), _FAN_IN)]
-    future: Any = client.compute(states[0])
-    return future.result()
+
+def _answers(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client) -> Iterator[_Sum]:
+    """What workers answer, in the order of the shards, a few of which are under way at a time.
+
+    Each worker reads the file by its path. As soon as one cannot, it and all that follow are handed the bytes.
+    """
+    from dask.config import set as configured
+
+    rest, by_path = iter(shards), True
+    waiting: deque[tuple[Shard, Future]] = deque()
+
+    def submit(shard: Shard) -> None:
+        given = shard if by_path else with_part(shard)
+        with configured({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
+            waiting.append((given, client.submit(task, given, pure=False)))
+
+    while True:
+        threads: Any = client.nthreads()
+        most = _TASKS_A_THREAD * max(1, sum(threads.values()))
+        for shard in islice(rest, max(0, most - len(waiting))):
+            submit(shard)
+        if not waiting:
+            return
+        shard, future = waiting.popleft()
+        try:
+            yield future.result()
+        except UnreadableError:
+            if shard.part is not None:
+                raise
+            by_path = False
+            again = [shard, *(other for other, _ in waiting)]
+            waiting.clear()
+            for unread in again:
+                submit(unread)
+
+
+def with_part(shard: Shard) -> Shard:
+    """The shard with the bytes of its rows.
+
+    Raises
+    ------
+    UnreadableError
+        The file cannot be read.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.read_metadata(shard.path)
+        return replace(shard, part=FilePart.of(Path(shard.path), file, _groups_of(file, shard)[0]))
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableError(f"{shard.path}: it cannot be read ({error})") from None
 
 
 def _added(states: Iterable[_Sum]) -> _Sum:
     return reduce(lambda a, b: a + b, states)
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Looked up once a process: that takes longer than a shard's share of the cores is worth."""
-    return ThreadpoolController()

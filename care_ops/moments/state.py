@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import FitError, InputError
-from care_ops.sparsity import is_sparse
+from care_ops.sparsity import is_sparse, is_sparse_count
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -67,7 +67,7 @@ class Moments:
     @property
     def sparse(self) -> bool:
         """Whether more than half of the judges scored less than half of the items, as ``sparsity.is_sparse`` says."""
-        return bool(self.count1.any() and (self.count1 < 0.5 * self.n).mean() > 0.5)
+        return is_sparse_count(self.count1, self.n)
 
     def __add__(self, other: Moments) -> Moments:
         """Moments of the union of two disjoint sets of items."""

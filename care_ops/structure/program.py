@@ -23,11 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dsyevd  # type: ignore[attr-defined]  # compiled
-from threadpoolctl import threadpool_limits
 
 from care_ops.config import Program
 from care_ops.errors import FitError, InputError
 from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
+from care_ops.threads import one_blas_thread
 
 Matrix = NDArray[np.float64]
 
@@ -183,7 +183,7 @@ def solve_path(
     sigma = checked(sigma)
     for lambda_s, lambda_l in penalties:
         check_penalties(lambda_s, lambda_l)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         admm = _Consensus(LOSSES[program](sigma), positive)
         solutions: list[Structure] = []
         for lambda_s, lambda_l in penalties:

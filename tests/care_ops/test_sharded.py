@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from care_ops.errors import InputError
 from care_ops.moments import sharded
 from care_ops.moments.missing import em_moments, expected_sums
-from care_ops.moments.sharded import Shard, em_of_shards, moments_of_shards, shards_of
+from care_ops.moments.sharded import Shard, UnreadableError, em_of_shards, moments_of_shards, shards_of, with_part
 from care_ops.moments.state import Moments, accumulate
 
 JUDGES = ("a", "b", "c", "d")
@@ -31,8 +31,16 @@ def scores(rng: np.random.Generator, n: int, missing: float = 0.1) -> np.ndarray
 
 def write(path: Path, values: np.ndarray, rows: int = 400) -> Path:
     columns = {judge: pa.array(values[:, k], from_pandas=True) for k, judge in enumerate(JUDGES)}
-    pq.write_table(pa.table({"item_id": [str(i) for i in range(len(values))], **columns}), path, row_group_size=rows)
+    table = pa.table({"item_id": [str(i) for i in range(len(values))], **columns})
+    pq.write_table(table, path, row_group_size=rows, write_page_checksum=True)
     return path
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A client of two processes, whose folder is that of the tests."""
+    with LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+        yield client
 
 
 def same(one: Moments, other: Moments, tolerance: float = 1e-12) -> None:
@@ -84,27 +92,55 @@ def slowly(shard: Shard, judges: tuple[str, ...], shift: np.ndarray) -> Moments:
 REAL = sharded.shard_moments
 
 
-def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatch):
-    """On two processes: the same digits as undisturbed, and those of a loop but for the order of the sums."""
-    values = scores(rng, 4_000)
-    shards = shards_of(write(tmp_path / "scores.parquet", values), 100)
+def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatch, client):
+    """On two processes: the digits of a loop in one process, undisturbed or not."""
+    shards = shards_of(write(tmp_path / "scores.parquet", scores(rng, 4_000)), 100)
     alone = moments_of_shards(shards, JUDGES)
-    with LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
-        undisturbed = moments_of_shards(shards, JUDGES, client)
-        monkeypatch.setattr(sharded, "shard_moments", slowly)
-        before = client.run(os.getpid)
-        killed = []
+    undisturbed = moments_of_shards(shards, JUDGES, client)
+    monkeypatch.setattr(sharded, "shard_moments", slowly)
+    before = client.run(os.getpid)
+    killed = []
 
-        def kill() -> None:
-            time.sleep(1.0)
-            victim = next(iter(client.run(os.getpid).values()))
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
+    def kill() -> None:
+        time.sleep(1.0)
+        victim = next(iter(client.run(os.getpid).values()))
+        os.kill(victim, signal.SIGKILL)
+        killed.append(victim)
 
-        killer = threading.Thread(target=kill)
-        killer.start()
-        disturbed = moments_of_shards(shards, JUDGES, client)
-        killer.join()
-        assert killed[0] in before.values()
-    same(disturbed, undisturbed, 0.0)
-    same(disturbed, alone)
+    killer = threading.Thread(target=kill)
+    killer.start()
+    disturbed = moments_of_shards(shards, JUDGES, client)
+    killer.join()
+    assert killed[0] in before.values()
+    same(undisturbed, alone, 0.0)
+    same(disturbed, alone, 0.0)
+
+
+def test_workers_that_do_not_have_the_file_are_handed_its_bytes(tmp_path, rng, monkeypatch, client):
+    """The workers' folder is not the one that the relative path starts in, as on a machine that shares no disk."""
+    monkeypatch.chdir(tmp_path)
+    path = write(Path("scores.parquet"), scores(rng, 1_500))
+    shards = shards_of(path, 100)
+    same(moments_of_shards(shards, JUDGES, client), moments_of_shards(shards, JUDGES), 0.0)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UnreadableError, match=r"scores\.parquet"):
+        moments_of_shards(shards, JUDGES, client)
+
+
+@pytest.mark.parametrize("rows", [90, 400, 1_000])
+def test_the_bytes_of_some_rows_are_read_as_the_file_is(tmp_path, rng, rows):
+    shards = shards_of(write(tmp_path / "scores.parquet", scores(rng, 1_500)), rows)
+    handed = [with_part(shard) for shard in shards]
+    (tmp_path / "scores.parquet").rename(tmp_path / "gone.parquet")
+    same(moments_of_shards(handed, JUDGES), moments_of_shards(shards_of(tmp_path / "gone.parquet", rows), JUDGES), 0.0)
+
+
+def test_another_file_at_the_path_of_a_shard_is_not_read(tmp_path, rng):
+    """As an earlier copy on another machine would be."""
+    path = write(tmp_path / "scores.parquet", scores(rng, 300))
+    shards = shards_of(path)
+    write(path, scores(rng, 299))
+    with pytest.raises(UnreadableError, match="another file lies there"):
+        moments_of_shards(shards, JUDGES)

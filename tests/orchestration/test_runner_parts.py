@@ -94,6 +94,7 @@ def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path)
 @pytest.mark.slow
 def test_moments_are_brought_up_to_date_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr("care_ops.moments.incremental.WORTH_FROM", 0.0)
+    monkeypatch.setattr("care_ops.moments.incremental.LEAST_JUDGES", 0)
     folder = make(tmp_path / "ws")
     care = "fit: {resamples: 0}\nreview: {hold: false}\n"
 

@@ -1,0 +1,23 @@
+"""One thread for numpy's and scipy's linear algebra, where problems are so small that more make them slower.
+
+Belongs here: limiting threads of BLAS. Belongs elsewhere: processes and clusters, which the caller starts.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """A context in which BLAS uses one thread."""
+    return _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
+
+
+@cache
+def _controller(with_scipy: bool) -> ThreadpoolController:
+    """What finds the libraries that are loaded, which takes milliseconds; scipy brings a BLAS of its own."""
+    return ThreadpoolController()
