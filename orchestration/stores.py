@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from assets.workspace import Workspace
 from orchestration.workspace import load_workspace
+from warehouse.remote.address import INDEX_FOLDER
 
 if TYPE_CHECKING:
     from warehouse.remote.copy import Fetched, StoreCopy
@@ -77,6 +78,8 @@ def store_held(
     """
     copy = workspace.copy
     if copy is None:
+        # What it knew of a store it had before: it is about to hold what that store does not.
+        shutil.rmtree(workspace.data / INDEX_FOLDER, ignore_errors=True)
         yield
         return
 

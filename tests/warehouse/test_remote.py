@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from care_ops.errors import InputError, WarehouseError
+from orchestration.locks import alone
+from orchestration.workspace import load_workspace
 from warehouse.remote import lease as leases
+from warehouse.remote import objects
 from warehouse.remote.address import usable_address
 from warehouse.remote.copy import Fetched, StoreCopy, copy_of
 from warehouse.remote.objects import Objects
@@ -194,6 +197,21 @@ def test_a_folder_with_files_is_copied_to_an_empty_store_and_refused_beside_anot
         pass
 
 
+def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_path, store, monkeypatch):
+    """Nobody could tell which of its files the store lacks."""
+    settings = tmp_path / "care.yaml"
+    settings.write_text(f"data: {store.as_uri()}\n")
+    with alone(load_workspace(tmp_path)):
+        write_bytes(tmp_path / "data" / "report" / "a", b"stored")
+    settings.write_text("data: data\n")
+    monkeypatch.setattr("warehouse.storage._records", {})  # as in the process of another command
+    with alone(load_workspace(tmp_path)):
+        write_bytes(tmp_path / "data" / "report" / "a", b"on disk")
+    settings.write_text(f"data: {store.as_uri()}\n")
+    with pytest.raises(InputError, match="holds files of its own"), alone(load_workspace(tmp_path)):
+        pass
+
+
 def test_two_machines_do_not_write_at_once(machine):
     here, there = machine("one"), machine("two")
     said = []
@@ -266,6 +284,20 @@ def test_a_store_without_conditional_writes_is_told_once(machine, caplog):
     assert told[0].startswith(machine().address)
 
 
+def test_a_named_profile_is_read_by_boto3(tmp_path, monkeypatch):
+    (tmp_path / "credentials").write_text("[mine]\naws_access_key_id = known\naws_secret_access_key = secret\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    provider = objects.credentials_of_profile("s3://bucket")["credential_provider"]
+    assert provider()["access_key_id"] == "known"
+    assert objects.credentials_of_profile("gs://bucket") == {}
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(InputError, match="AWS_PROFILE is set, and boto3, which reads profiles, is not installed"):
+        objects.credentials_of_profile("s3://bucket")
+
+
 def test_an_index_that_cannot_be_read_is_told(machine):
     here = machine()
     here.index.path.parent.mkdir(parents=True)
@@ -287,8 +319,8 @@ def test_nothing_of_a_store_is_imported_where_none_is_named(tmp_path):
         "from orchestration.workspace import load_workspace\n"
         "from orchestration.stores import store_held, workspace_to_look_at\n"
         "workspace_to_look_at(pathlib.Path(sys.argv[1]))\n"
-        "print([name for name in sys.modules if name.startswith(('warehouse.remote', 'obstore'))])\n"
+        "print([name for name in sys.modules if name.startswith(('warehouse.remote.', 'obstore'))])\n"
     )
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=root, capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
+    assert done.stdout == "['warehouse.remote.address']\n", done.stderr

@@ -100,7 +100,7 @@ class Objects:
             "retry_config": {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_TIMEOUT_S)},
         }
         with self._speaking("be opened"):
-            return from_url(self.address, **options, **_profile(self.address))
+            return from_url(self.address, **options, **credentials_of_profile(self.address))
 
     def listed(self) -> dict[str, Listed]:
         """All objects, by key."""
@@ -232,7 +232,7 @@ def _chosen_without_encryption() -> bool:
     return any(endpoint.startswith("http://") for endpoint in endpoints)
 
 
-def _profile(address: str) -> dict[str, Any]:
+def credentials_of_profile(address: str) -> dict[str, Any]:
     """Credentials of a named profile, which boto3 knows how to read; nothing where none is named."""
     if not address.startswith("s3:") or not os.environ.get("AWS_PROFILE") or os.environ.get("AWS_ACCESS_KEY_ID"):
         return {}
