@@ -74,7 +74,7 @@ def store_held(
     patience : float, optional
         Seconds after which the wait is given up; by default it has no end.
     alone : bool
-        Whether nobody else on this machine is at work on the workspace.
+        Whether nobody else on this machine is at work on the workspace: then the record of runs may be taken over.
     """
     copy = workspace.copy
     if copy is None:

@@ -78,6 +78,7 @@ class Index:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = OFF")  # what a failure of the power loses is fetched again
                 for statement in _TABLES:
                     connection.execute(statement)
                 yield connection
