@@ -298,6 +298,31 @@ def test_a_named_profile_is_read_by_boto3(tmp_path, monkeypatch):
         objects.credentials_of_profile("s3://bucket")
 
 
+def test_a_store_that_ignores_conditions_is_told_and_still_keeps_machines_apart(machine, monkeypatch, caplog):
+    """Some servers take a conditional write for any write."""
+    monkeypatch.setattr(objects.Objects, "create", objects.Objects.put)
+    monkeypatch.setattr(objects.Objects, "replace", lambda store, key, content, _: store.put(key, content))
+    monkeypatch.setattr(leases, "_RENEWED_EVERY_S", 0.05)
+    monkeypatch.setattr(leases, "VALID_S", 2.0)
+    here, there = machine("one"), machine("two")
+    with at_work(here):
+        assert "does not promise conditional writes" in caplog.text
+        with pytest.raises(WarehouseError, match="is at work on"), at_work(there, patience=3.0):
+            pass
+        with pytest.raises(WarehouseError, match="is no longer held by this process"):
+            _write_until_lost(here)
+    assert there.lease.holder() == "`care run`", "the lease of another machine is not overwritten"
+
+
+def _write_until_lost(copy: StoreCopy) -> None:
+    """Write as long as that is allowed, while another machine claims the lease without asking."""
+    claim = json.dumps({"machine": "another", "who": "`care run`"}).encode()
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        copy.objects.put(leases.KEY, claim)
+        write_bytes(copy.folder / "report" / "a", b"here")
+
+
 def test_an_index_that_cannot_be_read_is_told(machine):
     here = machine()
     here.index.path.parent.mkdir(parents=True)
