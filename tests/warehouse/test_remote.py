@@ -1,5 +1,6 @@
 """A folder that is a copy of a store: here the store is another folder, which needs no server."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -195,6 +196,36 @@ def test_a_folder_with_files_is_copied_to_an_empty_store_and_refused_beside_anot
     elsewhere = StoreCopy(here.folder, (tmp_path / "elsewhere").as_uri())
     with pytest.raises(InputError, match=r"is a copy of .*; move the folder away"), at_work(elsewhere):
         pass
+
+
+DELETES_BY_ITSELF = {
+    ("warehouse/storage.py", "__exit__"),
+    ("warehouse/storage.py", "delete"),
+    ("warehouse/storage.py", "delete_folder"),
+    ("warehouse/storage.py", "set_aside"),
+    ("warehouse/remote/copy.py", "_compare"),
+    ("warehouse/remote/copy.py", "_download"),
+    ("warehouse/database.py", "remove"),
+    ("warehouse/database.py", "replace_by"),
+    ("warehouse/manifest.py", "discard"),
+    ("warehouse/parts.py", "sweep"),
+    ("assets/state/retention.py", "sweep"),
+    ("assets/state/repair.py", "_dagster"),
+}
+"""Functions that delete or rename files of which no store knows, or that tell the store themselves."""
+
+
+def test_what_is_kept_is_deleted_through_storage():
+    """A file that is deleted otherwise would come back from the store."""
+    root = Path(__file__).parents[2]
+    others = set()
+    for path in (path for package in ("warehouse", "assets") for path in (root / package).rglob("*.py")):
+        for function in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)):
+            named = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+            if named & {"unlink", "rmtree", "rename"}:
+                others.add((path.relative_to(root).as_posix(), function.name))
+    assert others - DELETES_BY_ITSELF == set(), "use `delete` of warehouse.storage"
+    assert others == DELETES_BY_ITSELF, "the list has functions that delete nothing any more"
 
 
 def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_path, store, monkeypatch):
