@@ -9,7 +9,9 @@ Belongs here: what a sensor notes and finds. Belongs elsewhere: the sensors (``s
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -24,9 +26,15 @@ from orchestration.dagster_internals import (
     unmade_partitions,
 )
 from orchestration.launches import ORDER, split_partition
+from orchestration.stores import store_held
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
+
+_PATIENCE_S = 30.0
+"""Seconds for which a sensor waits for a store that another machine writes to; its next tick tries again."""
+
+_log = logging.getLogger(__name__)
 
 _TOLD_OTHERWISE = ("review", "scores", "judge_inference", "canary")
 """Assets whose failure a verdict tells in another way, or not at all.
@@ -86,7 +94,8 @@ def _note(workspace: Workspace, asset: str, partition: str, why: str) -> None:
 
     testset = told_testset(asset, partition)
     if testset in workspace.testsets:
-        note_failure(workspace, str(testset), asset, why)
+        with _store(workspace):
+            note_failure(workspace, str(testset), asset, why)
 
 
 def forget_mended_failures(workspace: Workspace, instance: dg.DagsterInstance) -> None:
@@ -94,10 +103,16 @@ def forget_mended_failures(workspace: Workspace, instance: dg.DagsterInstance) -
     from assets.report.verdicts import failed_assets, forget_mended
 
     for testset in workspace.testsets:
-        failing = [
-            asset for asset in failed_assets(workspace, testset) if testset in unmade_partitions(instance, asset)
-        ]
-        forget_mended(workspace, testset, failing)
+        failed = failed_assets(workspace, testset)
+        failing = [asset for asset in failed if testset in unmade_partitions(instance, asset)]
+        if set(failed) - set(failing):
+            with _store(workspace):
+                forget_mended(workspace, testset, failing)
+
+
+def _store(workspace: Workspace) -> AbstractContextManager[None]:
+    """Hold the lease of the workspace's store, if it has one, for the moment of one note; a sensor holds no lock."""
+    return store_held(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, alone=False)
 
 
 def untold_verdicts(workspace: Workspace) -> str:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from assets.workspace import Workspace
 from orchestration.workspace import load_workspace
+from warehouse.remote.address import INDEX_FOLDER
 
 if TYPE_CHECKING:
     from warehouse.remote.copy import Fetched, StoreCopy
@@ -73,10 +74,12 @@ def store_held(
     patience : float, optional
         Seconds after which the wait is given up; by default it has no end.
     alone : bool
-        Whether nobody else on this machine is at work on the workspace.
+        Whether nobody else on this machine is at work on the workspace: then the record of runs may be taken over.
     """
     copy = workspace.copy
     if copy is None:
+        # What it knew of a store it had before: it is about to hold what that store does not.
+        shutil.rmtree(workspace.data / INDEX_FOLDER, ignore_errors=True)
         yield
         return
 

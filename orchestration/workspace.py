@@ -32,6 +32,7 @@ from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
+from warehouse.remote.address import usable_address
 from warehouse.testsets import (
     FilesSource,
     ImportSource,
@@ -84,8 +85,6 @@ def _without_address(moments: Any) -> Any:
 def _folder_or_store(path: str) -> str:
     if not names_an_address(path):
         return path
-    from warehouse.remote.address import usable_address
-
     return usable_address(path)
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from assets.workspace import Workspace
 from care_ops.errors import InputError
+from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 
-MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster", "store")
+MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster", INDEX_FOLDER)
 """In the data folder: the database and the pages are made again, Dagster's record of runs is no result, and what a
 folder knows of the store that it is a copy of holds for no other folder."""
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -21,7 +22,7 @@ from orchestration.standing import forget_mended_failures, note_failed_run
 from orchestration.workspace import load_workspace
 from tests.support import held_items
 from tests.support.deployed import kill, wait_until
-from tests.support.workspaces import QUICK, care, query, write_items
+from tests.support.workspaces import QUICK, care, make, query, write_items
 
 
 class Daemon:
@@ -102,6 +103,21 @@ def test_a_stage_that_fails_under_the_daemon_is_told_until_it_is_mended(daemon):
     assert len(daemon.look()) == 1
     assert daemon.run("report_index").success
     assert daemon.told() == before
+
+
+def test_what_a_sensor_notes_reaches_the_store(tmp_path):
+    """A sensor holds no lock of the workspace, and takes the store's lease for the moment of its note."""
+    store = tmp_path / "store"
+    folder = make(tmp_path / "ws", ("length",), care=f"data: {store.as_uri()}\n{QUICK}")
+    workspace = load_workspace(folder)
+    lost = dg.DagsterRun("a job", tags={"dagster/partition": "one"})
+    failure = SimpleNamespace(user_failure_data=None, error=None)
+    event = SimpleNamespace(step_key="aggregates", step_failure_data=failure)
+    with dg.instance_for_test() as instance:
+        note_failed_run(workspace, instance, lost, [event])  # type: ignore[list-item]
+        assert [path.name for path in (store / "fits" / "testset=one").iterdir()] == ["failure.json"]
+        forget_mended_failures(workspace, instance)
+    assert not list((store / "fits" / "testset=one").iterdir())
 
 
 def test_a_fit_that_is_stale_is_told_without_care_run(daemon):

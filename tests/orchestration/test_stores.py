@@ -108,6 +108,13 @@ def test_a_night_writes_what_it_writes_on_disk_and_another_machine_has_nothing_t
     assert "40 / 40" in care(third, "status")
     assert "the first" in care(third, "history", "one")
     assert (third / "data" / "report" / "index.html").exists(), "a command that only looks fetches too"
+    assert "nobody writes to it" in " ".join(care(third, "doctor").split())
+    file = third / "mine.tar"
+    care(third, "backup", str(file))
+    restored = third.with_name("restored")
+    restored.mkdir()
+    subprocess.run(["tar", "-xf", str(file), "-C", str(restored)], check=True)
+    assert "holds files of its own" in " ".join(care(restored, "status", code=2).split())
 
 
 @pytest.mark.parametrize(

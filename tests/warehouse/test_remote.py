@@ -1,5 +1,6 @@
 """A folder that is a copy of a store: here the store is another folder, which needs no server."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from care_ops.errors import InputError, WarehouseError
+from orchestration.locks import alone
+from orchestration.workspace import load_workspace
 from warehouse.remote import lease as leases
+from warehouse.remote import objects
 from warehouse.remote.address import usable_address
 from warehouse.remote.copy import Fetched, StoreCopy, copy_of
 from warehouse.remote.objects import Objects
@@ -194,6 +198,51 @@ def test_a_folder_with_files_is_copied_to_an_empty_store_and_refused_beside_anot
         pass
 
 
+DELETES_BY_ITSELF = {
+    ("warehouse/storage.py", "__exit__"),
+    ("warehouse/storage.py", "delete"),
+    ("warehouse/storage.py", "delete_folder"),
+    ("warehouse/storage.py", "set_aside"),
+    ("warehouse/remote/copy.py", "_compare"),
+    ("warehouse/remote/copy.py", "_download"),
+    ("warehouse/database.py", "remove"),
+    ("warehouse/database.py", "replace_by"),
+    ("warehouse/manifest.py", "discard"),
+    ("warehouse/parts.py", "sweep"),
+    ("assets/state/retention.py", "sweep"),
+    ("assets/state/repair.py", "_dagster"),
+}
+"""Functions that delete or rename files of which no store knows, or that tell the store themselves."""
+
+
+def test_what_is_kept_is_deleted_through_storage():
+    """A file that is deleted otherwise would come back from the store."""
+    root = Path(__file__).parents[2]
+    others = set()
+    for path in (path for package in ("warehouse", "assets") for path in (root / package).rglob("*.py")):
+        for function in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)):
+            named = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+            if named & {"unlink", "rmtree", "rename"}:
+                others.add((path.relative_to(root).as_posix(), function.name))
+    assert others - DELETES_BY_ITSELF == set(), "use `delete` of warehouse.storage"
+    assert others == DELETES_BY_ITSELF, "the list has functions that delete nothing any more"
+
+
+def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_path, store, monkeypatch):
+    """Nobody could tell which of its files the store lacks."""
+    settings = tmp_path / "care.yaml"
+    settings.write_text(f"data: {store.as_uri()}\n")
+    with alone(load_workspace(tmp_path)):
+        write_bytes(tmp_path / "data" / "report" / "a", b"stored")
+    settings.write_text("data: data\n")
+    monkeypatch.setattr("warehouse.storage._records", {})  # as in the process of another command
+    with alone(load_workspace(tmp_path)):
+        write_bytes(tmp_path / "data" / "report" / "a", b"on disk")
+    settings.write_text(f"data: {store.as_uri()}\n")
+    with pytest.raises(InputError, match="holds files of its own"), alone(load_workspace(tmp_path)):
+        pass
+
+
 def test_two_machines_do_not_write_at_once(machine):
     here, there = machine("one"), machine("two")
     said = []
@@ -266,6 +315,45 @@ def test_a_store_without_conditional_writes_is_told_once(machine, caplog):
     assert told[0].startswith(machine().address)
 
 
+def test_a_named_profile_is_read_by_boto3(tmp_path, monkeypatch):
+    (tmp_path / "credentials").write_text("[mine]\naws_access_key_id = known\naws_secret_access_key = secret\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    provider = objects.credentials_of_profile("s3://bucket")["credential_provider"]
+    assert provider()["access_key_id"] == "known"
+    assert objects.credentials_of_profile("gs://bucket") == {}
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(InputError, match="AWS_PROFILE is set, and boto3, which reads profiles, is not installed"):
+        objects.credentials_of_profile("s3://bucket")
+
+
+def test_a_store_that_ignores_conditions_is_told_and_still_keeps_machines_apart(machine, monkeypatch, caplog):
+    """Some servers take a conditional write for any write."""
+    monkeypatch.setattr(objects.Objects, "create", objects.Objects.put)
+    monkeypatch.setattr(objects.Objects, "replace", lambda store, key, content, _: store.put(key, content))
+    monkeypatch.setattr(leases, "_RENEWED_EVERY_S", 0.05)
+    monkeypatch.setattr(leases, "VALID_S", 2.0)
+    here, there = machine("one"), machine("two")
+    with at_work(here):
+        assert "does not promise conditional writes" in caplog.text
+        with pytest.raises(WarehouseError, match="is at work on"), at_work(there, patience=3.0):
+            pass
+        with pytest.raises(WarehouseError, match="is no longer held by this process"):
+            _write_until_lost(here)
+    assert there.lease.holder() == "`care run`", "the lease of another machine is not overwritten"
+
+
+def _write_until_lost(copy: StoreCopy) -> None:
+    """Write as long as that is allowed, while another machine claims the lease without asking."""
+    claim = json.dumps({"machine": "another", "who": "`care run`"}).encode()
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        copy.objects.put(leases.KEY, claim)
+        write_bytes(copy.folder / "report" / "a", b"here")
+
+
 def test_an_index_that_cannot_be_read_is_told(machine):
     here = machine()
     here.index.path.parent.mkdir(parents=True)
@@ -287,8 +375,8 @@ def test_nothing_of_a_store_is_imported_where_none_is_named(tmp_path):
         "from orchestration.workspace import load_workspace\n"
         "from orchestration.stores import store_held, workspace_to_look_at\n"
         "workspace_to_look_at(pathlib.Path(sys.argv[1]))\n"
-        "print([name for name in sys.modules if name.startswith(('warehouse.remote', 'obstore'))])\n"
+        "print([name for name in sys.modules if name.startswith(('warehouse.remote.', 'obstore'))])\n"
     )
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=root, capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
+    assert done.stdout == "['warehouse.remote.address']\n", done.stderr

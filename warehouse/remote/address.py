@@ -1,6 +1,6 @@
-"""Which addresses a workspace may have as its storage.
+"""Which addresses a workspace may have as its storage, and where a data folder keeps what it knows of its store.
 
-Belongs here: the form of an address. Belongs elsewhere: whether anything answers there (``objects``).
+Belongs here: the form of an address, and that name. Belongs elsewhere: whether anything answers there (``objects``).
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from urllib.parse import urlsplit
 
 SCHEMES = ("s3", "gs", "az", "file")
 """Kinds of stores: S3 and what speaks its language, Google Cloud Storage, Azure's blobs, a folder."""
+
+INDEX_FOLDER = "store"
+"""In the data folder: what it knows of the store that it is a copy of, and the lock of the store's lease."""
 
 
 def usable_address(address: str) -> str:

@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import IO
 
 from care_ops.errors import InputError
+from warehouse.remote.address import INDEX_FOLDER
 from warehouse.remote.index import UNCERTAIN, Index
 from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Listed, Objects
 from warehouse.storage import keep_record, temporary_of
-
-FOLDER = "store"
-"""In the data folder: the index and the lock of this package."""
 
 RECORD_OF_RUNS = "dagster.tar"
 """Key of a snapshot of Dagster's record of runs, which is no file of the folder."""
@@ -82,7 +80,7 @@ class StoreCopy:
     def __init__(self, folder: Path, address: str) -> None:
         self.folder, self.address = folder, address
         self.objects = Objects(address)
-        self.index = Index(folder / FOLDER / "index.sqlite")
+        self.index = Index(folder / INDEX_FOLDER / "index.sqlite")
         self.lease = Lease(self.objects, self.index)
 
     @contextmanager
@@ -276,7 +274,7 @@ class StoreCopy:
 
     @contextmanager
     def _lock(self) -> Generator[IO[str]]:
-        folder = self.folder / FOLDER
+        folder = self.folder / INDEX_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lease.lock").open("a") as lock:
             yield lock

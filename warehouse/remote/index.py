@@ -8,11 +8,9 @@ Belongs here: keeping these notes. Belongs elsewhere: what they are compared wit
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from care_ops.errors import WarehouseError
@@ -39,8 +37,6 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = threading.RLock()
-        self._opened: tuple[int, sqlite3.Connection] | None = None
 
     def tags(self) -> dict[str, str]:
         """The tag of each object that the folder has a copy of, or ``UNCERTAIN``, by key."""
@@ -78,23 +74,17 @@ class Index:
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                if self._opened is None or self._opened[0] != os.getpid():
-                    self._opened = (os.getpid(), self._open())
-                yield self._opened[1]
-            except sqlite3.DatabaseError as error:
-                raise WarehouseError(
-                    refusal(error, self.path)
-                    or f"{self.path}: what is known of the copy cannot be read or written ({error}); delete the folder "
-                    f"{self.path.parent.parent}, and the next command fetches it from the store"
-                ) from None
-
-    def _open(self) -> sqlite3.Connection:
+        """A connection of its own for each use: the folder may be deleted between two."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        for statement in _TABLES:
-            connection.execute(statement)
-        return connection
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = OFF")  # what a failure of the power loses is fetched again
+                for statement in _TABLES:
+                    connection.execute(statement)
+                yield connection
+        except sqlite3.DatabaseError as error:
+            raise WarehouseError(
+                refusal(error, self.path)
+                or f"{self.path}: what is known of the copy cannot be read or written ({error}); delete the folder "
+                f"{self.path.parent.parent}, and the next command fetches it from the store"
+            ) from None

@@ -30,6 +30,7 @@ VALID_S = 60.0
 _RENEWED_EVERY_S = 15.0
 _POLL_S = 1.0
 _MACHINE, _VERSION, _TOLD = "machine", "lease", "conditional writes"
+_NOT_PROMISED = "not promised"
 
 _log = logging.getLogger(__name__)
 
@@ -87,8 +88,10 @@ class Lease:
         started = seen = time.monotonic()
         waited_for: Version | None = None
         told = False
-        while not self._create():
+        while True:
             current = self._objects.get(KEY)
+            if current is None and self._create():
+                break
             if current is None:
                 continue
             content, version = current
@@ -169,6 +172,9 @@ class Lease:
             return self._create()
 
     def _replace(self, version: Version) -> bool:
+        """Write the lease in the place of a version; ``NotImplementedError`` where the store does not compare them."""
+        if self._index.fact(_TOLD) == _NOT_PROMISED:
+            raise NotImplementedError
         replaced = self._objects.replace(KEY, self._document(), version)
         self._keep(replaced)
         return replaced is not None
@@ -235,4 +241,4 @@ class Lease:
                 "within the same second may not notice each other",
                 self._objects.address,
             )
-        self._index.keep(_TOLD, "promised" if promised else "not promised")
+        self._index.keep(_TOLD, "promised" if promised else _NOT_PROMISED)

@@ -10,6 +10,7 @@ Belongs here: single objects, and what a store refuses as one sentence. Belongs 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ _BYTES_PER_WRITE = 2**20
 _GO_ON = "then run the same command again, which goes on where this one ended"
 _NO_BUCKET = ("nosuchbucket", "containernotfound", "the specified bucket does not exist")
 _NO_CREDENTIALS = ("169.254.169.254", "metadata.google.internal", "no credential")
+_ATTEMPTS = re.compile(r" in [\d.]+\S*s, after .*?retry_timeout: \S+")
+"""What the library adds to an error: how long it took, and how often it tried."""
+
 _REFUSED = (
     "401 unauthorized",
     "403 forbidden",
@@ -100,7 +104,7 @@ class Objects:
             "retry_config": {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_TIMEOUT_S)},
         }
         with self._speaking("be opened"):
-            return from_url(self.address, **options, **_profile(self.address))
+            return from_url(self.address, **options, **credentials_of_profile(self.address))
 
     def listed(self) -> dict[str, Listed]:
         """All objects, by key."""
@@ -218,6 +222,7 @@ def _reason(error: Exception) -> str:
     if _names(error, _REFUSED):
         return "it refuses the credentials of this process; give it some that may read, write and delete there"
     first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    first = _ATTEMPTS.sub("", first)
     return f"it cannot be reached, or the connection was cut ({first}); see that the network and the address are right"
 
 
@@ -232,7 +237,7 @@ def _chosen_without_encryption() -> bool:
     return any(endpoint.startswith("http://") for endpoint in endpoints)
 
 
-def _profile(address: str) -> dict[str, Any]:
+def credentials_of_profile(address: str) -> dict[str, Any]:
     """Credentials of a named profile, which boto3 knows how to read; nothing where none is named."""
     if not address.startswith("s3:") or not os.environ.get("AWS_PROFILE") or os.environ.get("AWS_ACCESS_KEY_ID"):
         return {}
