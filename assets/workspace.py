@@ -72,7 +72,7 @@ class MomentsConfig:
 
     dask_workers: Annotated[int, Ge(0)] | None = None
     dask_address: str | None = None
-    threshold_rows: Annotated[int, Ge(0)] = 5_000_000
+    threshold_rows: Annotated[int, Ge(0)] = 30_000_000
     rows_per_shard: Annotated[int, Ge(1)] = 524_288
 
 
