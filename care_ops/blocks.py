@@ -38,3 +38,17 @@ def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
     if items <= BLOCK_ROWS:
         return function(*arrays)
     return np.concatenate([function(*(array[rows] for array in arrays)) for rows in blocks(items)])
+
+
+def few_values(values: Array, most: int) -> Array | None:
+    """The different values of an array in rising order, NaN aside; None where they are more than ``most``.
+
+    Where they are, the first rows mostly show it.
+    """
+    known = np.empty(0)
+    for rows in blocks(len(values)):
+        block = values[rows]
+        known = np.union1d(known, block[~np.isnan(block)])
+        if len(known) > most:
+            return None
+    return known
