@@ -75,7 +75,7 @@ class MomentsConfig:
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     dask_workers: Annotated[int, Ge(0)] | None = None
-    threshold_rows: Annotated[int, Ge(0)] = 5_000_000
+    threshold_rows: Annotated[int, Ge(0)] = 30_000_000
     rows_per_shard: Annotated[int, Ge(1)] = 524_288
 
 

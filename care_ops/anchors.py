@@ -103,6 +103,8 @@ class Anchors:
         """
         import numpy as np
 
+        if not self.labels:
+            return np.empty(0, dtype=np.intp), np.empty(0)
         index = {item_id: i for i, item_id in enumerate(item_ids)}
         unknown = [item_id for item_id in self.labels if item_id not in index]
         if unknown:

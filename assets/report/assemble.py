@@ -93,6 +93,8 @@ class PanelResults:
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
     """The panel's items, without the gold of anchors and of what shares a split unit with one."""
     gold = held_out_gold(items.item_ids, items.gold, items.split_units, anchors)
+    if list(scores.item_ids) == items.item_ids:
+        return PanelItems(items.responses, np.array(gold, dtype=np.float64))
     row_of = {item: row for row, item in enumerate(items.item_ids)}
     rows = [row_of.get(item) for item in scores.item_ids]
     return PanelItems(

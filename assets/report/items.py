@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 
 from assets.report.charts import Ranked
 from care_ops import samples
+from care_ops.blocks import blocks, by_rows
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
@@ -181,12 +182,16 @@ def _share_below(estimate: Array) -> Array:
 def _spread(data: ReportData) -> Array:
     """Standard deviation of each item's standardised scores; 0 where it has fewer than two."""
     values = data.scores.values
-    present = ~np.isnan(values)
-    counts = np.maximum(present.sum(axis=0), 1)
-    mean = np.where(present, values, 0.0).sum(axis=0) / counts
-    centred = np.where(present, values - mean, 0.0)
-    scale = np.sqrt((centred**2).sum(axis=0) / counts)
-    z = centred / np.where(scale > 0, scale, 1.0)
-    judges = np.maximum(present.sum(axis=1), 1)
-    middle = z.sum(axis=1) / judges
-    return np.sqrt((np.where(present, z - middle[:, None], 0.0) ** 2).sum(axis=1) / judges)
+    items = len(values)
+    counts = np.maximum(sum((~np.isnan(values[rows])).sum(axis=0) for rows in blocks(items)), 1)
+    mean = sum(np.nansum(values[rows], axis=0) for rows in blocks(items)) / counts
+    scale = np.sqrt(sum(np.nansum((values[rows] - mean) ** 2, axis=0) for rows in blocks(items)) / counts)
+
+    def spread(values: Array) -> Array:
+        present = ~np.isnan(values)
+        z = np.where(present, values - mean, 0.0) / np.where(scale > 0, scale, 1.0)
+        judges = np.maximum(present.sum(axis=1), 1)
+        middle = z.sum(axis=1) / judges
+        return np.sqrt((np.where(present, z - middle[:, None], 0.0) ** 2).sum(axis=1) / judges)
+
+    return by_rows(spread, values)

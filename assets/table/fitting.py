@@ -291,6 +291,8 @@ def systems_of(table: ScoreTable, config: TableConfig) -> Named:
     InputError
         No item has such a column.
     """
+    if not config.systems:
+        return [None] * len(table.scores.item_ids)
     metadata = [table.items[item].metadata if item in table.items else {} for item in table.scores.item_ids]
     return named_in(metadata, config.systems, f"items of {table.source}, systems")
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.blocks import by_rows
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.models.sparse_factor import SparseFactor
@@ -190,6 +191,10 @@ def unit_weights(weights: Array) -> Array:
 
 def row_mean(values: Array) -> Array:
     """Mean of the scores present in each row, shape (n,); NaN where a row has none."""
+    return by_rows(_row_mean, values)
+
+
+def _row_mean(values: Array) -> Array:
     present = ~np.isnan(values)
     count = present.sum(axis=1)
     return np.where(count > 0, np.where(present, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)

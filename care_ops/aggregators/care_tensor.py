@@ -17,6 +17,7 @@ from scipy.stats import binom
 
 from care_ops.aggregators.base import Aggregate, Problem
 from care_ops.aggregators.care_svd import told_by_probes
+from care_ops.blocks import few_values
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.models import cp, mixture, observation
@@ -432,7 +433,7 @@ def _as_observed(problem: Problem) -> tuple[Array, list[observation.ObservationM
 
 def _is_graded(values: Array) -> NDArray[np.bool_]:
     """Whether each judge has at most ten different scores, shape (p,)."""
-    return np.array([len(np.unique(column[~np.isnan(column)])) <= MOST_LEVELS for column in values.T])
+    return np.array([few_values(column, MOST_LEVELS) is not None for column in values.T])
 
 
 def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:

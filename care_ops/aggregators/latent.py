@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Aggregate, Problem, row_mean, unit_weights
+from care_ops.blocks import by_rows
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.models import factor_analysis, latent_classes
@@ -143,9 +144,14 @@ def family_mean(
     members: dict[str, list[int]] = {}
     for j, judge in enumerate(judges):
         members.setdefault(family_of(judge, families), []).append(j)
-    means = np.column_stack([row_mean(standardised[:, m]) for m in members.values()])
-    weights = np.where(np.isnan(means), np.nan, [max(weight(m), 1e-9) for m in members.values()])
-    return row_mean(means * weights) / row_mean(weights)
+    heard = [max(weight(m), 1e-9) for m in members.values()]
+
+    def mean(rows: Array) -> Array:
+        means = np.column_stack([row_mean(rows[:, m]) for m in members.values()])
+        weights = np.where(np.isnan(means), np.nan, heard)
+        return row_mean(means * weights) / row_mean(weights)
+
+    return by_rows(mean, standardised)
 
 
 def family_of(judge: str, families: Mapping[str, str]) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
+from care_ops.blocks import by_rows
 from care_ops.samples import is_sampled
 
 Array = NDArray[np.float64]
@@ -57,9 +57,22 @@ def normal_scores(values: Array) -> Array:
     out = np.full(values.shape, np.nan)
     for j, column in enumerate(values.T):
         scored = ~np.isnan(column)
-        out[scored, j] = ndtri((rankdata(column[scored]) - 0.5) / max(int(scored.sum()), 1))
-    sd = np.sqrt(np.nanmean((out - np.nanmean(out, axis=0)) ** 2, axis=0))
-    return out / np.where(sd > 0, sd, 1.0)
+        score = _by_rank(column[scored])
+        sd = float(score.std()) if len(score) else 0.0
+        out[scored, j] = score / sd if sd > 0 else score
+    return out
+
+
+def _by_rank(scores: Array) -> Array:
+    """Scores, none missing, by rank as quantiles of the standard normal, of which equal scores share one."""
+    order = np.argsort(scores)
+    ascending = scores[order]
+    first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]])[: len(scores)])
+    count = np.diff(np.append(first, len(scores)))
+    quantile = ndtri((first + (count + 1) / 2 - 0.5) / max(len(scores), 1))
+    out = np.empty(len(scores))
+    out[order] = np.repeat(quantile, count)
+    return out
 
 
 def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> FactorModel:
@@ -152,13 +165,17 @@ def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, 
         ``factor_scores`` of ``several``, where these have been computed.
     """
     scores = factor_scores(several, standardised) if scores is None else scores
-    present = ~np.isnan(standardised)
-    count = present.sum(axis=1)
-    variance = 1.0 / (1.0 + present @ (model.loadings[:, 0] ** 2 / model.uniqueness))
-    fitted = scores @ several.loadings.T
-    residual = np.where(present, (standardised - fitted) ** 2, 0.0) @ (1.0 / several.uniqueness)
-    noise = (residual / np.maximum(count, 1) + _NOISE_PRIOR) / (1.0 + _NOISE_PRIOR)
-    return np.sqrt(np.where(count > 0, variance * noise, 1.0))
+
+    def sd(standardised: Array, scores: Array) -> Array:
+        present = ~np.isnan(standardised)
+        count = present.sum(axis=1)
+        variance = 1.0 / (1.0 + present @ (model.loadings[:, 0] ** 2 / model.uniqueness))
+        fitted = scores @ several.loadings.T
+        residual = np.where(present, (standardised - fitted) ** 2, 0.0) @ (1.0 / several.uniqueness)
+        noise = (residual / np.maximum(count, 1) + _NOISE_PRIOR) / (1.0 + _NOISE_PRIOR)
+        return np.sqrt(np.where(count > 0, variance * noise, 1.0))
+
+    return by_rows(sd, standardised, scores)
 
 
 def number_of_factors(correlation: Array, n: int) -> int:

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.blocks import blocks, by_rows
 from care_ops.errors import FitError
 from care_ops.models.answers import softmax
 
@@ -63,6 +64,9 @@ class Mixture:
 
     def log_joint(self, values: Array) -> Array:
         """log pi_r + log phi(J_i; mu_r, Sigma) over the scores present, shape (n, k)."""
+        return by_rows(self._log_joint, values)
+
+    def _log_joint(self, values: Array) -> Array:
         out = np.tile(np.log(self.weights), (len(values), 1))
         present = ~np.isnan(values)
         if present.all():  # the one pattern, without sorting the rows
@@ -153,12 +157,17 @@ def _complete(x: Array, shape: Shape) -> _Step:
             precision = np.linalg.inv(covariance)
             determinant = float(np.linalg.slogdet(covariance)[1])
         towards = precision @ means.T
-        joint = x @ towards + (np.log(weights) - 0.5 * np.sum(means.T * towards, axis=0))
-        r, evidence = softmax(joint)
+        constant = np.log(weights) - 0.5 * np.sum(means.T * towards, axis=0)
+        evidence, mass, first = 0.0, np.zeros(len(means)), np.zeros(means.shape)
+        for rows in blocks(n):
+            r, logs = softmax(x[rows] @ towards + constant)
+            evidence += float(logs.sum())
+            mass += r.sum(axis=0)
+            first += r.T @ x[rows]
         squares = float(np.sum(precision * second)) / n + p * float(np.log(2 * np.pi)) + determinant
-        likelihood = float(evidence.mean()) - 0.5 * squares
-        mass = np.maximum(r.sum(axis=0), 1e-9)
-        centre = (r.T @ x) / mass[:, None]
+        likelihood = evidence / n - 0.5 * squares
+        mass = np.maximum(mass, 1e-9)
+        centre = first / mass[:, None]
         scatter = (second - (centre * mass[:, None]).T @ centre) / n
         if shape == "diagonal":
             scatter = np.diag(np.diag(scatter))
@@ -180,12 +189,17 @@ def _with_holes(values: Array) -> _Step:
     def step(weights: Array, means: Array, covariance: Array) -> tuple[float, Array, Array, Array]:
         variance = np.diag(covariance)
         scaled = means / variance
-        joint = filled @ scaled.T - 0.5 * (mask @ (means * scaled).T) + np.log(weights)
-        r, evidence = softmax(joint)
+        evidence, total = 0.0, np.zeros(len(means))
+        mass, first = np.zeros(means.shape), np.zeros(means.shape)
+        for rows in blocks(n):
+            r, logs = softmax(filled[rows] @ scaled.T - 0.5 * (mask[rows] @ (means * scaled).T) + np.log(weights))
+            evidence += float(logs.sum())
+            total += r.sum(axis=0)
+            mass += r.T @ mask[rows]
+            first += r.T @ filled[rows]
         constant = float(np.sum(squares / variance + count * np.log(2 * np.pi * variance))) / n
-        likelihood = float(evidence.mean()) - 0.5 * constant
-        share = np.maximum(r.mean(axis=0), 1.0 / (10 * n))
-        mass, first = r.T @ mask, r.T @ filled
+        likelihood = evidence / n - 0.5 * constant
+        share = np.maximum(total / n, 1.0 / (10 * n))
         centre = np.where(mass > 1e-9, first / np.maximum(mass, 1e-9), means)
         scatter = squares - np.sum(mass * centre**2, axis=0)
         return likelihood, share / share.sum(), centre, _floored(np.diag(scatter / np.maximum(count, 1.0)))

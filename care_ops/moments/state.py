@@ -180,7 +180,9 @@ class Moments:
 
     def standardise(self, values: Array) -> Array:
         """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
-        return (values - self.mean()) / np.sqrt(np.diag(self.covariance()))
+        centred = values - self.mean()
+        centred /= np.sqrt(np.diag(self.covariance()))
+        return centred
 
     def variance(self) -> Array:
         """Variance of each judge over the items it scored, shape (p,); meaningless for a judge without a score."""

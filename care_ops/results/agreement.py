@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.blocks import few_values
+
 Array = NDArray[np.float64]
 
 MOST_GRADES = 101
@@ -62,11 +64,11 @@ def weighted_kappas(values: Array) -> Array:
     p = values.shape[1]
     kappas = np.full((p, p), np.nan)
     present = ~np.isnan(values)
-    distinct, code = np.unique(values[present], return_inverse=True)
-    if len(distinct) > MOST_GRADES:
+    distinct = few_values(values, MOST_GRADES)
+    if distinct is None:
         return kappas
     grade = np.zeros(values.shape)
-    grade[present] = code
+    grade[present] = np.searchsorted(distinct, values[present])
     for a in range(p):
         for b in range(a + 1, p):
             both = present[:, a] & present[:, b]

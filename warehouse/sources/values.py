@@ -266,7 +266,7 @@ def _name(value: Any) -> str:
 
 def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) -> None:
     """Raise ``InputError`` if two names differ only in the spaces around them."""
-    if all(name.strip() == name for name in names):
+    if all(map(str.__eq__, map(str.strip, names), names)):
         return  # names that differ, and have no spaces around them
     plain: dict[str, str] = {}
     for name in names:

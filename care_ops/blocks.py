@@ -1,0 +1,54 @@
+"""Work on many items some rows at a time, so that what is made on the way stays in the cache.
+
+Arrays of a million items that are made only to be summed cost more than the sums: the system clears their memory
+anew each time.
+
+Belongs here: cutting rows into blocks. Belongs elsewhere: what is computed of them, and samples (``samples``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+BLOCK_ROWS = 16_384
+"""Rows of a block: those of twenty judges are 2.6 MB. Fewer items than that are one block."""
+
+
+def blocks(items: int) -> Iterator[slice]:
+    """The rows of each block, in order."""
+    for start in range(0, items, BLOCK_ROWS):
+        yield slice(start, min(start + BLOCK_ROWS, items))
+
+
+def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
+    """``function`` of the arrays, block by block; what it gives for an item must follow from the item's rows alone.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a block of each array and gives one with as many rows.
+    arrays : (n, ...) arrays
+    """
+    items = len(arrays[0])
+    if items <= BLOCK_ROWS:
+        return function(*arrays)
+    return np.concatenate([function(*(array[rows] for array in arrays)) for rows in blocks(items)])
+
+
+def few_values(values: Array, most: int) -> Array | None:
+    """The different values of an array in rising order, NaN aside; None where they are more than ``most``.
+
+    Where they are, the first rows mostly show it.
+    """
+    known = np.empty(0)
+    for rows in blocks(len(values)):
+        block = values[rows]
+        known = np.union1d(known, block[~np.isnan(block)])
+        if len(known) > most:
+            return None
+    return known

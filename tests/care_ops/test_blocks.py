@@ -1,0 +1,45 @@
+"""Work on many items some rows at a time: the same as on all of them at once."""
+
+import numpy as np
+import pytest
+
+from care_ops.blocks import BLOCK_ROWS, blocks, by_rows, few_values
+from care_ops.models.factor_analysis import normal_scores
+from care_ops.models.mixture import expectation_maximisation
+
+
+@pytest.mark.parametrize("items", [1, BLOCK_ROWS, BLOCK_ROWS + 1, 2 * BLOCK_ROWS + 5])
+def test_every_row_is_in_one_block(items):
+    assert [row for rows in blocks(items) for row in range(items)[rows]] == list(range(items))
+    values = np.arange(2.0 * items).reshape(items, 2)
+    np.testing.assert_array_equal(by_rows(lambda v, w: v.sum(axis=1) - w, values, values[:, 0]), values[:, 1])
+
+
+def test_few_values_are_told_and_many_are_not():
+    values = np.tile([[1.0, np.nan], [3.0, 2.0]], (BLOCK_ROWS, 1))
+    np.testing.assert_array_equal(few_values(values, 3), [1, 2, 3])
+    assert few_values(values, 2) is None
+    values[-1, 0] = 7.0  # in the last block
+    np.testing.assert_array_equal(few_values(values, 4), [1, 2, 3, 7])
+    assert few_values(values, 3) is None
+
+
+def test_normal_scores_are_quantiles_of_mean_ranks():
+    values = np.array([[5.0, np.nan], [1.0, 2.0], [5.0, np.nan], [2.0, 4.0]])
+    scores = normal_scores(values)
+    assert scores[0, 0] == scores[2, 0] > scores[3, 0] > scores[1, 0]
+    np.testing.assert_allclose(np.nanstd(scores, axis=0), 1.0)
+    np.testing.assert_allclose(scores[[1, 3], 1], [-1.0, 1.0])
+    assert np.isnan(scores[[0, 2], 1]).all()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_em_does_not_depend_on_the_blocks(monkeypatch, rng, missing):
+    values = rng.normal(size=(900, 4)) + 3 * (rng.random(900) < 0.4)[:, None]
+    values[rng.random(values.shape) < missing] = np.nan
+    start = (np.array([0.5, 0.5]), np.array([[0.0] * 4, [2.0] * 4]), np.ones(4))
+    whole = expectation_maximisation(values, *start)
+    monkeypatch.setattr("care_ops.blocks.BLOCK_ROWS", 70)
+    apart = expectation_maximisation(values, *start)
+    np.testing.assert_allclose(apart.means, whole.means, atol=1e-9)
+    np.testing.assert_allclose(apart.posterior(values), whole.posterior(values), atol=1e-9)
