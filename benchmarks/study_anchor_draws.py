@@ -7,6 +7,9 @@ Fixed before the result was seen: every recorded view of pairs, judges taken for
 starts, forty draws of thirty anchors each, so that a view has two hundred draws. Accuracy is that of the decisions on
 all other items that have a score. A draw is *bad* where accuracy is below .6. It is *flagged* where starts do not agree
 or the anchors do not confirm the states, as the review and the verdict see it.
+
+Whatever changes in how anchors map states or in what is flagged is chosen on the seeds of starts from 100 to 104
+(``DEVELOPMENT``), whose anchors are other draws from the same items; then the seeds above are run once.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ Array = NDArray[np.float64]
 PAIRWISE = ("llmbar", "prd_vicuna80")
 MODELS: tuple[ObservationModel, ...] = ("gaussian", "graded")
 SEEDS, DRAWS, ANCHORS, BAD = 5, 40, 30, 0.6
+DEVELOPMENT = range(100, 105)
 
 
 @dataclass(frozen=True)
