@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from scipy.stats import chi2
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.observation_models import KINDS, told_apart
-from care_ops.models import observation
+from care_ops.models import joined_views, observation
 from care_ops.models.answers import Answers
 from care_ops.models.dependence import (
     EDGE_P_VALUE,
+    Dependent,
     conditional_mutual_information,
     dependent,
     likeliest_dependent,
@@ -24,7 +24,7 @@ from care_ops.models.dependence import (
 )
 from care_ops.models.observation import Gaussian, Graded, ObservationModel, ScaleMixture, StudentT
 from care_ops.simulate import DependentDraw, Kind, dependent_judges
-from care_ops.structure.views import CLEAR_EDGE, fisher_z
+from care_ops.structure.views import CLEAR_EDGE, fisher_z, partition
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -90,8 +90,12 @@ def measured(kind: Kind, n: int, seed: int) -> dict[str, float]:
     else:
         first = pseudo_likelihood(draw.scores, draw.levels, posterior).edges
         from_one = dependent(draw.scores, draw.levels, posterior).edges
-        more = partial(observation.partitions, draw.scores, models, 4, rng, _STARTS)
-        model = likeliest_dependent(draw.scores, draw.levels, posterior, more)
+
+        def further(best: Dependent) -> Array:
+            starts = observation.partitions(draw.scores, models, 4, rng, _STARTS)
+            return joined_views.states_of(draw.scores, draw.levels, partition(best.statistics), starts)
+
+        model = likeliest_dependent(draw.scores, draw.levels, posterior, further)
         last, agree = model.edges, model.starts_agree
     posterior = model.posterior(draw.scores)
     return {
