@@ -106,7 +106,8 @@ class CareTensorDetails:
     starts_agree : bool or None
         Whether two kinds of starts have found the same states; None in fits of releases that did not say it.
     anchors_confirm : bool or None
-        Whether the states tell the labels of anchors that were left out; None where too few anchors could tell.
+        Whether anchors speak for what the judges say without labels, or else the states tell the labels of anchors that
+        were left out; None where too few anchors could tell.
     """
 
     state_means: list[list[float]]

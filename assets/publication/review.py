@@ -484,7 +484,8 @@ def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResu
         )
     if told.anchors_confirm is False:
         doubts.append(
-            "care_tensor's states decide about anchors that were left out no better than their commoner label does: "
-            "rely on another aggregator, or set `fit.states: 0` to choose their number"
+            "anchors speak against what the judges say without labels, and care_tensor's states decide about anchors "
+            "that were left out no better than their commoner label does: label more items, rely on another "
+            "aggregator, or set `fit.states: 0` to choose their number"
         )
     return _result("states", not doubts, "; ".join(doubts) or "no doubt about care_tensor's states", {})

@@ -221,7 +221,8 @@ def likeliest_dependent(
     posterior : (n, k) array
         P(state | J) of the first start.
     further : callable
-        Draws a further start, an (n, k) array like the first, given the model with the most evidence so far.
+        Draws a further start, an (n, k) array like the first, given the model in which the last start ended. It is
+        not the best one, whose edges may lead to the same place again.
 
     Raises
     ------
@@ -232,11 +233,11 @@ def likeliest_dependent(
     def evidence(model: Dependent) -> float:
         return model.evidence(len(values))
 
-    best = dependent(values, levels, posterior, tolerance=_SETTLED)
+    best = last = dependent(values, levels, posterior, tolerance=_SETTLED)
     for _ in range(_MORE_STARTS):
-        another = dependent(values, levels, further(best), tolerance=_SETTLED)
-        agree = abs(evidence(best) - evidence(another)) <= mixture.SAME_STATES
-        best = max(best, another, key=evidence)
+        last = dependent(values, levels, further(last), tolerance=_SETTLED)
+        agree = abs(evidence(best) - evidence(last)) <= mixture.SAME_STATES
+        best = max(best, last, key=evidence)
         if agree:
             return replace(best, starts_agree=True)
     return best

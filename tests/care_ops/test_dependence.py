@@ -60,10 +60,10 @@ def test_starts_that_end_elsewhere_are_compared_by_evidence_and_told(rng):
     assert stuck.starts_agree, "a second start that is the first again tells nothing else"
     so_far = []
     drawn = iter([by_state, by_state])
-    kept = likeliest_dependent(values, (2,) * 6, by_link, lambda best: so_far.append(best) or next(drawn))
+    kept = likeliest_dependent(values, (2,) * 6, by_link, lambda last: so_far.append(last) or next(drawn))
     assert (kept.edges == good.edges).all()
     assert kept.starts_agree
-    assert [model.edges[0, 1] for model in so_far] == [False, True], "further starts know the best end so far"
+    assert [model.edges[0, 1] for model in so_far] == [False, True], "a further start knows where the last one ended"
     alone = iter([by_state, by_link, by_link, by_link])
     unsure = likeliest_dependent(values, (2,) * 6, by_link, lambda _: next(alone))
     assert (unsure.edges == good.edges).all()
