@@ -20,6 +20,7 @@ import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators.care_tensor import CareTensor, confirmed_by_anchors, quality_by_anchors
@@ -55,7 +56,8 @@ def drawn(panel: PreparedView, model: ObservationModel, seed: int) -> list[Drawn
     rng = np.random.default_rng([content_seed(panel.problem.scores), seed])
     config = replace(panel.problem.config, tensor=TensorConfig(observation_model=model))
     states = CareTensor().states(replace(panel.problem, rng=rng, config=config))
-    gold, scored = panel.view.gold, ~np.isnan(panel.problem.scores.values).all(axis=1)
+    gold = panel.view.gold
+    scored: NDArray[np.bool_] = ~np.isnan(panel.problem.scores.values).all(axis=1)
     draws: list[Drawn] = []
     for _ in range(DRAWS):
         anchors = rng.choice(len(gold), ANCHORS, replace=False)
