@@ -20,7 +20,6 @@ import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators.care_tensor import CareTensor, confirmed_by_anchors, quality_by_anchors
@@ -57,14 +56,13 @@ def drawn(panel: PreparedView, model: ObservationModel, seed: int) -> list[Drawn
     config = replace(panel.problem.config, tensor=TensorConfig(observation_model=model))
     states = CareTensor().states(replace(panel.problem, rng=rng, config=config))
     gold = panel.view.gold
-    scored: NDArray[np.bool_] = ~np.isnan(panel.problem.scores.values).all(axis=1)
+    scored = np.flatnonzero((~np.isnan(panel.problem.scores.values)).any(axis=1))
     draws: list[Drawn] = []
     for _ in range(DRAWS):
         anchors = rng.choice(len(gold), ANCHORS, replace=False)
         if np.ptp(gold[anchors]) == 0:
             continue
-        of_anchors, others = states.posterior[anchors], scored.copy()
-        others[anchors] = False
+        of_anchors, others = states.posterior[anchors], np.setdiff1d(scored, anchors)
         right = [
             float(np.mean((states.posterior[others] @ quality > 0.5) == (gold[others] > 0.5)))
             for quality in (
