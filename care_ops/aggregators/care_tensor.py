@@ -26,7 +26,7 @@ from care_ops.models.dependence import pseudo_likelihood
 from care_ops.models.mixture import Mixture
 from care_ops.samples import is_sampled, sampled_rows
 from care_ops.structure.bounds import tensor_rate
-from care_ops.structure.factors import extract
+from care_ops.structure.factors import Factors, extract
 from care_ops.structure.views import Views, partition, partition_within
 
 Array = NDArray[np.float64]
@@ -212,7 +212,7 @@ class CareTensor:
         FitError
             The panel has no structure, too few different rows of scores, or judges that make no three views.
         """
-        structure = problem.require_structure()
+        problem.require_structure()
         scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
         values = problem.standardised[scored]
         _distinct_enough(values, problem.config.tensor.states)
@@ -224,10 +224,9 @@ class CareTensor:
             fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
         else:
             fitted, details = self._observed(problem, scored)
-        factors = told_by_probes(problem, extract(structure.low_rank, problem.correlation), among_all=True)
+        factors = _direction(problem)
         score, details = fitted.means @ factors.weights, {**details, "direction": factors.rule}
-        quality = np.zeros(len(score))
-        quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
+        quality = _label_free_map(score)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
             of_anchors, label_free = softmax(fitted.log_joint[rows])[0], quality
@@ -244,7 +243,9 @@ class CareTensor:
         """The Gaussian mixture with the best likelihood over the starts, and what is known about it.
 
         Starts from the views and k-means starts are continued apart; where they do not end alike, more k-means starts
-        are drawn until two rounds do. ``starts_agree`` in the details says whether any did.
+        are drawn until two rounds do. ``starts_agree`` in the details says whether any did, and where none did
+        ``starts_alike`` which share of the items the two likeliest ends decide alike without labels: other states may
+        give the same answer.
 
         Where there are many items, all of this is done on a sample of them (``samples``), and EM on all items goes on
         from the best fit of the sample, and from those that the sample cannot tell from it (``mixture.contenders``).
@@ -277,7 +278,11 @@ class CareTensor:
             fits.append(mixture.best_of(sample, more, finalists=1))
         details["starts_agree"] = _two_agree(fits)
         details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
-        finished = [fit for fit, _ in fits]
+        finished = sorted((fit for fit, _ in fits), key=lambda fit: -fit.log_likelihood)
+        if not details["starts_agree"]:
+            weights = _direction(problem).weights
+            first, second = (fit.posterior(sample) @ _label_free_map(fit.means @ weights) for fit in finished[:2])
+            details["starts_alike"] = float(np.mean((first > 0.5) == (second > 0.5)))
         if len(sample) < len(values):
             finished = [mixture.continued(fit, values) for fit in mixture.contenders(finished, sample)]
             details |= {"start_items": len(sample), "contenders": len(finished)}
@@ -362,6 +367,19 @@ def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
     """Whether the best likelihood was reached from two sets of starts; one alone may be a place where EM got stuck."""
     likelihoods = sorted(fit.log_likelihood for fit, _ in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
+
+
+def _direction(problem: Problem) -> Factors:
+    """The factors of L, with the direction in which quality is read (step E)."""
+    factors = extract(problem.require_structure().low_rank, problem.correlation)
+    return told_by_probes(problem, factors, among_all=True)
+
+
+def _label_free_map(score: Array) -> Array:
+    """Q of each state without labels, (k,): 1 for the upper half of the states by s_r."""
+    quality = np.zeros(len(score))
+    quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
+    return quality
 
 
 def view_starts(

@@ -115,11 +115,14 @@ def test_views_come_from_s_where_too_few_items_are_complete(rng):
 
 def test_starts_that_end_apart_are_told(rng):
     clear = matrix(four_state_mixture(rng, n=3_000, p=12, noise=0.6).scores)
-    assert tensor(clear).details["starts_agree"] is True
+    agreed = tensor(clear).details
+    assert agreed["starts_agree"] is True
+    assert "starts_alike" not in agreed
     quality = rng.standard_normal((300, 1))  # no states at all, and votes that are not Gaussian
     votes = matrix((quality + rng.standard_normal((300, 12)) > 0).astype(float))
     details = tensor(votes, states=10).details
     assert details["starts_agree"] is False
+    assert 0.5 < details["starts_alike"] < 1
     assert sum(name.startswith("k-means") for name in details["start_likelihoods"]) == 25
 
 
