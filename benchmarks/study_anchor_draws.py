@@ -7,7 +7,8 @@ Fixed before the result was seen: every recorded view of pairs, judges taken for
 starts, forty draws of thirty anchors each, so that a view has two hundred draws. Accuracy is that of the decisions on
 all other items that have a score. A draw is *bad* where accuracy is below .6. It is *flagged* where starts do not agree
 or the anchors do not confirm the states, and flags for the anchors are counted apart as well; the review leaves out
-starts whose ends decide .99 of the items alike (``starts_alike``). *By labels alone* is the map nearest the labels, which was the rule until 2026-11-23.
+starts whose ends decide .99 of the items alike (``starts_alike``). *By labels alone* is the map nearest the labels,
+which was the rule until 2026-11-23.
 
 The rule with the label-free map, its constant, and that anchors are asked to confirm only where they speak against that
 map, were chosen on the seeds of starts from 100 to 104 (``DEVELOPMENT``), whose anchors are other draws from the same
