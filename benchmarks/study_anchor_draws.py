@@ -82,7 +82,8 @@ def row(draws: list[Drawn]) -> str:
     """The cells of a view: accuracy by labels alone and beside the label-free map, bad draws, flags."""
     cells: list[str] = []
     for accuracy in ([draw.by_labels for draw in draws], [draw.accuracy for draw in draws]):
-        cells += [f"{value:.3f}" for value in (np.median(accuracy), np.quantile(accuracy, 0.05), min(accuracy))]
+        shown = (np.mean(accuracy), np.median(accuracy), np.quantile(accuracy, 0.05), min(accuracy))
+        cells += [f"{value:.3f}" for value in shown]
         cells.append(str(sum(value < BAD for value in accuracy)))
     bad = [draw for draw in draws if draw.accuracy < BAD]
     good = [draw for draw in draws if draw.accuracy >= BAD]
@@ -98,9 +99,9 @@ def row(draws: list[Drawn]) -> str:
 def main() -> None:
     """Print a row a view and model of the judges, views of pairs first, then the others with labels of two values."""
     print(
-        "| view | judges taken for | items | commoner label | by labels alone: median | 5 % | least | bad "
-        "| median | 5 % | least | bad | anchors against the label-free map | bad and flagged | others flagged "
-        f"| of these for the anchors | draws |\n|{'---|' * 17}"
+        "| view | judges taken for | items | commoner label | by labels alone: mean | median | 5 % | least | bad "
+        "| mean | median | 5 % | least | bad | anchors against the label-free map | bad and flagged | others flagged "
+        f"| of these for the anchors | draws |\n|{'---|' * 19}"
     )
     with threadpool_limits(limits=1, user_api="blas"):
         chosen = [view for view in views() if view.binary and (not sys.argv[1:] or view.name in sys.argv[1:])]
