@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from scipy.stats import chi2
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.observation_models import KINDS, told_apart
-from care_ops.models import observation
+from care_ops.models import joined_views, observation
 from care_ops.models.answers import Answers
 from care_ops.models.dependence import (
     EDGE_P_VALUE,
+    Dependent,
     conditional_mutual_information,
     dependent,
     likeliest_dependent,
@@ -24,7 +24,7 @@ from care_ops.models.dependence import (
 )
 from care_ops.models.observation import Gaussian, Graded, ObservationModel, ScaleMixture, StudentT
 from care_ops.simulate import DependentDraw, Kind, dependent_judges
-from care_ops.structure.views import CLEAR_EDGE, fisher_z
+from care_ops.structure.views import CLEAR_EDGE, fisher_z, partition
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 Edges = NDArray[np.bool_]
 
 _STARTS = 5
-"""Further starts that are drawn at a time: as many as a mixture of independent judges has."""
+"""Partitions from which the states of joined judges are sought, as many as starts of a mixture of independent ones."""
 
 
 def run(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
@@ -90,8 +90,12 @@ def measured(kind: Kind, n: int, seed: int) -> dict[str, float]:
     else:
         first = pseudo_likelihood(draw.scores, draw.levels, posterior).edges
         from_one = dependent(draw.scores, draw.levels, posterior).edges
-        more = partial(observation.partitions, draw.scores, models, 4, rng, _STARTS)
-        model = likeliest_dependent(draw.scores, draw.levels, posterior, more)
+
+        def further(last: Dependent) -> Array:
+            starts = observation.partitions(draw.scores, models, 4, rng, _STARTS)
+            return joined_views.states_of(draw.scores, draw.levels, partition(last.statistics), starts)
+
+        model = likeliest_dependent(draw.scores, draw.levels, posterior, further)
         last, agree = model.edges, model.starts_agree
     posterior = model.posterior(draw.scores)
     return {
@@ -139,9 +143,10 @@ EXPERIMENT = Experiment(
     protocol=(
         "Four states of binary Q and C, twelve judges of one kind, edges at 40 % of the pairs within each third. The "
         "mixture of independent judges is fitted first, and edges are read off its posterior. Then states and edges "
-        "are fitted in turn until both are settled, from that posterior (`one start`) and from five partitions of the "
-        "items by the nearest of four of them; the fit with the most evidence is kept. Where no two ways of starting "
-        "end alike, five more are drawn, up to four times, and `starts agree` is the share of draws in which two did. "
+        "are fitted in turn until both are settled, from that posterior (`one start`). The edges found make three "
+        "views; the judges of each are joined into one whose grades are the patterns of theirs, and the states of "
+        "these three are the next start, the likeliest from five partitions of the items. So it goes on until the "
+        "most evidence was reached twice, at most four times; `starts agree` is the share of draws in which it was. "
         "Judges with heavy tails have one start. Mutual information is read off the latter's posterior."
     ),
     run=run,

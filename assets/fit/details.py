@@ -105,14 +105,18 @@ class CareTensorDetails:
     views : list of three lists of judges
     starts_agree : bool or None
         Whether two kinds of starts have found the same states; None in fits of releases that did not say it.
+    starts_alike : float or None
+        Share of the items that the two likeliest ends decide alike, where they are different states.
     anchors_confirm : bool or None
-        Whether the states tell the labels of anchors that were left out; None where too few anchors could tell.
+        Whether anchors speak for what the judges say without labels, or else the states tell the labels of anchors that
+        were left out; None where too few anchors could tell.
     """
 
     state_means: list[list[float]]
     state_weights: list[float]
     views: list[list[str]]
     starts_agree: bool | None = None
+    starts_alike: float | None = None
     anchors_confirm: bool | None = None
 
 

@@ -53,6 +53,9 @@ CHECKS: dict[str, tuple[bool, str]] = {
 _OF_THE_FIT = {"certificate", "other_solvers", "quality", "drift"}
 """Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
 
+_SAME_ANSWER = 0.99
+"""Share of the items that two ends of ``care_tensor`` decide alike, from which on it does not matter which is kept."""
+
 
 @dataclass(frozen=True)
 class ReviewedEdition:
@@ -477,14 +480,19 @@ def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResu
         return _result("states", True, "care_tensor gave no answer", {})
     told = _details(workspace.fits.read_fit(testset, fit_id), CareTensorDetails)
     doubts: list[str] = []
-    if told.starts_agree is False:
+    if told.starts_agree is False and (told.starts_alike is None or told.starts_alike < _SAME_ANSWER):
+        otherwise = (
+            "" if told.starts_alike is None else f", and decide {1 - told.starts_alike:.0%} of the items otherwise"
+        )
         doubts.append(
-            "random starts ended in different states, so that care_tensor's answer may be another one tomorrow: set "
-            "`fit.observation_model: graded` where judges give votes or grades, or rely on another aggregator"
+            f"random starts ended in different states{otherwise}, so that care_tensor's answer may be another one "
+            "tomorrow: set `fit.observation_model: graded` where judges give votes or grades, or rely on another "
+            "aggregator"
         )
     if told.anchors_confirm is False:
         doubts.append(
-            "care_tensor's states decide about anchors that were left out no better than their commoner label does: "
-            "rely on another aggregator, or set `fit.states: 0` to choose their number"
+            "anchors speak against what the judges say without labels, and care_tensor's states decide about anchors "
+            "that were left out no better than their commoner label does: label more items, rely on another "
+            "aggregator, or set `fit.states: 0` to choose their number"
         )
     return _result("states", not doubts, "; ".join(doubts) or "no doubt about care_tensor's states", {})

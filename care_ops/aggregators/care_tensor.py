@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaln
 from scipy.stats import binom
 
 from care_ops.aggregators.base import Aggregate, Problem
@@ -26,7 +27,7 @@ from care_ops.models.dependence import pseudo_likelihood
 from care_ops.models.mixture import Mixture
 from care_ops.samples import is_sampled, sampled_rows
 from care_ops.structure.bounds import tensor_rate
-from care_ops.structure.factors import extract
+from care_ops.structure.factors import Factors, extract
 from care_ops.structure.views import Views, partition, partition_within
 
 Array = NDArray[np.float64]
@@ -57,6 +58,10 @@ _CONFIRMING = 20
 
 _FOLDS = 10
 _BY_CHANCE = 0.05
+
+_MAP_LABELS = 3.0
+"""Labels that the label-free map is worth in each state, beside one of each kind: under the map a label of the state is
+the map's with a mean chance of four in five."""
 
 _MOST_MAPPED = 12
 """States up to which every map of states to {0, 1} is tried."""
@@ -208,7 +213,7 @@ class CareTensor:
         FitError
             The panel has no structure, too few different rows of scores, or judges that make no three views.
         """
-        structure = problem.require_structure()
+        problem.require_structure()
         scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
         values = problem.standardised[scored]
         _distinct_enough(values, problem.config.tensor.states)
@@ -220,16 +225,14 @@ class CareTensor:
             fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
         else:
             fitted, details = self._observed(problem, scored)
-        factors = told_by_probes(problem, extract(structure.low_rank, problem.correlation), among_all=True)
+        factors = _direction(problem)
         score, details = fitted.means @ factors.weights, {**details, "direction": factors.rule}
+        quality = _label_free_map(score)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
-            of_anchors = softmax(fitted.log_joint[rows])[0]
-            quality = quality_by_anchors(of_anchors, labels)
-            details |= confirmed_by_anchors(of_anchors, labels)
-        else:
-            quality = np.zeros(len(score))
-            quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
+            of_anchors, label_free = softmax(fitted.log_joint[rows])[0], quality
+            quality = quality_by_anchors(of_anchors, labels, label_free)
+            details |= confirmed_by_anchors(of_anchors, labels, label_free)
         confounder = np.zeros(len(score), dtype=np.intp)
         for q in np.unique(quality):
             same_quality = np.flatnonzero(quality == q)
@@ -241,7 +244,9 @@ class CareTensor:
         """The Gaussian mixture with the best likelihood over the starts, and what is known about it.
 
         Starts from the views and k-means starts are continued apart; where they do not end alike, more k-means starts
-        are drawn until two rounds do. ``starts_agree`` in the details says whether any did.
+        are drawn until two rounds do. ``starts_agree`` in the details says whether any did, and where none did
+        ``starts_alike`` which share of the items the two likeliest ends decide alike without labels: other states may
+        give the same answer.
 
         Where there are many items, all of this is done on a sample of them (``samples``), and EM on all items goes on
         from the best fit of the sample, and from those that the sample cannot tell from it (``mixture.contenders``).
@@ -274,7 +279,11 @@ class CareTensor:
             fits.append(mixture.best_of(sample, more, finalists=1))
         details["starts_agree"] = _two_agree(fits)
         details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
-        finished = [fit for fit, _ in fits]
+        finished = sorted((fit for fit, _ in fits), key=lambda fit: -fit.log_likelihood)
+        if not details["starts_agree"]:
+            weights = _direction(problem).weights
+            first, second = (fit.posterior(sample) @ _label_free_map(fit.means @ weights) for fit in finished[:2])
+            details["starts_alike"] = float(np.mean((first > 0.5) == (second > 0.5)))
         if len(sample) < len(values):
             finished = [mixture.continued(fit, values) for fit in mixture.contenders(finished, sample)]
             details |= {"start_items": len(sample), "contenders": len(finished)}
@@ -359,6 +368,19 @@ def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
     """Whether the best likelihood was reached from two sets of starts; one alone may be a place where EM got stuck."""
     likelihoods = sorted(fit.log_likelihood for fit, _ in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
+
+
+def _direction(problem: Problem) -> Factors:
+    """The factors of L, with the direction in which quality is read (step E)."""
+    factors = extract(problem.require_structure().low_rank, problem.correlation)
+    return told_by_probes(problem, factors, among_all=True)
+
+
+def _label_free_map(score: Array) -> Array:
+    """Q of each state without labels, (k,): 1 for the upper half of the states by s_r."""
+    quality = np.zeros(len(score))
+    quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
+    return quality
 
 
 def view_starts(
@@ -482,56 +504,101 @@ def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:
     return {"edges": edges, "edge_items": len(rows)}
 
 
-def quality_by_anchors(posterior: Array, labels: Array) -> Array:
+def quality_by_anchors(posterior: Array, labels: Array, label_free: Array | None = None) -> Array:
     """Q of each state by labelled items (step F), shape (k,).
 
-    With two label values it is the map of states to {0, 1} whose P(Q = 1 | J) lies nearest the labels. With more it is
-    the mean label of a state, by its posterior, shrunk to the mean of all labels with the weight of one item.
+    With two label values it is the label-free map where the labels do not speak against that (``evidence_for``), else
+    the map of states to {0, 1} whose P(Q = 1 | J) lies nearest the labels. With more it is the mean label of a state,
+    by its posterior, shrunk to the mean of all labels with the weight of one item.
 
     Parameters
     ----------
     posterior : (m, k) array
         P(state | J) of the labelled items.
     labels : (m,) array
+    label_free : (k,) array, optional
+        Q of each state, 0 or 1, as it is without labels. Without it the labels decide alone.
     """
     k = posterior.shape[1]
     if len(np.unique(labels)) > 2 or k > _MOST_MAPPED:
         return (posterior.T @ labels + labels.mean()) / (posterior.sum(axis=0) + 1.0)
-    target = (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)
+    if label_free is not None and evidence_for(label_free, posterior, labels) >= 0:
+        return label_free
+    target = _upper(labels)
     maps = [np.array(m, dtype=np.float64) for m in itertools.product((0, 1), repeat=k) if 0 < sum(m) < k]
     loss = [float(np.sum((posterior @ m - target) ** 2)) for m in maps]
     return maps[int(np.argmin(loss))]
 
 
-def confirmed_by_anchors(posterior: Array, labels: Array) -> dict[str, Any]:
-    """Whether the states tell the labels of anchors that did not map them, better than the commoner label would.
+def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
+    """Logarithm of how much likelier the labels are if states follow the label-free map than if each has its own rate.
 
-    The anchors are left out in ten folds. States that have nothing to do with the labels are mapped to Q all the same,
-    and then decide no better than the commoner label, which has as many right answers in one of twenty draws.
+    In both cases the rate of the upper label in a state has a beta distribution: under the map with most of its weight
+    near the map's label, otherwise uniform. A few dozen labels leave the rate of a state open by some .2, so that the
+    nearest of all maps is often not the best one, where the label-free map has nothing to choose.
+
+    Parameters
+    ----------
+    label_free : (k,) array
+        Q of each state, 0 or 1, as it is without labels.
+    posterior : (m, k) array
+        P(state | J) of the labelled items.
+    labels : (m,) array
+        Labels of two values.
+    """
+    target = _upper(labels)
+    upper, lower = posterior.T @ target, posterior.T @ (1 - target)
+    for_upper, for_lower = 1 + _MAP_LABELS * label_free, 1 + _MAP_LABELS * (1 - label_free)
+    mapped = betaln(for_upper + upper, for_lower + lower) - betaln(for_upper, for_lower)
+    return float(np.sum(mapped - betaln(1 + upper, 1 + lower)))
+
+
+def confirmed_by_anchors(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
+    """Whether anchors speak for the label-free map, or else for the states as they map them.
+
+    Where labels and judges tell the same, one confirms the other. Where they do not, the answer rests on the labels:
+    states that have nothing to do with them are mapped to Q all the same. So the anchors are left out in ten folds, and
+    the states have to tell their labels better than the commoner label does, which without any relation has as many
+    right answers in one of twenty draws.
 
     Parameters
     ----------
     posterior : (m, k) array
         P(state | J) of the labelled items.
     labels : (m,) array
+    label_free : (k,) array
+        Q of each state, 0 or 1, as it is without labels.
 
     Returns
     -------
     dict
-        ``anchors_right``: share of right decisions. ``anchors_confirm``: whether that is better than the commoner
-        label. Empty with labels of more than two values, and with fewer than twenty anchors, which could not tell.
+        Empty with labels of more than two values. ``anchors_agree``: whether they speak for the label-free map. With
+        twenty anchors or more, since fewer could not tell, ``anchors_right``: share of right decisions about anchors
+        left out; ``anchors_confirm``: whether they agree, or that share is better than the commoner label's.
     """
-    if len(labels) < _CONFIRMING or len(np.unique(labels)) > 2:
+    if len(np.unique(labels)) > 2:
         return {}
-    target = labels > 0.5 * (labels.min() + labels.max())
+    agree = evidence_for(label_free, posterior, labels) >= 0
+    if len(labels) < _CONFIRMING:
+        return {"anchors_agree": agree}
+    target = _upper(labels) > 0
     right, fold = 0, np.arange(len(labels)) % _FOLDS
     for held_out in (fold == f for f in range(_FOLDS)):
         if np.ptp(labels[~held_out]) > 0:
-            quality = quality_by_anchors(posterior[~held_out], labels[~held_out])
+            quality = quality_by_anchors(posterior[~held_out], labels[~held_out], label_free)
             right += int(np.sum((posterior[held_out] @ quality > 0.5) == target[held_out]))
     commoner = max(float(target.mean()), 1 - float(target.mean()))
     by_chance = float(binom.sf(right - 1, len(labels), commoner))
-    return {"anchors_right": right / len(labels), "anchors_confirm": by_chance < _BY_CHANCE}
+    return {
+        "anchors_agree": agree,
+        "anchors_right": right / len(labels),
+        "anchors_confirm": agree or by_chance < _BY_CHANCE,
+    }
+
+
+def _upper(labels: Array) -> Array:
+    """1 where the label is the upper one of two, else 0."""
+    return (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)
 
 
 def _distinct_enough(values: Array, states: int) -> None:

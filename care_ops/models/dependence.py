@@ -44,11 +44,8 @@ round to better the last, not to end its regressions."""
 _SELECT_EVERY = 5
 """Rounds of EM after which the edges are selected anew."""
 
-_SHORT_ROUNDS = 20
-"""Rounds of EM from each further start, after which only the likeliest of them goes on."""
-
 _MORE_STARTS = 4
-"""Times that further starts are drawn where no two ways have ended alike."""
+"""Further starts at most, where the most evidence was not reached twice."""
 
 _SETTLED = 1e-6
 """Change of the mean log likelihood at which a start has ended: a hundredth of what counts as the same states."""
@@ -209,21 +206,23 @@ def dependent(
 
 
 def likeliest_dependent(
-    values: Array, levels: Sequence[int], posterior: Array, more: Callable[[], Sequence[Array]]
+    values: Array, levels: Sequence[int], posterior: Array, further: Callable[[Dependent], Array]
 ) -> Dependent:
-    """The model with the most evidence over several starts, and whether another way of starting ended there too.
+    """The model with the most evidence over several starts, and whether two of them ended there.
 
     From the states of independent judges EM may not find those of judges that depend on one another: a state is then
-    an edge, and an edge a state. Further starts are drawn until two ways have ended alike, at most four times. The
-    evidence tells which of two ends is better; whether one is better still is not known, only whether two agree.
+    an edge, and an edge a state. Further starts are drawn until the most evidence was reached twice, at most four
+    times. The evidence tells which of two ends is better; whether one is better still is not known, only whether two
+    agree.
 
     Parameters
     ----------
     values, levels : as in ``dependent``
     posterior : (n, k) array
         P(state | J) of the first start.
-    more : callable
-        Draws further starts, (n, k) arrays like the first. Each has a few rounds of EM, and the best goes on.
+    further : callable
+        Draws a further start, an (n, k) array like the first, given the model in which the last start ended. It is
+        not the best one, whose edges may lead to the same place again.
 
     Raises
     ------
@@ -234,17 +233,14 @@ def likeliest_dependent(
     def evidence(model: Dependent) -> float:
         return model.evidence(len(values))
 
-    ended = [dependent(values, levels, posterior, tolerance=_SETTLED)]
-    agree = False
+    best = last = dependent(values, levels, posterior, tolerance=_SETTLED)
     for _ in range(_MORE_STARTS):
-        short = [dependent(values, levels, start, rounds=_SHORT_ROUNDS) for start in more()]
-        leading = max(short, key=evidence)
-        ended.append(dependent(values, levels, leading.posterior(values), tolerance=_SETTLED))
-        second, best = sorted(map(evidence, ended))[-2:]
-        agree = best - second <= mixture.SAME_STATES
+        last = dependent(values, levels, further(last), tolerance=_SETTLED)
+        agree = abs(evidence(best) - evidence(last)) <= mixture.SAME_STATES
+        best = max(best, last, key=evidence)
         if agree:
-            break
-    return replace(max(ended, key=evidence), starts_agree=agree)
+            return replace(best, starts_agree=True)
+    return best
 
 
 def pseudo_likelihood(

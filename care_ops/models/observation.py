@@ -356,9 +356,9 @@ def fit(
         for _ in range(starts):
             near = mixture.start_near(embedded, mixture.k_means_plus_plus(embedded, states, rng))
             gaussian = mixture.expectation_maximisation(embedded, *near, max_iterations=_GAUSSIAN)
-            short.append(_climb(sample, quick, gaussian.posterior(embedded), tolerance, _SHORT))
+            short.append(expectation_maximisation(sample, quick, gaussian.posterior(embedded), tolerance, _SHORT))
         leading = max(short, key=_likelihood)
-        ended.append(_climb(values, models, leading.posterior(values), tolerance, max_iterations))
+        ended.append(expectation_maximisation(values, models, leading.posterior(values), tolerance, max_iterations))
         likelihoods = sorted(map(_likelihood, ended))
         agree = len(ended) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
     return replace(max(ended, key=_likelihood), starts_agree=agree)
@@ -388,10 +388,10 @@ def partitions(
     ]
 
 
-def _climb(
+def expectation_maximisation(
     values: Array, models: Sequence[ObservationModel], posterior: Array, tolerance: float, max_iterations: int
 ) -> ObservationMixture:
-    """EM from a posterior, stopped when the mean log likelihood rises by less than ``tolerance``."""
+    """EM from P(state | J), stopped when the mean log likelihood rises by less than ``tolerance``."""
     current, previous, converged = tuple(models), -np.inf, False
     weights, likelihood = posterior.mean(axis=0), -np.inf
     for _ in range(max_iterations):

@@ -4,10 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import beta
 
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
-from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.care_tensor import CareTensor, confirmed_by_anchors, evidence_for, quality_by_anchors
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import FitError, InputError
@@ -113,11 +115,14 @@ def test_views_come_from_s_where_too_few_items_are_complete(rng):
 
 def test_starts_that_end_apart_are_told(rng):
     clear = matrix(four_state_mixture(rng, n=3_000, p=12, noise=0.6).scores)
-    assert tensor(clear).details["starts_agree"] is True
+    agreed = tensor(clear).details
+    assert agreed["starts_agree"] is True
+    assert "starts_alike" not in agreed
     quality = rng.standard_normal((300, 1))  # no states at all, and votes that are not Gaussian
     votes = matrix((quality + rng.standard_normal((300, 12)) > 0).astype(float))
     details = tensor(votes, states=10).details
     assert details["starts_agree"] is False
+    assert 0.5 < details["starts_alike"] < 1
     assert sum(name.startswith("k-means") for name in details["start_likelihoods"]) == 25
 
 
@@ -141,6 +146,35 @@ def test_anchors_that_the_states_do_not_tell_are_told(rng):
     assert unrelated["anchors_confirm"] is False
     few = tensor(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen[:19]})).details
     assert "anchors_confirm" not in few
+
+
+def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
+    """Four states with labels of .8 in favour of the map; in the third, five labels of eight are against it by chance.
+
+    The nearest map turns the third state. Where twice as many labels speak as clearly against every state, the
+    labels have their way.
+    """
+    label_free = np.array([0.0, 0.0, 1.0, 1.0])
+    posterior = np.repeat(np.eye(4), 8, axis=0)
+    labels = np.concatenate([np.arange(8) < ones for ones in (1, 2, 3, 7)]).astype(float)
+    assert quality_by_anchors(posterior, labels).tolist() == [0, 0, 0, 1]
+    assert quality_by_anchors(posterior, labels, label_free).tolist() == [0, 0, 1, 1]
+    assert quality_by_anchors(posterior, 1 - labels, label_free).tolist() == [1, 1, 1, 0]
+    assert quality_by_anchors(posterior, 5 + 4 * labels, label_free).tolist() == [0, 0, 1, 1], "labels of 5 and 9"
+    told = confirmed_by_anchors(posterior, labels, label_free)
+    assert told["anchors_agree"]
+    assert told["anchors_confirm"]
+    against = confirmed_by_anchors(posterior, 1 - labels, label_free)
+    assert not against["anchors_agree"]
+    assert against["anchors_confirm"], "labels left out are told all the same"
+
+
+def test_evidence_for_a_map_is_the_ratio_of_two_chances_of_the_labels():
+    """One state of a map to 1, two labels of 1 and one of 0: integrals of the rate under both beta distributions."""
+    mapped = quad(lambda rate: rate**2 * (1 - rate) * beta(4, 1).pdf(rate), 0, 1)[0]
+    free = quad(lambda rate: rate**2 * (1 - rate), 0, 1)[0]
+    evidence = evidence_for(np.ones(1), np.ones((3, 1)), np.array([1.0, 0.0, 1.0]))
+    assert evidence == pytest.approx(np.log(mapped / free))
 
 
 @pytest.mark.parametrize("model", ["graded", "categorical", "student", "scale_mixture"])

@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import multivariate_normal, multivariate_t, norm, t
 
 from assets.experiments.edges_within_states import measured, study
+from assets.experiments.observation_models import told_apart
 from care_ops.models.answers import Answers
 from care_ops.models.dependence import (
     TailedScatter,
@@ -18,8 +19,10 @@ from care_ops.models.dependence import (
     likeliest_dependent,
     pseudo_likelihood,
 )
-from care_ops.models.observation import ScaleMixture, StudentT
+from care_ops.models.joined_views import states_of
+from care_ops.models.observation import Gaussian, Graded, ScaleMixture, StudentT, expectation_maximisation
 from care_ops.simulate import dependent_judges
+from care_ops.structure.views import Views
 
 SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("binary", "categorical", "ordinal", "mixed")]
 
@@ -53,16 +56,37 @@ def test_starts_that_end_elsewhere_are_compared_by_evidence_and_told(rng):
     assert not bad.edges[0, 1]
     assert np.argwhere(np.triu(good.edges)).tolist() == [[0, 1]]
     assert good.evidence(n) == pytest.approx(good.log_likelihood - 0.5 * np.log(n) / n), "the price of one coupling"
-    stuck = likeliest_dependent(values, (2,) * 6, by_link, lambda: [by_link])
+    stuck = likeliest_dependent(values, (2,) * 6, by_link, lambda _: by_link)
     assert stuck.starts_agree, "a second start that is the first again tells nothing else"
-    drawn = iter([[by_state], [by_state]])
-    kept = likeliest_dependent(values, (2,) * 6, by_link, lambda: next(drawn))
+    so_far = []
+    drawn = iter([by_state, by_state])
+    kept = likeliest_dependent(values, (2,) * 6, by_link, lambda last: so_far.append(last) or next(drawn))
     assert (kept.edges == good.edges).all()
     assert kept.starts_agree
-    alone = iter([[by_state], [by_link], [by_link], [by_link]])
-    unsure = likeliest_dependent(values, (2,) * 6, by_link, lambda: next(alone))
+    assert [model.edges[0, 1] for model in so_far] == [False, True], "a further start knows where the last one ended"
+    alone = iter([by_state, by_link, by_link, by_link])
+    unsure = likeliest_dependent(values, (2,) * 6, by_link, lambda _: next(alone))
     assert (unsure.edges == good.edges).all()
     assert not unsure.starts_agree, "the best end was reached once"
+
+
+def test_joined_judges_show_states_that_a_link_hides(rng):
+    """Two judges of the first view nearly always agree, whatever the state: independent judges are split by that."""
+    n = 3_000
+    state, first = rng.integers(0, 2, (2, n))
+    copy = np.where(rng.random(n) < 0.95, first, 1 - first)
+    following = [np.where(rng.random(n) < 0.8, state, 1 - state) for _ in range(4)]
+    real = state + rng.normal(size=n)
+    values = np.column_stack([first, copy, *following, real]).astype(float)
+    levels = (2,) * 6 + (0,)
+    by_link = 0.9 * np.eye(2)[first] + 0.05
+    by_nothing = rng.dirichlet(np.ones(2), n)
+    judges = [Graded(tuple(range(6)), (2,) * 6), Gaussian((6,))]
+    independent = expectation_maximisation(values, judges, by_link, 1e-6, 300).posterior(values)
+    views = Views((np.array([0, 1]), np.array([2, 3]), np.array([4, 5, 6])), 0.0, 0.0)
+    joined = states_of(values, levels, views, [by_link, by_nothing])
+    assert told_apart(independent, state) < 0.6
+    assert told_apart(joined, state) > 0.85
 
 
 def test_probabilities_of_grades_add_up(rng):

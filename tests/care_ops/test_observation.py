@@ -54,7 +54,10 @@ def test_em_climbs_and_missing_scores_leave_the_likelihood(kind):
     draw = observed_mixture(rng, kind, truth=2, n=1_500)
     holes = np.where(rng.random(draw.scores.shape) < 0.1, np.nan, draw.scores)
     start = 0.5 * np.eye(3)[draw.states] + 0.5 / 3
-    steps = [observation._climb(holes, models_of(draw, kind), start, 0.0, k).log_likelihood for k in (1, 2, 4, 8, 16)]
+    steps = [
+        observation.expectation_maximisation(holes, models_of(draw, kind), start, 0.0, k).log_likelihood
+        for k in (1, 2, 4, 8, 16)
+    ]
     assert (np.diff(steps) > -1e-4).all(), steps
     model = observation.fit(holes, models_of(draw, kind), 3, rng)
     nothing = np.full((1, 9), np.nan)

@@ -127,13 +127,19 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
     edition = workspace.fits.editions("one")[-1]
     fit = workspace.fits.read_fit("one", edition.fits["care_svd"])
     told = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "anchors_confirm": False}
-    doubtful = replace(fit, fit_id="doubtful", aggregator="care_tensor", details=json.dumps(told))
-    workspace.fits.write_fit(doubtful)
-    warned = _states(workspace, "one", replace(edition, fits={**edition.fits, "care_tensor": "doubtful"}))
+
+    def reviewed(**details):
+        doubtful = replace(fit, fit_id="doubtful", aggregator="care_tensor", details=json.dumps({**told, **details}))
+        workspace.fits.write_fit(doubtful)
+        return _states(workspace, "one", replace(edition, fits={**edition.fits, "care_tensor": "doubtful"}))
+
+    warned = reviewed()
     assert not warned.passed
     assert not warned.holds_back
     assert "random starts ended in different states" in warned.says
     assert "no better than their commoner label" in warned.says
+    assert "decide 20% of the items otherwise" in reviewed(starts_alike=0.8).says
+    assert reviewed(starts_alike=1.0, anchors_confirm=True).passed, "other states, and the same answer"
 
 
 def finding(folder, check, review=None):
