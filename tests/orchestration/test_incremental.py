@@ -26,6 +26,9 @@ from tests.support.workspaces import (
 
 FIT = ("panel", "moments", "structure", "aggregates", "evaluation", "intervals", "systems", "factors", "report")
 
+ITEMS_TO_KILL = 120
+"""Items of a run that is killed: enough for it to be still at work when a busy machine comes to send the signal."""
+
 
 def estimates(folder) -> list[tuple]:
     return query(
@@ -133,8 +136,8 @@ def test_a_judge_that_fails_holds_up_nobody_and_is_tried_again(tmp_path):
 
 @pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_scores_nothing_twice(tmp_path):
-    folder = make(tmp_path / "ws", n=60, batch_size=1)
-    undisturbed = make(tmp_path / "calm", n=60)
+    folder = make(tmp_path / "ws", n=ITEMS_TO_KILL, batch_size=1)
+    undisturbed = make(tmp_path / "calm", n=ITEMS_TO_KILL)
     command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
     scores = folder / "data" / "parts" / "scores"
     kept: dict[str, int] = {}
@@ -148,14 +151,14 @@ def test_killed_in_the_middle_it_goes_on_and_scores_nothing_twice(tmp_path):
         process.send_signal(signal.SIGKILL)
         process.wait()
         done = {str(p): p.stat().st_mtime_ns for p in scores.rglob("*.parquet")}
-        assert wanted <= len(done) < 60 * len(JUDGES)
+        assert wanted <= len(done) < ITEMS_TO_KILL * len(JUDGES)
         assert kept.items() <= done.items(), "what was done stays untouched"
         kept = done
 
     outcome = run(folder)
     assert not outcome.failures
     rows = score_rows(folder)
-    assert len(rows) == len(set(rows)) == 60 * len(JUDGES)
+    assert len(rows) == len(set(rows)) == ITEMS_TO_KILL * len(JUDGES)
     after = {str(p): p.stat().st_mtime_ns for p in scores.rglob("*.parquet")}
     assert kept.items() <= after.items()
     run(undisturbed)
