@@ -20,7 +20,7 @@ from orchestration.instance import workspace_instance
 from orchestration.locks import PATIENCE, alone
 from orchestration.runner import run_stale
 from orchestration.workspace import load_workspace
-from tests.support.stores import BUCKET, CREDENTIALS, CuttingProxy, environment, s3_server
+from tests.support.stores import BUCKET, CREDENTIALS, SECRET, CuttingProxy, environment, s3_server
 from tests.support.workspaces import QUICK, care, make, query, score_rows
 from warehouse.remote.copy import RECORD_OF_RUNS, StoreCopy
 from warehouse.remote.objects import Objects
@@ -92,6 +92,8 @@ def test_a_night_writes_what_it_writes_on_disk_and_another_machine_has_nothing_t
     care(first, "run")
     stored = objects_of(address)
     assert stored == kept_files(first), "the store and the folder have the same files, byte for byte"
+    everything = [path.read_bytes() for path in first.rglob("*") if path.is_file()] + list(stored.values())
+    assert not [content for content in everything if SECRET.encode() in content]
     expected = kept_files(on_disk)
     assert without_ids(stored) == without_ids(expected)
     items = "parts/items/testset=one/items.parquet"

@@ -15,7 +15,8 @@ from threading import Thread
 from typing import Any
 
 BUCKET = "bucket"
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
+SECRET = "a-key-that-is-written-nowhere"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
 _PATIENCE_S = 120.0
 
 
