@@ -1,11 +1,14 @@
 """Annotator models: Dawid-Skene on 200,000 x 24; GLAD and MACE on 5,000 x 24, beside crowd-kit in the same run.
 
 crowd-kit needs an environment of its own: `make rivals` builds it, else its columns are empty.
+``python -m benchmarks.bench_crowd ITEMS ...`` prints how the models' CPU seconds grow with the items, one run each.
 """
 
 from __future__ import annotations
 
 import subprocess
+import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -34,16 +37,27 @@ print(time.process_time() - start, np.mean(label.reindex(range(len(truth))).to_n
 """
 
 
+Fit = Callable[[np.ndarray], crowd.Crowd]
+
+MODELS: dict[str, Fit] = {
+    "dawid_skene": lambda g: crowd.dawid_skene(Answers(g, [2] * 24), 2),
+    "mace": lambda g: crowd.mace(Answers(g, [2] * 24), 2, np.random.default_rng(0)),
+    "glad": lambda g: crowd.glad(g, 2),
+    "label_model": lambda g: crowd.label_model(Answers(g, [2] * 24), 2),
+}
+
+
 def run() -> list[dict[str, object]]:
     """One row a model."""
     rows: list[dict[str, object]] = []
-    models: list[tuple[str, int, str, Callable[[np.ndarray], crowd.Crowd]]] = [
-        ("dawid_skene", 200_000, "DawidSkene(n_iter=100)", lambda g: crowd.dawid_skene(Answers(g, [2] * 24), 2)),
-        ("mace", 5_000, "MACE()", lambda g: crowd.mace(Answers(g, [2] * 24), 2, np.random.default_rng(0))),
-        ("glad", 5_000, "GLAD()", lambda g: crowd.glad(g, 2)),
-        ("label_model", 200_000, "", lambda g: crowd.label_model(Answers(g, [2] * 24), 2)),
+    models = [
+        ("dawid_skene", 200_000, "DawidSkene(n_iter=100)"),
+        ("mace", 5_000, "MACE()"),
+        ("glad", 5_000, "GLAD()"),
+        ("label_model", 200_000, ""),
     ]
-    for name, n, theirs, fit in models:
+    for name, n, theirs in models:
+        fit = MODELS[name]
         truth, grades, _ = votes(5, n, 24, 2, 0.1)
         cpu = cpu_seconds(lambda fit=fit, grades=grades: fit(grades), 5)
         tracemalloc.start()
@@ -72,3 +86,21 @@ def _rival(n: int, model: str) -> tuple[float, float]:
     )
     cpu, accuracy = done.stdout.split()
     return float(cpu), float(accuracy)
+
+
+def growth(sizes: list[int]) -> None:
+    """Print a row for each model: CPU seconds, and the share of right answers, by the number of items."""
+    print("model | " + " | ".join(f"{n:,}" for n in sizes), flush=True)
+    for name, fit in MODELS.items():
+        cells: list[str] = []
+        for n in sizes:
+            truth, grades, _ = votes(5, n, 24, 2, 0.1)
+            began = time.process_time()
+            fitted = fit(grades)
+            right = float(np.mean(fitted.log_odds.argmax(axis=1) == truth))
+            cells.append(f"{time.process_time() - began:.1f}, {right:.3f}")
+        print(f"{name} | {' | '.join(cells)}", flush=True)
+
+
+if __name__ == "__main__":
+    growth([int(items) for items in sys.argv[1:]])

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.study_recorded_nights [--judges P] [--testsets T] [--items N] [--code FOLDER]`` prints CPU and
 wall seconds and the peak memory of every ``care run``, each a process of its own with one BLAS thread. ``FOLDER`` is a
-checkout of another commit. ``--profile FOLDER`` keeps a profile of each night, which itself takes time.
+checkout of another commit. With ``--settings "fit: {aggregators: [avg], resamples: 0}"`` what nights cost beside fits is
+measured in less time. ``--profile FOLDER`` keeps a profile of each night, which itself takes time.
 
 Belongs here: nights of many scores that exist already. Belongs elsewhere: judges that are asked (``study_long``).
 """
@@ -29,12 +30,12 @@ _HERE = Path(__file__).parents[1]
 class Recordings:
     """A workspace of test sets whose scores lie beside their items in Parquet files."""
 
-    def __init__(self, folder: Path, testsets: int, items: int) -> None:
+    def __init__(self, folder: Path, testsets: int, items: int, settings: str) -> None:
         self.folder, self._items = folder, items
         self._testsets = [f"set {t:02d}" for t in range(testsets)]
         for name in ("judges", "testsets"):
             (folder / name).mkdir(parents=True)
-        (folder / "care.yaml").write_text("review: {hold: false}\n", encoding="ascii")
+        (folder / "care.yaml").write_text(settings + "\n", encoding="ascii")
         for testset in self._testsets:
             source = (
                 f"scale: [0, 10]\nsource:\n  kind: files\n  items: {testset} items.parquet\n"
@@ -78,7 +79,7 @@ def night(folder: Path, name: str, code: Path, profiles: Path | None) -> None:
 
 def nights(options: argparse.Namespace, folder: Path) -> None:
     """Print a row for each night that was asked for."""
-    recordings = Recordings(folder, options.testsets, options.items)
+    recordings = Recordings(folder, options.testsets, options.items, options.settings)
     steps = {
         "first": lambda: recordings.write(options.judges),
         "unchanged": lambda: None,
@@ -98,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--judges", type=int, default=100)
     parser.add_argument("--testsets", type=int, default=50)
     parser.add_argument("--items", type=int, default=200)
+    parser.add_argument("--settings", default="review: {hold: false}", help="what care.yaml says")
     parser.add_argument("--nights", nargs="*", help="only these, in this order; the first is needed")
     parser.add_argument("--code", type=Path, default=_HERE)
     parser.add_argument("--profile", type=Path)

@@ -13,6 +13,7 @@ from textwrap import shorten
 
 import numpy as np
 
+from care_ops.blocks import blocks, columns
 from care_ops.config import AdmissionRule
 from care_ops.errors import listed
 from care_ops.scores import Array, ScoreMatrix
@@ -104,11 +105,10 @@ def check_panel(
     standardised = _standardise(scores.values)
     total = standardised.sum(axis=1)
     checks: list[JudgeCheck] = []
-    for j, judge in enumerate(scores.judges):
-        column = scores.values[:, j]
+    for judge, column, z in zip(scores.judges, columns(scores.values), columns(standardised), strict=True):
         missing = float(np.isnan(column).mean()) if len(column) else 1.0
         mode_share, entropy = concentration(column)
-        alignment = _alignment(standardised[:, j], total)
+        alignment = _alignment(z, total)
         if mode_share == 1.0:
             reason = "degenerate: fewer than two different scores"
         elif rule.admit == "all":
@@ -247,13 +247,16 @@ def concentration(column: Array) -> tuple[float, float]:
 
 def _standardise(values: Array) -> Array:
     """Z-scores, in which a missing score is 0, the mean, and so is every score of a constant judge."""
-    present = ~np.isnan(values)
-    count = np.maximum(present.sum(axis=0), 1)
-    filled = np.where(present, values, 0.0)
-    mean = filled.sum(axis=0) / count
-    centred = np.where(present, values - mean, 0.0)
-    sd = np.sqrt((centred**2).sum(axis=0) / count)
-    return centred / np.where(sd > 0, sd, 1.0)
+    items = len(values)
+    count = np.maximum(items - sum(np.isnan(values[rows]).sum(axis=0) for rows in blocks(items)), 1)
+    mean = sum(np.nansum(values[rows], axis=0) for rows in blocks(items)) / count
+    out, squares = np.empty(values.shape), np.zeros(values.shape[1])
+    for rows in blocks(items):
+        out[rows] = np.nan_to_num(values[rows] - mean)
+        squares += (out[rows] ** 2).sum(axis=0)
+    sd = np.sqrt(squares / count)
+    out /= np.where(sd > 0, sd, 1.0)
+    return out
 
 
 def _alignment(judge: Array, total: Array) -> _Alignment:

@@ -40,6 +40,26 @@ def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
     return np.concatenate([function(*(array[rows] for array in arrays)) for rows in blocks(items)])
 
 
+def columns(values: Array) -> Iterator[Array]:
+    """Each column as an array of its own."""
+    for several in _several(values.shape[1]):
+        yield from np.ascontiguousarray(values[:, several].T)
+
+
+def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
+    """``function`` of each column, which gives one of the same length; shape (n, p)."""
+    out = np.empty(values.shape)
+    for several in _several(values.shape[1]):
+        out[:, several] = np.array([function(column) for column in np.ascontiguousarray(values[:, several].T)]).T
+    return out
+
+
+def _several(width: int) -> Iterator[slice]:
+    """Columns that are taken at once: a line of the cache brings eight numbers of a row."""
+    for first in range(0, width, 8):
+        yield slice(first, min(first + 8, width))
+
+
 def few_values(values: Array, most: int) -> Array | None:
     """The different values of an array in rising order, NaN aside; None where they are more than ``most``.
 

@@ -18,6 +18,6 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
 
 @cache
-def _controller(with_scipy: bool) -> ThreadpoolController:
+def _controller(_with_scipy: bool) -> ThreadpoolController:
     """What finds the libraries that are loaded, which takes milliseconds; scipy brings a BLAS of its own."""
     return ThreadpoolController()

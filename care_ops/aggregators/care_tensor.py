@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 from care_ops.aggregators.base import Aggregate, Problem
 from care_ops.aggregators.care_svd import told_by_probes
-from care_ops.blocks import few_values
+from care_ops.blocks import columns, few_values
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.models import cp, mixture, observation
@@ -443,19 +443,19 @@ def _as_observed(problem: Problem) -> tuple[Array, list[observation.ObservationM
     values[:, graded] = np.where(grade[:, graded] >= 0, grade[:, graded], np.nan)
     free = graded & ((levels == 2) | (setting == "categorical"))
     models: list[observation.ObservationModel] = []
-    for columns, make in (
+    for chosen, make in (
         (np.flatnonzero(free), lambda c: observation.Graded(c, tuple(int(levels[j]) for j in c))),
         (np.flatnonzero(graded & ~free), lambda c: observation.Ordinal(c, tuple(int(levels[j]) for j in c))),
         (np.flatnonzero(~graded), _REAL.get(setting, observation.Gaussian)),
     ):
-        if len(columns):
-            models.append(make(tuple(int(j) for j in columns)))
+        if len(chosen):
+            models.append(make(tuple(int(j) for j in chosen)))
     return values, models
 
 
 def _is_graded(values: Array) -> NDArray[np.bool_]:
     """Whether each judge has at most ten different scores, shape (p,)."""
-    return np.array([few_values(column, MOST_LEVELS) is not None for column in values.T])
+    return np.array([few_values(column, MOST_LEVELS) is not None for column in columns(values)])
 
 
 def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:

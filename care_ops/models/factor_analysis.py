@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
-from care_ops.blocks import by_rows
+from care_ops.blocks import by_columns, by_rows
 from care_ops.samples import is_sampled
 
 Array = NDArray[np.float64]
@@ -54,12 +54,15 @@ def normal_scores(values: Array) -> Array:
     ----------
     values : (n, p) array
     """
-    out = np.full(values.shape, np.nan)
-    for j, column in enumerate(values.T):
-        scored = ~np.isnan(column)
-        score = _by_rank(column[scored])
-        sd = float(score.std()) if len(score) else 0.0
-        out[scored, j] = score / sd if sd > 0 else score
+    return by_columns(_normal, values)
+
+
+def _normal(column: Array) -> Array:
+    scored = ~np.isnan(column)
+    score = _by_rank(column[scored])
+    sd = float(score.std()) if len(score) else 0.0
+    out = np.full(len(column), np.nan)
+    out[scored] = score / sd if sd > 0 else score
     return out
 
 

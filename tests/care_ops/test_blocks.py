@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from care_ops.blocks import BLOCK_ROWS, blocks, by_rows, few_values
+from care_ops.blocks import BLOCK_ROWS, blocks, by_columns, by_rows, columns, few_values
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.mixture import expectation_maximisation
 
@@ -13,6 +13,13 @@ def test_every_row_is_in_one_block(items):
     assert [row for rows in blocks(items) for row in range(items)[rows]] == list(range(items))
     values = np.arange(2.0 * items).reshape(items, 2)
     np.testing.assert_array_equal(by_rows(lambda v, w: v.sum(axis=1) - w, values, values[:, 0]), values[:, 1])
+
+
+@pytest.mark.parametrize("judges", [1, 8, 11])
+def test_every_column_is_taken_once(judges):
+    values = np.arange(3.0 * judges).reshape(3, judges)
+    assert [column.tolist() for column in columns(values)] == values.T.tolist()
+    np.testing.assert_array_equal(by_columns(lambda column: column[::-1], values), values[::-1])
 
 
 def test_few_values_are_told_and_many_are_not():
