@@ -98,7 +98,7 @@ class FitFolder:
     def discard(self, name: str) -> None:
         """Remove the document, the arrays and the copy of the panel of this name, as far as they exist."""
         for suffix in ("json", "npz", "parquet"):
-            (self.path / f"{name}.{suffix}").unlink(missing_ok=True)
+            delete(self.path / f"{name}.{suffix}")
 
     def panels(self) -> list[Path]:
         """Files of the panel's matrix and of the copies that ``copy_panel`` kept, as far as they exist."""
