@@ -181,6 +181,8 @@ def _print_rivals(wide: Path, folder: Path) -> None:
         votes = folder / "votes.npy"
         np.save(votes, (scores > np.median(scores)).astype(np.int8))
         runs["crowd-kit, DawidSkene on votes above the median"] = [str(_RIVALS), "-c", _CROWD_KIT, str(votes)]
+    else:
+        print("\ncrowd-kit is left out: `make rivals` builds the environment that it needs")
     print("\n| rival | CPU s | MiB |\n|---|---|---|")
     for name, command in runs.items():
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
