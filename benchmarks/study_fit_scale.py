@@ -61,6 +61,9 @@ DawidSkene(n_iter=100).fit_predict(frame)
 print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 
+_TELLING_SECONDS = 0.1
+"""Least CPU seconds of a stage of which it is said how it grows."""
+
 Measured = Mapping[str, Sequence[float]]
 """By stage: CPU seconds, and peak memory in MiB."""
 
@@ -70,6 +73,7 @@ def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        wide: dict[int, Measured] = {}
         before = None if options.before is None else _checkout(options.before, folder / "before")
         for items in options.items:
             tables = write_tables(folder, items)
@@ -77,10 +81,13 @@ def main() -> None:
                 runs = {} if before is None else {"before": _fit(before, path, folder / "before-fit")}
                 runs["now"] = _fit(_HERE, path, folder / f"now-{layout}")
                 _print_stages(f"{items:,} x {JUDGES}, {layout}", runs)
+                if layout == "wide":
+                    wide[items] = runs["now"]
             whole = folder / "whole"
             _fit(_HERE, tables["wide"], whole, "--whole")
             _print_differences(folder / "now-wide", whole)
             _print_rivals(tables["wide"], folder)
+    _print_growth(wide)
 
 
 def write_tables(folder: Path, items: int) -> dict[str, Path]:
@@ -144,6 +151,17 @@ def _print_stages(title: str, runs: Mapping[str, Measured]) -> None:
     print(f"| all | {' | '.join(f'{cpu:.1f} | {peak:,.0f}' for cpu, peak in totals)} |")
 
 
+def _print_growth(runs: Mapping[int, Measured]) -> None:
+    """How many times as long each stage takes on the most items as on the fewest."""
+    few, many = min(runs), max(runs)
+    if few == many:
+        return
+    print(f"\n| stage | {many:,} over {few:,} items, which are {many / few:g} times as many |\n|---|---|")
+    for stage, (cpu, _) in runs[few].items():
+        told = f"{runs[many].get(stage, (0.0, 0.0))[0] / cpu:.1f}" if cpu >= _TELLING_SECONDS else "too quick to say"
+        print(f"| {stage} | {told} |")
+
+
 def _print_differences(sampled: Path, whole: Path) -> None:
     """Each aggregate against the one of a fit that draws no sample."""
     print("\n| aggregate | largest difference | 1 - rank correlation |\n|---|---|---|")
@@ -163,6 +181,8 @@ def _print_rivals(wide: Path, folder: Path) -> None:
         votes = folder / "votes.npy"
         np.save(votes, (scores > np.median(scores)).astype(np.int8))
         runs["crowd-kit, DawidSkene on votes above the median"] = [str(_RIVALS), "-c", _CROWD_KIT, str(votes)]
+    else:
+        print("\ncrowd-kit is left out: `make rivals` builds the environment that it needs")
     print("\n| rival | CPU s | MiB |\n|---|---|---|")
     for name, command in runs.items():
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}

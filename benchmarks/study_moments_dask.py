@@ -5,7 +5,7 @@ and CPU seconds of this process alone and of a local cluster of as many workers 
 For each of ``--joined`` a scheduler and two workers, each in a folder of its own, sum a panel by their address, and the
 largest relative difference from one process is printed, unless the panel has more than ten million items.
 
-Belongs here: which sizes and clusters are compared. Belongs elsewhere: the asset as a whole (``bench_moments_asset``).
+Belongs here: which sizes and clusters are compared. Belongs elsewhere: the asset as a whole (``study_moments_asset``).
 """
 
 from __future__ import annotations

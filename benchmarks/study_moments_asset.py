@@ -1,6 +1,6 @@
 """The asset ``moments`` over a panel in a file: CPU seconds and peak memory beyond those of a tiny panel, by size.
 
-``python -m benchmarks.bench_moments_asset [--items N] [--judges P] [--code FOLDER]``. ``FOLDER`` is a checkout of
+``python -m benchmarks.study_moments_asset [--items N] [--judges P] [--code FOLDER]``. ``FOLDER`` is a checkout of
 another commit. The asset runs twice, each time in a process of its own: over a panel that is new, and again after the
 scores of one item in a hundred have changed.
 
