@@ -15,7 +15,6 @@ from care_ops.models import joined_views, observation
 from care_ops.models.answers import Answers
 from care_ops.models.dependence import (
     EDGE_P_VALUE,
-    Dependent,
     conditional_mutual_information,
     dependent,
     likeliest_dependent,
@@ -34,6 +33,9 @@ Edges = NDArray[np.bool_]
 
 _STARTS = 5
 """Partitions from which the states of joined judges are sought, as many as starts of a mixture of independent ones."""
+
+_SHORT_ROUNDS = 20
+"""Rounds of EM after which the edges of a start are clear enough to make views."""
 
 
 def run(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
@@ -91,9 +93,9 @@ def measured(kind: Kind, n: int, seed: int) -> dict[str, float]:
         first = pseudo_likelihood(draw.scores, draw.levels, posterior).edges
         from_one = dependent(draw.scores, draw.levels, posterior).edges
 
-        def further(last: Dependent) -> Array:
+        def further() -> Array:
             starts = observation.partitions(draw.scores, models, 4, rng, _STARTS)
-            return joined_views.states_of(draw.scores, draw.levels, partition(last.statistics), starts)
+            return _states_by_views(draw, starts)
 
         model = likeliest_dependent(draw.scores, draw.levels, posterior, further)
         last, agree = model.edges, model.starts_agree
@@ -107,6 +109,14 @@ def measured(kind: Kind, n: int, seed: int) -> dict[str, float]:
         **row,
         "in their state, with edges": told_apart(posterior, draw.states),
     }
+
+
+def _states_by_views(draw: DependentDraw, starts: Sequence[Array]) -> Array:
+    """P(state | J) of the judges of each view joined into one, by the edges of the best short fit from these starts."""
+    short = [dependent(draw.scores, draw.levels, start, rounds=_SHORT_ROUNDS) for start in starts]
+    leading = max(short, key=lambda model: model.evidence(len(draw.scores)))
+    views = partition(leading.statistics)
+    return joined_views.states_of(draw.scores, draw.levels, views, [leading.posterior(draw.scores), *starts])
 
 
 def _models_of(draw: DependentDraw, kind: Kind) -> list[ObservationModel]:
@@ -143,10 +153,11 @@ EXPERIMENT = Experiment(
     protocol=(
         "Four states of binary Q and C, twelve judges of one kind, edges at 40 % of the pairs within each third. The "
         "mixture of independent judges is fitted first, and edges are read off its posterior. Then states and edges "
-        "are fitted in turn until both are settled, from that posterior (`one start`). The edges found make three "
-        "views; the judges of each are joined into one whose grades are the patterns of theirs, and the states of "
-        "these three are the next start, the likeliest from five partitions of the items. So it goes on until the "
-        "most evidence was reached twice, at most four times; `starts agree` is the share of draws in which it was. "
+        "are fitted in turn until both are settled, from that posterior (`one start`). A further start is made from "
+        "five partitions of the items: the edges of the best short fit from them make three views, the judges of each "
+        "are joined into one whose grades are the patterns of theirs, and the likeliest states of these three are the "
+        "start. So it goes on until the most evidence was reached twice, at most four times; `starts agree` is the "
+        "share of draws in which it was. "
         "Judges with heavy tails have one start. Mutual information is read off the latter's posterior."
     ),
     run=run,

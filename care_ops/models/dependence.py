@@ -206,7 +206,7 @@ def dependent(
 
 
 def likeliest_dependent(
-    values: Array, levels: Sequence[int], posterior: Array, further: Callable[[Dependent], Array]
+    values: Array, levels: Sequence[int], posterior: Array, further: Callable[[], Array]
 ) -> Dependent:
     """The model with the most evidence over several starts, and whether two of them ended there.
 
@@ -221,8 +221,8 @@ def likeliest_dependent(
     posterior : (n, k) array
         P(state | J) of the first start.
     further : callable
-        Draws a further start, an (n, k) array like the first, given the model in which the last start ended. It is
-        not the best one, whose edges may lead to the same place again.
+        Draws a further start, an (n, k) array like the first. It must not come from an end of an earlier one, which
+        it would lead to again: their agreement would tell nothing.
 
     Raises
     ------
@@ -233,11 +233,11 @@ def likeliest_dependent(
     def evidence(model: Dependent) -> float:
         return model.evidence(len(values))
 
-    best = last = dependent(values, levels, posterior, tolerance=_SETTLED)
+    best = dependent(values, levels, posterior, tolerance=_SETTLED)
     for _ in range(_MORE_STARTS):
-        last = dependent(values, levels, further(last), tolerance=_SETTLED)
-        agree = abs(evidence(best) - evidence(last)) <= mixture.SAME_STATES
-        best = max(best, last, key=evidence)
+        another = dependent(values, levels, further(), tolerance=_SETTLED)
+        agree = abs(evidence(best) - evidence(another)) <= mixture.SAME_STATES
+        best = max(best, another, key=evidence)
         if agree:
             return replace(best, starts_agree=True)
     return best

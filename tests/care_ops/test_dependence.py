@@ -56,16 +56,12 @@ def test_starts_that_end_elsewhere_are_compared_by_evidence_and_told(rng):
     assert not bad.edges[0, 1]
     assert np.argwhere(np.triu(good.edges)).tolist() == [[0, 1]]
     assert good.evidence(n) == pytest.approx(good.log_likelihood - 0.5 * np.log(n) / n), "the price of one coupling"
-    stuck = likeliest_dependent(values, (2,) * 6, by_link, lambda _: by_link)
-    assert stuck.starts_agree, "a second start that is the first again tells nothing else"
-    so_far = []
     drawn = iter([by_state, by_state])
-    kept = likeliest_dependent(values, (2,) * 6, by_link, lambda last: so_far.append(last) or next(drawn))
+    kept = likeliest_dependent(values, (2,) * 6, by_link, lambda: next(drawn))
     assert (kept.edges == good.edges).all()
     assert kept.starts_agree
-    assert [model.edges[0, 1] for model in so_far] == [False, True], "a further start knows where the last one ended"
     alone = iter([by_state, by_link, by_link, by_link])
-    unsure = likeliest_dependent(values, (2,) * 6, by_link, lambda _: next(alone))
+    unsure = likeliest_dependent(values, (2,) * 6, by_link, lambda: next(alone))
     assert (unsure.edges == good.edges).all()
     assert not unsure.starts_agree, "the best end was reached once"
 
