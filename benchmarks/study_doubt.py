@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 from threadpoolctl import threadpool_limits
 
+from benchmarks.study_few_labels import Figures, chosen_elsewhere
 from benchmarks.study_truth import draw
 from care_ops.aggregators.base import Aggregate, Problem
 from care_ops.aggregators.care import Candidates, Defensible, candidates_of, defensible
@@ -46,13 +47,12 @@ from care_ops.aggregators.latent import family_of
 from care_ops.aggregators.registry import REGISTRY
 from care_ops.anchors import Anchors
 from care_ops.metrics import risk_coverage_gain
-from tests.support.panels import PreparedView, prepare, ridge, views
+from tests.support.panels import PreparedView, cross_fitted, prepare, views
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 LABELS = (0, 20, 50)
-FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,6 @@ WAYS: dict[str, dict[str, Way]] = {
     "votes": {f"{weight:g}": votes(weight) for weight in (0.25, 0.5, 0.75)},
     "answers": {f"{scale:g}": answers(scale) for scale in (0.5, 1.0, 2.0)},
 }
-
-Figures = dict[str, dict[int, dict[str, float]]]
-"""Setting -> number of labels -> view -> share of the oracle's gain."""
 
 
 def main() -> None:
@@ -212,27 +209,20 @@ def _families(panel: PreparedView) -> Array:
 
 
 def _ridge_gain(panel: PreparedView) -> float:
-    """Of a ridge regression on all labels, cross-fitted by split unit as in ``supervised``."""
-    view, z = panel.view, np.nan_to_num(panel.problem.standardised)
-    distinct = np.unique(view.units)
-    fold_of_unit = dict(zip(distinct, np.random.default_rng(0).permutation(len(distinct)) % FOLDS, strict=True))
-    fold = np.array([fold_of_unit[unit] for unit in view.units])
-    predicted = np.zeros(len(z))
-    for k in range(FOLDS):
-        predicted[fold == k] = ridge(z[fold != k], view.gold[fold != k], z[fold == k])
+    """Of a ridge regression on all labels."""
+    view = panel.view
+    predicted = cross_fitted(view)
     gain = risk_coverage_gain(-np.abs(predicted - 0.5), (predicted > 0.5) != (view.gold > 0.5))
     return float("nan") if gain is None else gain
 
 
 def _left_out(figures: Figures, family_of_view: Mapping[str, str]) -> tuple[dict[int, dict[str, float]], str]:
     """The figures with settings that are chosen on the other families, and which settings these are."""
-    best: dict[str, str] = {}
-    for family in sorted(set(family_of_view.values())):
-        others = {view: of for view, of in family_of_view.items() if of != family}
-        best[family] = max(
-            figures,
-            key=lambda s: sum(_by_family({v: figures[s][m][v] for v in others}, others) for m in LABELS),
-        )
+    best = chosen_elsewhere(
+        figures,
+        family_of_view,
+        lambda by_view, names: _by_family({view: by_view[view] for view in sorted(names)}, family_of_view),
+    )
     by_labels = {m: {view: figures[best[family]][m][view] for view, family in family_of_view.items()} for m in LABELS}
     return by_labels, ", ".join(sorted(set(best.values())))
 

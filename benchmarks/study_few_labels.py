@@ -304,7 +304,7 @@ def _print_order(panels: Sequence[Panel], draws: int, ways: Sequence[str]) -> No
                 gains = {p.prepared.name: _gains(p, way, m, draws) for p in panels}
                 figures[setting][m] = {view: mean[view] + float(np.mean(gain)) for view, gain in gains.items()}
                 changes[setting, m] = np.array(gains["care_asset"]) - np.array(untold[m])
-        best = _chosen_elsewhere(
+        best = chosen_elsewhere(
             figures,
             {view.name: view.family for view in every_view},
             lambda kept, names: summarise(kept, [v for v in every_view if v.name in names], **score).gain,
@@ -331,7 +331,7 @@ def _gains(panel: Panel, way: Way, m: int, draws: int) -> list[float]:
     return gains
 
 
-def _chosen_elsewhere(
+def chosen_elsewhere(
     figures: Figures, family_of: Mapping[str, str], value: Callable[[Mapping[str, float], set[str]], float]
 ) -> dict[str, str]:
     """For each family the setting with the largest value on the other families, over all numbers of labels."""
@@ -353,7 +353,7 @@ def _print_probabilities(panels: Sequence[Panel], draws: int) -> None:
                 errors[name][setting].setdefault(m, {})[panel.prepared.name] = error
     print("| map | labels | mean error | worst | on | settings |\n|---|---|---|---|---|---|")
     for name, figures in errors.items():
-        best = _chosen_elsewhere(
+        best = chosen_elsewhere(
             figures, family_of, lambda by_view, names: -float(np.mean([by_view[view] for view in sorted(names)]))
         )
         for m in (20, 50):

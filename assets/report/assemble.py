@@ -193,7 +193,7 @@ def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
 
 
 def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> Array | None:
-    """Judges joined by the sparse part alone, in the order of ``scores.judges``; None where there is no structure."""
+    """Partial correlations by the sparse part alone, as ``scores.judges`` are ordered; None without a structure."""
     if structure is None:
         return None
     precision = np.diag(structure.sparse - structure.low_rank)

@@ -128,7 +128,7 @@ def _read_page(path: Path) -> None:
 
 
 def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bool) -> Iterator[Finding]:
-    """Say what was done, or can be done, about a file; nothing if it can be read or is gone meanwhile."""
+    """What was done, or can be done, about a file; nothing if it can be read or is gone meanwhile."""
     from warehouse.storage import DamagedError, set_aside
 
     try:

@@ -68,7 +68,7 @@ class PositionEffect:
 
 
 def position_effect(one: Array, other: Array, cut: float, level: float = 0.9) -> PositionEffect | None:
-    """How a judge's scores of pairs depend on the order; NaN where a score is missing, None below ten pairs.
+    """How a judge's scores of the same pairs in both orders differ (NaN: no score); None below ten pairs.
 
     The interval is Student's t of the paired differences.
     """

@@ -86,7 +86,7 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
 
 
 def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
-    """Print a row for each damaged file of the data folder, and for each that was repaired."""
+    """A row for each damaged file of the data folder, and for each that was repaired."""
     from assets.state.repair import findings
     from care_ops.errors import CareError
     from orchestration.dagster_internals import refused_settings

@@ -182,8 +182,13 @@ def declared_family(folder: str, judge: str) -> str:
     return vendor.rstrip("0123456789.") or vendor
 
 
-def supervised(view: View, folds: int = 5, seed: int = 0) -> float:
-    """m of a ridge regression of gold on the scores, cross-fitted by split unit: what labels could reach."""
+def supervised(view: View) -> float:
+    """m of ``cross_fitted``: what labels could reach."""
+    return view.measure(cross_fitted(view))
+
+
+def cross_fitted(view: View, folds: int = 5, seed: int = 0) -> Array:
+    """Gold as a ridge regression on the scores predicts it, cross-fitted by split unit, shape (n,)."""
     values = view.scores.values
     mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     z = np.nan_to_num((values - mean) / np.where(sd > 0, sd, 1.0))
@@ -194,7 +199,7 @@ def supervised(view: View, folds: int = 5, seed: int = 0) -> float:
     for k in range(folds):
         train, test = fold_of_item != k, fold_of_item == k
         predicted[test] = ridge(z[train], view.gold[train], z[test])
-    return view.measure(predicted)
+    return predicted
 
 
 def ridge(x: Array, y: Array, new: Array) -> Array:
