@@ -184,12 +184,12 @@ def _least_squares(curve: _Curve, values: Array, scored: NDArray[np.intp], targe
         both = np.column_stack([features, np.ones(len(features)), target[rows]])
         for fold in range(_FOLDS):
             of_fold = both[(fold - rows.start) % _FOLDS :: _FOLDS]
-            triangles[fold] = np.linalg.qr(np.vstack([triangles[fold], of_fold]), mode="r")
+            triangles[fold] = _array(np.linalg.qr(np.vstack([triangles[fold], of_fold]), mode="r"))
 
     def solve(folds: Sequence[Array]) -> Array:
         stacked = np.vstack(folds)
         negligible = np.finfo(np.float64).eps * max(len(scored), width)
-        return np.linalg.lstsq(stacked[:, :width], stacked[:, width:], rcond=negligible)[0]
+        return _array(np.linalg.lstsq(stacked[:, :width], stacked[:, width:], rcond=negligible)[0])
 
     missed = np.zeros(target.shape[1])
     for fold, left_out in enumerate(triangles):
