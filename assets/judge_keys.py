@@ -7,14 +7,13 @@ Belongs here: the one place where a key is made, by which scores are found again
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 from assets.code import code_version
 from assets.sources import recorded_scores
 from care_ops.errors import CareError
-from judges.engines.base import Context, Ledger, Recording
+from judges.engines.base import Context, Ledger, Recordings
 from judges.engines.factory import revision_of
 from judges.items import Item
 from warehouse.testsets import FilesSource, resolve
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from assets.workspace import Workspace
     from judges.spec import JudgeSpec
     from warehouse.items import ItemRecord
-    from warehouse.sources.files import RecordedTable
 
 
 _log = logging.getLogger(__name__)
@@ -49,23 +47,18 @@ def engine_context(workspace: Workspace, judge: str, testset: str, ledger: Ledge
     return Context(workspace.root, recordings(workspace, judge, testset), ledger)
 
 
-def recordings(workspace: Workspace, judge: str, testset: str) -> Mapping[str, Recording] | None:
-    """Recorded scores of one judge by item; None where neither the judge nor the test set records any."""
+def recordings(workspace: Workspace, judge: str, testset: str) -> Recordings | None:
+    """Recorded scores of one judge; None where neither the judge nor the test set records any."""
     name = workspace.judge(judge).engine.recorded_as
     table = None if name is None else recorded_scores(workspace, testset)
     if name is None or table is None:
         return None
-    return _recordings_in(table, name) if name in table.scores.judges else {}
+    from judges.engines.recorded import NOT_RECORDED
 
-
-def _recordings_in(table: RecordedTable, name: str) -> dict[str, Recording]:
-    """Recorded scores of one judge of a score file, by item."""
+    if name not in table.scores.judges:
+        return NOT_RECORDED
     values = table.scores.values[:, table.scores.judges.index(name)]
-    texts = table.responses.get(name, {})
-    return {
-        item_id: Recording(None if value != value else value, texts.get(item_id))
-        for item_id, value in zip(table.scores.item_ids, values.tolist(), strict=True)
-    }
+    return Recordings(table.rows, values, table.responses.get(name, {}))
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
@@ -98,13 +91,13 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
     name, source = spec.engine.recorded_as, workspace.testset(testset).source
     if name is None or not isinstance(source, FilesSource) or source.scores is None:
         return revision_of(spec, engine_context(workspace, spec.name, testset))
-    from judges.engines.recorded import fingerprint
+    from judges.engines.recorded import NOT_RECORDED, fingerprint
 
     declared = source.scores
     read_as = [declared.columns.model_dump(), declared.layout, declared.reading.model_dump(), _reader_version()]
     file = resolve(declared.path, workspace.root)
     revisions = workspace.file_hashes.of(file, read_as, lambda: _recorded_revisions(workspace, testset))
-    return revisions.get(name, fingerprint({}))
+    return revisions[name] if name in revisions else fingerprint(NOT_RECORDED)
 
 
 def _recorded_revisions(workspace: Workspace, testset: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 
 import numpy as np
+from numpy.typing import NDArray
 
 from care_ops.blocks import blocks, columns
 from care_ops.config import AdmissionRule
@@ -104,11 +105,12 @@ def check_panel(
         rule = replace(rule, max_missing=1.0)
     standardised = _standardise(scores.values)
     total = standardised.sum(axis=1)
+    spectrum = np.fft.rfft(total)
     checks: list[JudgeCheck] = []
     for judge, column, z in zip(scores.judges, columns(scores.values), columns(standardised), strict=True):
         missing = float(np.isnan(column).mean()) if len(column) else 1.0
         mode_share, entropy = concentration(column)
-        alignment = _alignment(z, total)
+        alignment = _alignment(z, total, spectrum)
         if mode_share == 1.0:
             reason = "degenerate: fewer than two different scores"
         elif rule.admit == "all":
@@ -259,22 +261,25 @@ def _standardise(values: Array) -> Array:
     return out
 
 
-def _alignment(judge: Array, total: Array) -> _Alignment:
+def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> _Alignment:
     """Agreement of a judge with the rest, as its rows are and at its best under a circular shift or reversal.
 
     Parameters
     ----------
     judge, total : (n,) arrays
         The judge's standardised scores, and the sums of all judges'.
+    spectrum : (n // 2 + 1,) array
+        The Fourier transform of ``total``.
     """
     n = len(judge)
     rest = total - judge
     norm = float(np.linalg.norm(rest) * np.linalg.norm(judge))
     if norm == 0.0 or n < 3:
         return _Alignment(float("nan"), float("-inf"), certain=False, how="")
-    spectrum = np.fft.rfft(rest)
-    shifted = np.fft.irfft(spectrum * np.conj(np.fft.rfft(judge)), n) / norm
-    reversed_ = np.fft.irfft(spectrum * np.conj(np.fft.rfft(judge[::-1])), n) / norm
+    own = np.fft.rfft(judge)
+    others = spectrum - own  # the transform of the rest
+    shifted = np.fft.irfft(others * np.conj(own), n) / norm
+    reversed_ = np.roll(np.fft.irfft(others * own, n), 1) / norm
     shifted[0] = -np.inf  # a shift by 0 leaves the rows as they are
     if shifted.max() >= reversed_.max():
         by_shift, words = shifted, "when its rows are shifted by"

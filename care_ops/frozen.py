@@ -5,6 +5,7 @@ Belongs here: finding and applying that function, and how faithful it is. Belong
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from care_ops.blocks import blocks, by_rows, columns
 from care_ops.errors import FitError, listed
 from care_ops.scores import ScoreMatrix
 
@@ -71,7 +73,8 @@ class Frozen:
         if lost:
             raise FitError(f"the fit needs scores of {listed(lost)}; run those judges, or promote another fit")
         values = scores.select_judges(self.judges).values
-        estimate = _features(values, self.mean, self.sd, self.knots, self.heights) @ self.coefficients + self.intercept
+        features = _Curve(self.mean, self.sd, self.knots, self.heights).features
+        estimate = by_rows(lambda some: features(some) @ self.coefficients + self.intercept, values)
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)
 
     def as_dict(self) -> dict[str, Any]:
@@ -103,38 +106,98 @@ class Frozen:
 
 
 def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:
-    """The function nearest to an aggregate, by least squares.
+    """The function nearest to one aggregate; see ``freeze_all``."""
+    return freeze_all(scores, {"": estimate})[""]
+
+
+def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str, Frozen]:
+    """The function nearest to each aggregate of a panel, by least squares.
+
+    The rows of each fold are reduced to a triangular factor (Golub and Van Loan, Matrix Computations, 5.3) of the
+    features beside the estimates. From five of them follow the fit on all items, those on four folds, and how these do
+    on the fifth, so that the items are read once.
 
     Parameters
     ----------
     scores : ScoreMatrix
         The fit's panel.
-    estimate : (n,) array
+    estimates : mapping name -> (n,) array
         In the order of ``scores``; NaN is left out.
     """
     values = scores.values
     mean, spread = (_array(np.nan_to_num(f(values, axis=0))) for f in (np.nanmean, np.nanstd))
-    sd = np.where(spread > 0, spread, 1.0)
-    curves = [_normal_scores(values[:, j]) for j in range(len(scores.judges))]
-    knots, heights = tuple(k for k, _ in curves), tuple(h for _, h in curves)
-    scored = np.flatnonzero(~np.isnan(estimate))
-    features, target = _features(values[scored], mean, sd, knots, heights), estimate[scored]
-    design = np.column_stack([features, np.ones(len(scored))])
-    solution = np.linalg.lstsq(design, target, rcond=None)[0]
-    left_out = np.empty(len(scored))
-    for fold in range(_FOLDS):
-        out = np.arange(len(scored)) % _FOLDS == fold
-        left_out[out] = design[out] @ np.linalg.lstsq(design[~out], target[~out], rcond=None)[0]
-    total = float(((target - target.mean()) ** 2).sum()) if len(scored) else 0.0
-    fidelity = 1.0 - float(((target - left_out) ** 2).sum()) / total if total > 0 else 0.0
-    coefficients, intercept = _array(solution[:-1]), float(solution[-1])
-    return Frozen(scores.judges, mean, sd, knots, heights, coefficients, intercept, max(fidelity, 0.0))
+    curves = [_normal_scores(column) for column in columns(values)]
+    curve = _Curve(mean, np.where(spread > 0, spread, 1.0), tuple(k for k, _ in curves), tuple(h for _, h in curves))
+    frozen: dict[str, Frozen] = {}
+    for scored, names in _by_items(estimates):
+        target = np.column_stack([estimates[name][scored] for name in names])
+        solution, fidelity = _least_squares(curve, values, np.flatnonzero(scored), target)
+        for name, x, explained in zip(names, solution.T, fidelity, strict=True):
+            made = (curve.mean, curve.sd, curve.knots, curve.heights)
+            frozen[name] = Frozen(scores.judges, *made, _array(x[:-1]), float(x[-1]), float(explained))
+    return {name: frozen[name] for name in estimates}
 
 
-def _features(values: Array, mean: Array, sd: Array, knots: tuple[Array, ...], heights: tuple[Array, ...]) -> Array:
-    """Standardised scores beside normal scores, (n, 2 p); 0 for missing."""
-    normal = [np.interp(values[:, j], k, h) for j, (k, h) in enumerate(zip(knots, heights, strict=True))]
-    return np.nan_to_num(np.column_stack([(values - mean) / sd, *normal]))
+@dataclass(frozen=True)
+class _Curve:
+    """What turns scores into features: see the attributes of ``Frozen``."""
+
+    mean: Array
+    sd: Array
+    knots: tuple[Array, ...]
+    heights: tuple[Array, ...]
+
+    def features(self, values: Array) -> Array:
+        """Standardised scores beside normal scores, (n, 2 p); 0 for missing."""
+        curves = zip(values.T, self.knots, self.heights, strict=True)
+        normal = [np.interp(column, knots, heights) for column, knots, heights in curves]
+        return np.nan_to_num(np.column_stack([(values - self.mean) / self.sd, *normal]))
+
+
+def _by_items(estimates: Mapping[str, Array]) -> list[tuple[NDArray[np.bool_], list[str]]]:
+    """The names of the aggregates that estimate the same items, with these items."""
+    groups: list[tuple[NDArray[np.bool_], list[str]]] = []
+    for name, estimate in estimates.items():
+        scored = ~np.isnan(estimate)
+        names = next((names for known, names in groups if np.array_equal(known, scored)), None)
+        if names is None:
+            groups.append((scored, [name]))
+        else:
+            names.append(name)
+    return groups
+
+
+def _least_squares(curve: _Curve, values: Array, scored: NDArray[np.intp], target: Array) -> tuple[Array, Array]:
+    """Coefficients and intercept (2 p + 1, k), and the share of variance explained on items left out (k,).
+
+    Parameters
+    ----------
+    values : (n, p) array
+    scored : (m,) array of int
+        The rows of ``values`` that count. Row r of them is of fold r modulo 5.
+    target : (m, k) array
+    """
+    width = 2 * values.shape[1] + 1
+    triangles = [np.zeros((0, width + target.shape[1])) for _ in range(_FOLDS)]
+    for rows in blocks(len(scored)):
+        features = curve.features(values[scored[rows]])
+        both = np.column_stack([features, np.ones(len(features)), target[rows]])
+        for fold in range(_FOLDS):
+            of_fold = both[(fold - rows.start) % _FOLDS :: _FOLDS]
+            triangles[fold] = _array(np.linalg.qr(np.vstack([triangles[fold], of_fold]), mode="r"))
+
+    def solve(folds: Sequence[Array]) -> Array:
+        stacked = np.vstack(folds)
+        negligible = np.finfo(np.float64).eps * max(len(scored), width)
+        return _array(np.linalg.lstsq(stacked[:, :width], stacked[:, width:], rcond=negligible)[0])
+
+    missed = np.zeros(target.shape[1])
+    for fold, left_out in enumerate(triangles):
+        guess = solve([triangle for other, triangle in enumerate(triangles) if other != fold])
+        missed += ((left_out[:, width:] - left_out[:, :width] @ guess) ** 2).sum(axis=0)
+    total = ((target - target.mean(axis=0)) ** 2).sum(axis=0) if len(target) else missed
+    explained = 1.0 - missed / np.where(total > 0, total, 1.0)
+    return solve(triangles), np.where(total > 0, np.maximum(explained, 0.0), 0.0)
 
 
 def _array(values: Any) -> Array:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 Sink = Callable[[Sequence[Score], str], None]
 """A function that stores a batch: it gets the scores and the version of the engine that made them."""
 
-_RECORDINGS_A_BATCH = 131_072
-"""Recorded scores that are stored at once, in one part: one that is lost in a kill costs nothing to make again."""
 _log = logging.getLogger(__name__)
 
 
@@ -217,8 +215,7 @@ class Session:
         questions = items if isinstance(items, Questions) else Questions(ItemsInMemory(items), spec)
         if not len(questions):
             return 0
-        size = max(spec.batch_size, _RECORDINGS_A_BATCH) if spec.engine.needs.recordings else spec.batch_size
-        batches = _Batches(questions, size)
+        batches = _Batches(questions, spec.batch_size)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done = tokens = 0
         started = time.perf_counter()
@@ -237,9 +234,9 @@ class Session:
         return done
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:
-        """Whether the judge runs on Ray; recorded scores and endpoints compute nothing here, so they never do."""
+        """Whether the judge runs on Ray; endpoints compute nothing here, so they never do."""
         needs = spec.engine.needs
-        if needs.recordings or needs.endpoint:
+        if needs.endpoint:
             return False
         return self._config.mode == "ray" or (self._config.mode == "auto" and needs.model)
 

@@ -9,13 +9,15 @@ elsewhere: where items are stored (``warehouse``), which of them are pending, an
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 from judges.items import Item
 from judges.spec import JudgeSpec
+
+T = TypeVar("T")
 
 _CHARACTERS_AT_ONCE = 8 * 2**20
 """Length of the texts that are held at once: less costs more passes over the file, more costs memory."""
@@ -88,8 +90,8 @@ class Question(NamedTuple):
 class Questions:
     """What a judge is to be asked about a source of items.
 
-    Each recorded score is a question, since it belongs to an item and not to its texts. The questions of a language
-    model are sorted so that successive prompts share a long beginning, which is then in the model's cache.
+    The questions of a language model are sorted so that successive prompts share a long beginning, which is then in the
+    model's cache.
 
     Parameters
     ----------
@@ -101,14 +103,12 @@ class Questions:
 
     def __init__(self, source: ItemSource, spec: JudgeSpec, settled: Collection[str] = ()) -> None:
         self._source = source
-        recorded = spec.engine.needs.recordings
         pending = [key not in settled for key in source.keys]
         order = source.by_text() if spec.engine.needs.template and any(pending) else range(len(pending))
         groups: dict[str, list[int]] = {}
         for position in order:
             if pending[position]:
-                text = source.keys[position] if recorded else source.text_keys[position]
-                groups.setdefault(text, []).append(position)
+                groups.setdefault(source.text_keys[position], []).append(position)
         self._groups = list(groups.values())
         self.items = sum(pending)
 
@@ -123,23 +123,31 @@ class Questions:
 
     def __iter__(self) -> Iterator[Question]:
         ids, keys = self._source.ids, self._source.keys
-        for chunk in self._chunks():
+        lengths = self._source.lengths
+        for chunk in in_chunks(self._groups, lambda group: lengths[group[0]]):
             shown = self._source.read([group[0] for group in chunk])[::-1]
             for group in chunk:
                 yield Question(shown.pop(), [(ids[position], keys[position]) for position in group])
 
-    def _chunks(self) -> Iterator[list[list[int]]]:
-        """The positions of each question's items, in chunks that are read together."""
-        chunk: list[list[int]] = []
-        characters = 0
-        for group in self._groups:
-            characters += self._source.lengths[group[0]]
-            if chunk and characters > _CHARACTERS_AT_ONCE:
-                yield chunk
-                chunk, characters = [], self._source.lengths[group[0]]
-            chunk.append(group)
-        if chunk:
+
+def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """What is wanted, in chunks whose texts are read and held together.
+
+    Parameters
+    ----------
+    length_of : callable
+        Characters of the texts of each.
+    """
+    chunk: list[T] = []
+    characters = 0
+    for one in wanted:
+        characters += length_of(one)
+        if chunk and characters > _CHARACTERS_AT_ONCE:
             yield chunk
+            chunk, characters = [], length_of(one)
+        chunk.append(one)
+    if chunk:
+        yield chunk
 
 
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:

@@ -198,18 +198,32 @@ class PartStore:
         Path
             The part that was written.
         """
-        item_names = sorted(f"{row['item_key']}\x1f{row['item_id']}" for row in rows)
+        names = {name for row in rows for name in row}
+        columns = {name: [row.get(name) for row in rows] for name in names | {"item_id", "item_key"}}
+        return self.write_score_columns(judge, testset, judge_key, engine, columns)
+
+    def write_score_columns(
+        self, judge: str, testset: str, judge_key: str, engine: str, columns: Mapping[str, Sequence[Any] | pa.Array]
+    ) -> Path:
+        """Write one batch of scores that is there column by column; see ``write_scores``.
+
+        Parameters
+        ----------
+        columns : mapping
+            Columns of ``SCORE_SCHEMA``, ``item_id`` and ``item_key`` at least; NaN is null.
+        """
+        ids, keys = columns["item_id"], columns["item_key"]
+        item_names = sorted(f"{key}\x1f{item_id}" for key, item_id in zip(keys, ids, strict=True))
         name = hashlib.sha256("\x1e".join([judge_key, *item_names]).encode()).hexdigest()[:32]
-        now = int(time.time() * 1e6)
-        same_in_all = {"judge_key": judge_key, "engine": engine, "created_at": now}
-        columns = [
-            pa.repeat(pa.scalar(same_in_all[field.name], field.type), len(rows))
-            if field.name in same_in_all
-            else pa.array([row.get(field.name) for row in rows], field.type)
-            for field in SCORE_SCHEMA
-        ]
+        same_in_all = {"judge_key": judge_key, "engine": engine, "created_at": int(time.time() * 1e6)}
+
+        def column(field: pa.Field) -> pa.Array:
+            if field.name in columns:
+                return pa.array(columns[field.name], field.type, from_pandas=True)
+            return pa.repeat(pa.scalar(same_in_all.get(field.name), field.type), len(ids))
+
         path = self.scores_folder(judge, testset) / f"{name}.parquet"
-        write_table(path, pa.table(columns, schema=SCORE_SCHEMA))
+        write_table(path, pa.table([column(field) for field in SCORE_SCHEMA], schema=SCORE_SCHEMA))
         return path
 
     def read_scores(self, judge: str, testset: str, columns: Sequence[str] | None = None) -> pa.Table:

@@ -37,7 +37,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     """Run the aggregators on the stored panel, moments and structure; store each fit."""
     from assets.fit.documents import FitDocument
     from care_ops.fit import run_aggregators
-    from care_ops.frozen import freeze
+    from care_ops.frozen import freeze_all
     from warehouse.fit_rows import store_edition, store_fit
     from warehouse.fits import Edition, FrozenRecord
 
@@ -53,9 +53,8 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     code = fit_code()
     fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in answers}
     version = _digest("".join(sorted(fit_ids.values())))[:32]
-    for name, aggregate in answers.items():
-        frozen = FrozenRecord(**freeze(scores, aggregate.estimate).as_dict())
-        workspace.fits.annotate(testset, fit_ids[name], frozen)
+    for name, frozen in freeze_all(scores, {name: a.estimate for name, a in answers.items()}).items():
+        workspace.fits.annotate(testset, fit_ids[name], FrozenRecord(**frozen.as_dict()))
     duplicates = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
         made_of = replace(

@@ -139,17 +139,22 @@ def score_pending(
     workspace.probe_parts.sweep(judge)
     ledger = Ledger()
     counts: list[TestsetCount] = []
+    from assets.judging.recorded import store_recorded
     from judges.questions import ItemsInMemory
 
+    recorded = workspace.judge(judge).engine.needs.recordings
     with pool.session() as session:
         for testset in workspace.testsets_of(judge):
             if not workspace.parts.items_file(testset).exists():
                 continue
             items, key = items_of(testset), judge_key(workspace, judge, testset)
-            scored = _score_items(workspace, workspace.parts, judge, testset, items, session, ledger, say)
+            if recorded:
+                scored = store_recorded(workspace, judge, testset, items)
+            else:
+                scored = _score_items(workspace, workspace.parts, judge, testset, items, session, ledger, say)
             count = TestsetCount(testset, key, len(items.keys), scored, _digest(items))
             probes = ItemsInMemory([judge_item(record) for record in probe_items(workspace, testset)])
-            if probes.keys and not workspace.judge(judge).engine.needs.recordings:  # who was recorded cannot be asked
+            if probes.keys and not recorded:  # who was recorded cannot be asked
                 say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count.items} items, each paid for once")
                 asked = _score_items(workspace, workspace.probe_parts, judge, testset, probes, session, ledger, say)
                 count = replace(count, probes=len(probes.keys), probes_scored=asked, probe_keys=_digest(probes))

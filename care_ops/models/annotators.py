@@ -8,13 +8,16 @@ confounders, which none of them knows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import digamma, expit
 
+from care_ops.blocks import blocks
 from care_ops.models.answers import Answers, softmax
+from care_ops.samples import is_sampled, sampled_rows
 
 Array = NDArray[np.float64]
 
@@ -84,32 +87,56 @@ def dawid_skene(answers: Answers, classes: int, *, tolerance: float = 1e-6, max_
 def mace(answers: Answers, classes: int, rng: np.random.Generator) -> Crowd:
     """Each judge knows the class or answers by a habit of its own (Hovy et al., NAACL 2013), by variational Bayes.
 
-    Ten random starts of fifty iterations; the likeliest is kept.
+    Ten random starts of fifty iterations; the likeliest is kept. Where there are many items (``samples``), the starts
+    are tried on a sample, and fifty iterations on all items go on from the likeliest of them.
     """
     p = int(answers.owner.max()) + 1
-    best: Crowd | None = None
+    starts = [
+        _Habits(rng.dirichlet((10.0, 10.0), p), answers.normalise(rng.uniform(1.0, 1.5, (len(answers.owner), 1)))[:, 0])
+        for _ in range(_RESTARTS)
+    ]
+    if not is_sampled(answers.items):
+        return max((_mace_from(answers, classes, start)[0] for start in starts), key=lambda crowd: crowd.log_likelihood)
+    sample = answers.of_rows(sampled_rows(answers.items, rng))
+    tried = [_mace_from(sample, classes, start) for start in starts]
+    return _mace_from(answers, classes, max(tried, key=lambda fit: fit[0].log_likelihood)[1])[0]
+
+
+class _Habits(NamedTuple):
+    """Parameters of MACE, as variational Bayes has them: expected logarithms, taken to the power of e.
+
+    Attributes
+    ----------
+    knows : (p, 2) array
+        Of each judge: that it does not know the class, and that it does.
+    habit : (columns,) array
+        Of each judge's answers where it does not know the class.
+    """
+
+    knows: Array
+    habit: Array
+
+
+def _mace_from(answers: Answers, classes: int, start: _Habits) -> tuple[Crowd, _Habits]:
+    """Fifty iterations of MACE from these parameters, and the parameters that they reach."""
+    knows, habit = start
+    p = len(knows)
     own = (answers.grade[:, None] == np.arange(classes)).astype(np.float64)
-    for _ in range(_RESTARTS):
-        knows: Array = rng.dirichlet((10.0, 10.0), p)
-        habit = answers.normalise(rng.uniform(1.0, 1.5, (len(answers.owner), 1)))[:, 0]
-        joint, likelihood, change = np.empty(0), -np.inf, np.inf
-        for _ in range(_MACE_ITERATIONS):
-            spam = (knows[answers.owner, 0] * habit)[:, None]
-            table = spam + knows[answers.owner, 1][:, None] * own
-            joint = answers.joint(np.log(table)) - np.log(classes)
-            posterior, by_item = softmax(joint)
-            change, likelihood = float(by_item.mean()) - likelihood, float(by_item.mean())
-            counts = answers.counts(posterior)
-            by_habit = (counts * spam / table).sum(axis=1)
-            spammed = np.bincount(answers.owner, by_habit, p)
-            informed = np.bincount(answers.owner, counts.sum(axis=1), p) - spammed
-            knows = _variational((np.column_stack([spammed, informed]) + _SPAM_PRIOR).astype(np.float64))
-            totals = spammed + _STRATEGY_PRIOR * np.bincount(answers.owner, minlength=p)
-            habit = np.exp(digamma(by_habit + _STRATEGY_PRIOR) - digamma(totals[answers.owner]))
-        if best is None or likelihood > best.log_likelihood:
-            best = Crowd(joint, knows[:, 1], likelihood, abs(change) <= 1e-4)
-    assert best is not None
-    return best
+    joint, likelihood, change = np.empty(0), -np.inf, np.inf
+    for _ in range(_MACE_ITERATIONS):
+        spam = (knows[answers.owner, 0] * habit)[:, None]
+        table = spam + knows[answers.owner, 1][:, None] * own
+        joint = answers.joint(np.log(table)) - np.log(classes)
+        posterior, by_item = softmax(joint)
+        change, likelihood = float(by_item.mean()) - likelihood, float(by_item.mean())
+        counts = answers.counts(posterior)
+        by_habit = (counts * spam / table).sum(axis=1)
+        spammed = np.bincount(answers.owner, by_habit, p)
+        informed = np.bincount(answers.owner, counts.sum(axis=1), p) - spammed
+        knows = _variational((np.column_stack([spammed, informed]) + _SPAM_PRIOR).astype(np.float64))
+        totals = spammed + _STRATEGY_PRIOR * np.bincount(answers.owner, minlength=p)
+        habit = np.exp(digamma(by_habit + _STRATEGY_PRIOR) - digamma(totals[answers.owner]))
+    return Crowd(joint, knows[:, 1], likelihood, abs(change) <= 1e-4), _Habits(knows, habit)
 
 
 def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -> Crowd:
@@ -124,27 +151,32 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
         0 ... classes - 1; -1 is missing.
     """
     n, p = grades.shape
-    present = grades >= 0
-    rows = np.arange(n)[:, None]
-    votes = np.stack([grades == c for c in range(classes)]).astype(np.float64)  # (classes, n, p)
     others = np.log(max(classes - 1, 1))
-    offset = others * votes.sum(axis=2).T
+
+    def joint_of(given: NDArray[np.intp], ability: Array, ease: Array) -> Array:
+        """log P(class, answers) up to what all classes share, (rows, k)."""
+        votes = np.stack([given == c for c in range(classes)]).astype(np.float64)
+        return ease[:, None] * (votes @ ability).T + others * votes.sum(axis=2).T
 
     def climb(x: Array) -> tuple[float, Array]:
         ability, ease = x[:p], np.exp(x[p:])
-        logit = ease[:, None] * ability
-        joint = ease[:, None] * (votes @ ability).T + offset
-        posterior, likelihood = softmax(joint)
-        wrong = np.where(present, np.logaddexp(0.0, logit), 0.0).sum(axis=1)
-        miss = np.where(present, posterior[rows, np.maximum(grades, 0)] - expit(logit), 0.0)
-        prior = 0.5 * float(np.sum((x - 1.0) ** 2))
-        gradient = np.concatenate([ease @ miss, ease * (miss @ ability)])
-        return float(wrong.sum() - likelihood.sum()) + prior, x - 1.0 - gradient
+        value, by_judge, by_item = 0.0, np.zeros(p), np.empty(n)
+        for rows in blocks(n):
+            given, logit = grades[rows], ease[rows, None] * ability
+            present = given >= 0
+            posterior, likelihood = softmax(joint_of(given, ability, ease[rows]))
+            wrong = np.where(present, np.logaddexp(0.0, logit), 0.0).sum(axis=1)
+            value += float(wrong.sum() - likelihood.sum())
+            right = np.take_along_axis(posterior, np.maximum(given, 0), axis=1)
+            miss = np.where(present, right - expit(logit), 0.0)
+            by_judge += ease[rows] @ miss
+            by_item[rows] = ease[rows] * (miss @ ability)
+        return value + 0.5 * float(np.sum((x - 1.0) ** 2)), x - 1.0 - np.concatenate([by_judge, by_item])
 
     start = np.concatenate([np.ones(p), np.zeros(n)])
     optimum = minimize(climb, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": 1e-8})
     ability, ease = optimum.x[:p], np.exp(optimum.x[p:])
-    joint = ease[:, None] * (votes @ ability).T + offset
+    joint = np.concatenate([joint_of(grades[rows], ability, ease[rows]) for rows in blocks(n)])
     return Crowd(joint, ability, -float(optimum.fun) / n, bool(optimum.success))
 
 
@@ -155,8 +187,7 @@ def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) ->
     out, and mu P mu', and between their marginals; an abstention says nothing. Each judge starts as right in 70 %
     of its answers and is held there by a normal prior, which counts where classes are many and items few.
     """
-    indicators = answers.indicators()
-    together = indicators.T @ indicators / answers.items
+    together = answers.together() / answers.items
     marginal = np.diag(together).copy()
     across = answers.owner[:, None] != answers.owner[None, :]
     balance = 1.0 / classes

@@ -10,9 +10,12 @@ Belongs here: scores to grades, and those two sums. Belongs elsewhere: any model
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
+
+from care_ops.blocks import blocks
 
 Array = NDArray[np.float64]
 
@@ -71,9 +74,23 @@ class Answers:
             out[group.columns] = group.design.T @ by_pattern
         return out
 
-    def indicators(self) -> Array:
-        """1 where the item has the answer, else 0; shape (n, columns)."""
-        return np.concatenate([group.design[group.code] for group in self._groups], axis=1)
+    def indicators(self, rows: slice = slice(None)) -> Array:
+        """1 where the item has the answer, else 0; shape (n, columns), or of some rows."""
+        return np.concatenate([group.design[group.code[rows]] for group in self._groups], axis=1)
+
+    def together(self) -> Array:
+        """Number of items that have both of two answers, (columns, columns)."""
+        count = np.zeros((len(self.owner), len(self.owner)))
+        for rows in blocks(self.items):
+            has = self.indicators(rows)
+            count += has.T @ has
+        return count
+
+    def of_rows(self, rows: NDArray[np.intp]) -> Answers:
+        """The answers to some items, with the columns of all."""
+        some = copy(self)
+        some.items, some._groups = len(rows), [group.of_rows(rows) for group in self._groups]
+        return some
 
     def normalise(self, counts: Array) -> Array:
         """Each judge's columns over their sum: P(answer | class)."""
@@ -102,6 +119,12 @@ class _Group:
         self.design = np.concatenate(
             [(pattern[:, [k]] == np.arange(1, size)).astype(np.float64) for k, size in enumerate(sizes)], axis=1
         )
+
+    def of_rows(self, rows: NDArray[np.intp]) -> _Group:
+        """The group on some items."""
+        some = copy(self)
+        some.code = self.code[rows]
+        return some
 
 
 def _split(levels: NDArray[np.intp]) -> list[tuple[int, int]]:

@@ -8,19 +8,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from care_ops.errors import InputError, JudgeError
 from judges.items import Item, Score
 from judges.prompts import Template, find
 from judges.spec import JudgeSpec
 
+if TYPE_CHECKING:
+    from care_ops.scores import Array
 
-class Recording(NamedTuple):  # millions of them are made, and a dataclass takes three times as long
-    """One recorded score: its value, and the text that was scored if the source keeps it."""
 
-    value: float | None
-    response: str | None = None
+@dataclass(frozen=True)
+class Recordings:
+    """The recorded scores of one judge on one test set.
+
+    Attributes
+    ----------
+    rows : mapping item_id -> int
+        Where each item's score is among ``values``.
+    values : (n,) array
+        NaN where the judge has none.
+    responses : mapping item_id -> str
+        The texts that were scored, if the source keeps them.
+    """
+
+    rows: Mapping[str, int]
+    values: Array
+    responses: Mapping[str, str]
 
 
 class SpendLimitError(JudgeError):
@@ -46,8 +61,8 @@ class Context:
     ----------
     root : Path
         Folder of the workspace. Relative paths of programs start here, and ``root / "prompts"`` holds its templates.
-    recordings : mapping item_id -> Recording, optional
-        The scores that a recorded judge reads.
+    recordings : Recordings, optional
+        The scores of a recorded judge, which are part of its key.
     ledger : Ledger, optional
         What a paid judge has spent so far, over all test sets of the run.
     own_template : Template, optional
@@ -55,7 +70,7 @@ class Context:
     """
 
     root: Path = Path()
-    recordings: Mapping[str, Recording] | None = None
+    recordings: Recordings | None = None
     ledger: Ledger | None = None
     own_template: Template | None = None
 

@@ -98,14 +98,14 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
     ----------
     spec : JudgeSpec
     context : Context, optional
-        Where files and templates are, and the scores that a recorded judge reads.
+        Where files and templates are.
     models : LoadedModels, optional
         Where a model is looked for before it is loaded, and kept after that.
 
     Raises
     ------
     JudgeError, InputError
-        The program is not registered, a recorded judge has no recordings, or a model or template is missing.
+        The program is not registered, the judge is recorded, or a model or template is missing.
     """
     context = context or Context()
     match spec.engine:
@@ -118,9 +118,9 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
 
             return SandboxedJudgeEngine(engine, context.path(engine.file or ""), spec.scale)
         case RecordedEngine():
-            from judges.engines.recorded import RecordedJudgeEngine
-
-            return RecordedJudgeEngine(spec, context.recordings)
+            raise JudgeError(
+                f"judge {spec.name!r} is recorded: it has the scores of its file and cannot be asked for others"
+            )
         case OpenAIEngine() as engine:
             from judges.engines.openai import OpenAIJudgeEngine
 

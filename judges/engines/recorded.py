@@ -1,4 +1,4 @@
-"""Recorded judges, whose scores exist already and are joined to the items by item id.
+"""Recorded judges, whose scores exist already and are joined to the items by item id. Nobody is asked for them.
 
 Belongs here: turning recordings into scores, and comparing the text that was scored with the item's, if the source
 keeps it. Belongs elsewhere: reading files (``warehouse.sources``).
@@ -9,38 +9,41 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from care_ops.errors import JudgeError
-from care_ops.scores import ScoreMatrix, canonical_order
-from judges.engines.base import Recording
-from judges.items import Item, Score, Status, checked_score
+from care_ops.scores import Array, ScoreMatrix, canonical_order
+from judges.engines.base import Recordings
+from judges.items import Status
 from judges.spec import JudgeSpec
 
-
-class RecordedJudgeEngine:
-    """Looks up each item's recorded score by the item's id."""
-
-    def __init__(self, spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> None:
-        self._recordings, self._scale = required_recordings(spec, recordings), spec.scale
-        self.version = "recorded"
-
-    def score(self, items: Sequence[Item]) -> list[Score]:
-        """Look up each item's score; an item without a recording has none and the status ``refused``."""
-        return [self._one(item) for item in items]
-
-    def close(self) -> None:
-        """Do nothing: a recorded judge holds no process and no connection."""
-
-    def _one(self, item: Item) -> Score:
-        recording = self._recordings.get(item.item_id)
-        if recording is None or recording.value is None:
-            return Score(item.item_id, item.key, None, Status.REFUSED)
-        score, status = checked_score(recording.value, self._scale)
-        raw = None if status is Status.OK else repr(recording.value)
-        mismatch = recording.response is not None and recording.response != item.response
-        return Score(item.item_id, item.key, score, status, raw, text_mismatch=mismatch)
+NOT_RECORDED = Recordings({}, np.empty(0), {})
+"""Those of a judge that its score file does not hold."""
 
 
-def required_recordings(spec: JudgeSpec, recordings: Mapping[str, Recording] | None) -> Mapping[str, Recording]:
+def scores_of(recordings: Recordings, item_ids: Sequence[str]) -> Array:
+    """The recorded scores of these items, NaN where there is none; shape (m,)."""
+    row = np.fromiter((recordings.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
+    return np.append(recordings.values, np.nan)[row]
+
+
+def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Array, NDArray[np.str_]]:
+    """What ``judges.items.checked_score`` says of each of many recorded scores; NaN is a score that is not there.
+
+    Returns
+    -------
+    scores : (m,) array
+        NaN unless the status is ``ok``.
+    statuses : (m,) array of str
+    """
+    low, high = scale or (-np.inf, np.inf)
+    outside = (values < low) | (values > high) | np.isinf(values)
+    statuses = np.where(np.isnan(values), Status.REFUSED, np.where(outside, Status.OUT_OF_RANGE, Status.OK))
+    return np.where(outside, np.nan, values), statuses
+
+
+def required_recordings(spec: JudgeSpec, recordings: Recordings | None) -> Recordings:
     """The recordings of a judge.
 
     Raises
@@ -56,13 +59,15 @@ def required_recordings(spec: JudgeSpec, recordings: Mapping[str, Recording] | N
     return recordings
 
 
-def fingerprint(recordings: Mapping[str, Recording]) -> str:
+def fingerprint(recordings: Recordings) -> str:
     """Content hash of one judge's recordings, which does not depend on their order."""
-    return _hash_of_rows(repr((item_id, *recordings[item_id])) for item_id in sorted(recordings))
+    item_ids = tuple(recordings.rows)
+    scores = ScoreMatrix(recordings.values[list(recordings.rows.values())][:, None], item_ids, ("",))
+    return fingerprints(scores, {"": recordings.responses})[""]
 
 
 def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """``fingerprint`` of every judge of a score file; the items are sorted and written as text once for all of them."""
+    """Content hash of the recordings of every judge of a score file; items are sorted and written as text only once."""
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
     written_ids = [repr(item_id) for item_id in item_ids]

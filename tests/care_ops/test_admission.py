@@ -51,6 +51,18 @@ def test_agreement_that_comes_back_under_a_shift_excludes(rng, change):
     assert check.reason.startswith("misaligned: agreement")
 
 
+@pytest.mark.parametrize("n", [300, 301])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_shift_that_is_told_is_the_best_of_all(rng, n, reverse):
+    values = panel(rng, n)
+    values[:, 3] = np.roll(values[:, 3][:: -1 if reverse else 1], 41)
+    rest = np.delete((values - values.mean(axis=0)) / values.std(axis=0), 3, axis=1).sum(axis=1)
+    judge = values[:, 3][:: -1 if reverse else 1]
+    shifted = [np.corrcoef(np.roll(judge, shift), rest)[0, 1] for shift in range(n)]
+    told = f"becomes {max(shifted):+.2f} when its rows are {'reversed and ' if reverse else ''}shifted by"
+    assert found(values)["j003"].reason.endswith(f"{told} {int(np.argmax(shifted))}")
+
+
 def test_chance_and_repetition_are_no_evidence(rng):
     for seed in range(30):
         few = np.random.default_rng(seed).normal(size=(40, 6))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
@@ -49,6 +50,11 @@ def test_packed_sums_are_the_sums_over_judges(seed, p, most):
     assert [(j, k) for j, k in zip(answers.owner, answers.grade, strict=True)] == [
         (j, k) for j, most_ in enumerate(levels) for k in range(most_)
     ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("care_ops.blocks.BLOCK_ROWS", 7)
+        np.testing.assert_array_equal(answers.together(), answers.indicators().T @ answers.indicators())
+    some = np.array([3, 4, 30])
+    np.testing.assert_array_equal(answers.of_rows(some).joint(by_column), answers.joint(by_column)[some])
 
 
 @pytest.mark.parametrize("panel", sorted(PANELS))
@@ -65,6 +71,27 @@ def test_annotator_models_label_as_the_recorded_rivals_do(model, panel):
     assert alike >= {"glad": 0.92, "mace": 0.97}.get(model, 0.98)
     assert right >= RIVALS[panel]["accuracy"][model] - 0.005
     assert np.corrcoef(found.skill, accuracy)[0, 1] > 0.94
+
+
+def test_mace_from_the_best_start_of_a_sample_ends_where_it_ends_on_all_items(monkeypatch):
+    _, answers, accuracy = votes(11, 12_000, 9, 2, 0.2)
+    everywhere = MODELS["mace"](answers, 2)
+    monkeypatch.setattr("care_ops.samples.MOST_ITEMS", 2_000)
+    sampled = MODELS["mace"](answers, 2)
+    assert sampled.log_likelihood != everywhere.log_likelihood, "the sample was not used"
+    evidence = [crowd_.log_odds[:, 1] - crowd_.log_odds[:, 0] for crowd_ in (everywhere, sampled)]
+    assert spearmanr(*evidence).statistic >= 0.9999
+    np.testing.assert_allclose(sampled.skill, everywhere.skill, atol=1e-3)
+    assert np.corrcoef(sampled.skill, accuracy)[0, 1] > 0.94
+
+
+def test_glad_does_not_depend_on_the_blocks(monkeypatch):
+    _, answers, _ = votes(12, 900, 7, 2, 0.1)
+    whole = crowd.glad(answers, 2)
+    monkeypatch.setattr("care_ops.blocks.BLOCK_ROWS", 70)
+    apart = crowd.glad(answers, 2)
+    assert apart.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-6)
+    np.testing.assert_allclose(apart.skill, whole.skill, atol=1e-3)
 
 
 def test_dawid_skene_climbs(rng):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from care_ops.errors import FitError
-from care_ops.frozen import Frozen, freeze
+from care_ops.frozen import Frozen, freeze, freeze_all
 from care_ops.probes import ProbeResponses
 from care_ops.results.drift import (
     FALSE_ALARM,
@@ -81,6 +81,38 @@ def test_a_linear_aggregate_freezes_exactly_and_scores_items_it_has_not_seen():
     again = Frozen.from_dict(frozen.as_dict())
     np.testing.assert_allclose(again.apply(matrix(fresh)), fresh @ [0.2, 0.5, 0.3] + 7, atol=1e-8)
     assert np.isnan(again.apply(matrix(np.full((1, 3), np.nan)))).all()
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["judges of their own", "two judges alike"])
+def test_aggregates_frozen_together_are_those_of_least_squares_with_items_left_out(monkeypatch, alike):
+    monkeypatch.setattr("care_ops.blocks.BLOCK_ROWS", 70)  # so that the items are several blocks
+    rng = np.random.default_rng(5)
+    values = rng.integers(0, 9, (403, 3)) + rng.normal(size=(403, 1)).round(2)
+    if alike:
+        values[:, 1] = values[:, 0]
+    values[rng.random(values.shape) < 0.1] = np.nan
+    aggregates = {
+        "curved": np.nan_to_num(values).sum(axis=1) ** 2,
+        "noisy": np.nansum(values, axis=1) + 9 * rng.normal(size=403),
+        "none for some": np.where(np.arange(403) % 7 == 0, np.nan, np.nansum(values, axis=1)),
+    }
+    together = freeze_all(matrix(values), aggregates)
+    assert list(together) == list(aggregates)
+    for name, estimate in aggregates.items():
+        frozen = together[name]
+        known = np.flatnonzero(~np.isnan(estimate))
+        normal = [np.interp(values[known, j], frozen.knots[j], frozen.heights[j]) for j in range(3)]
+        standard = (values[known] - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
+        design = np.nan_to_num(np.column_stack([standard, *normal, np.ones(len(known))]))
+        target, fold, guess = estimate[known], np.arange(len(known)) % 5, np.empty(len(known))
+        for out in range(5):
+            rest = np.linalg.lstsq(design[fold != out], target[fold != out], rcond=None)[0]
+            guess[fold == out] = design[fold == out] @ rest
+        whole = np.linalg.lstsq(design, target, rcond=None)[0]
+        np.testing.assert_allclose([*frozen.coefficients, frozen.intercept], whole, atol=1e-8)
+        assert frozen.fidelity == pytest.approx(
+            1 - np.sum((target - guess) ** 2) / np.sum((target - target.mean()) ** 2)
+        )
 
 
 def test_what_does_not_follow_from_one_item_is_refused():

@@ -8,9 +8,9 @@ import pytest
 from care_ops.errors import InputError, JudgeError
 from care_ops.scores import ScoreMatrix
 from judges import programs
-from judges.engines.base import Context, Recording
+from judges.engines.base import Context, Recordings
 from judges.engines.factory import build_engine, revision_of
-from judges.engines.recorded import fingerprint, fingerprints
+from judges.engines.recorded import checked_scores, fingerprint, fingerprints, scores_of
 from judges.items import Item, Status, checked_score
 from judges.pool import Pool, PoolConfig
 from judges.programs import registry
@@ -177,34 +177,35 @@ def test_the_recordings_of_all_judges_are_hashed_together_as_each_alone():
     values = np.array([[0.1, np.nan], [-0.0, 7.0], [1e70, 2.0]])
     scores = ScoreMatrix(values, ("it's", "a", 'z"'), ("one", "two"))
     responses = {"one": {"a": "said 'so'", 'z"': "b\ud800"}}
-    alone = {
-        judge: {
-            item: Recording(None if value != value else value, responses.get(judge, {}).get(item))
-            for item, value in zip(scores.item_ids, values[:, k].tolist(), strict=True)
-        }
-        for k, judge in enumerate(scores.judges)
-    }
+    rows = {item: row for row, item in enumerate(scores.item_ids)}
+    alone = {judge: Recordings(rows, values[:, k], responses.get(judge, {})) for k, judge in enumerate(scores.judges)}
     hashes = fingerprints(scores, responses)
     assert hashes == {judge: fingerprint(recordings) for judge, recordings in alone.items()}
     assert hashes["two"] == "4e227ce8e25f4b6c8cbbc6939f48ceb68f4fa41a505155a287d9ea7e8e0ee4cc"
 
 
-def test_recorded_scores_join_by_id_and_compare_texts():
+@pytest.mark.parametrize("scale", [(0.0, 10.0), None])
+def test_recorded_scores_are_checked_together_as_each_alone(scale):
+    recordings = Recordings({"i2": 0, "i0": 1, "i1": 2, "i3": 3}, np.array([12.0, 4.0, np.nan, np.inf]), {})
+    values = scores_of(recordings, ["i0", "i1", "i2", "i3", "not recorded"])
+    np.testing.assert_array_equal(values, [4.0, np.nan, 12.0, np.inf, np.nan])
+    scores, statuses = checked_scores(values, scale)
+    alone = [checked_score(None if value != value else value, scale) for value in values.tolist()]
+    assert [(None if score != score else score) for score in scores.tolist()] == [score for score, _ in alone]
+    assert statuses.tolist() == [str(status) for _, status in alone]
+
+
+def test_a_recorded_judge_is_known_by_its_recordings_and_cannot_be_asked():
     judge = JudgeSpec(name="gpt", engine=RecordedEngine(column="gpt"), scale=(0, 10))
-    recordings = {
-        "i0": Recording(4.0, "It is 0. "),
-        "i1": Recording(5.0, "something else"),
-        "i2": Recording(12.0),
-        "i3": Recording(None),
-    }
-    scores = build_engine(judge, Context(recordings=recordings)).score(items(5))
-    assert [s.score for s in scores] == [4.0, 5.0, None, None, None]
-    assert [s.status for s in scores] == ["ok", "ok", "out_of_range", "refused", "refused"]
-    assert [s.text_mismatch for s in scores] == [False, True, False, False, False]
-    shuffled = dict(reversed(recordings.items()))
-    assert revision_of(judge, Context(recordings=shuffled)) == revision_of(judge, Context(recordings=recordings))
+    recordings = Recordings({"a": 0, "b": 1}, np.array([4.0, 5.0]), {"b": "text"})
+    shuffled = Recordings({"b": 0, "a": 1}, np.array([5.0, 4.0]), {"b": "text"})
+    other = Recordings({"a": 0, "b": 1}, np.array([4.0, 5.0]), {"b": "another text"})
+    revisions = [revision_of(judge, Context(recordings=some)) for some in (recordings, shuffled, other)]
+    assert revisions[0] == revisions[1] != revisions[2]
     with pytest.raises(JudgeError, match="no score file"):
-        build_engine(judge)
+        revision_of(judge)
+    with pytest.raises(JudgeError, match="cannot be asked"):
+        build_engine(judge, Context(recordings=recordings))
 
 
 def test_the_pool_hands_over_every_batch_once():

@@ -7,12 +7,11 @@ import sys
 import pytest
 
 from care_ops.errors import JudgeError
-from judges.engines.base import Context, Recording
 from judges.items import Item, Score
 from judges.pool import Pool, PoolConfig, Progress
 from judges.programs import registry
 from judges.programs.registry import program_judge
-from judges.spec import JudgeSpec, LocalModel, ProgramEngine, RecordedEngine
+from judges.spec import JudgeSpec, LocalModel, ProgramEngine
 from tests.support.workspaces import make, ran, run, score_rows
 
 
@@ -103,18 +102,3 @@ def test_judges_side_by_side_give_what_one_after_the_other_gives(tmp_path):
         assert len(ran(outcome, "judge_inference")) == 5
         rows[name] = sorted(row[1:] for row in score_rows(tmp_path / name))
     assert rows["one"] == rows["many"]
-
-
-def test_recorded_scores_are_stored_in_few_large_batches():
-    """They cost nothing to make again, and a part of 256 rows would make thousands of files."""
-    items = [Item(f"i{k}", "q", f"answer {k}") for k in range(1000)]
-    context = Context(recordings={item.item_id: Recording(1.0, None) for item in items})
-    stored_by = {}
-    for engine in (RecordedEngine(column="j"), ProgramEngine(program="length")):
-        stored: list[int] = []
-        with Pool(PoolConfig()) as pool:
-            pool.run(
-                JudgeSpec(name="j", engine=engine), items, lambda batch, _, s=stored: s.append(len(batch)), context
-            )
-        stored_by[engine.kind] = stored
-    assert stored_by == {"recorded": [1000], "program": [256, 256, 256, 232]}

@@ -15,14 +15,13 @@ from judges.pool import Pool, PoolConfig
 from judges.programs import registry
 from judges.programs.registry import program_judge
 from judges.questions import ItemsInMemory, Questions
-from judges.spec import JudgeSpec, LocalModel, ProgramEngine, RecordedEngine
+from judges.spec import JudgeSpec, LocalModel, ProgramEngine
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, score_rows
 from warehouse.items import ItemRecord
 
 PROGRAM = JudgeSpec(name="p", engine=ProgramEngine(program="length"), batch_size=3)
 MODEL = JudgeSpec(name="m", engine=LocalModel(kind="vllm", model="somewhere", template="quality"))
-RECORDED = JudgeSpec(name="r", engine=RecordedEngine(column="r"))
 
 
 class Watched(ItemsInMemory):
@@ -64,7 +63,6 @@ def test_settled_items_are_left_out_and_equal_texts_are_one_question():
     questions = Questions(ItemsInMemory(items), PROGRAM, settled)
     assert [[name for name, _ in question.members] for question in questions] == [["i2", "i5", "i8"], ["i3", "i6"]]
     assert (questions.items, len(questions)) == (5, 2)
-    assert len(Questions(ItemsInMemory(items), RECORDED, settled)) == 5
 
 
 def test_a_program_is_asked_in_the_order_of_the_source():

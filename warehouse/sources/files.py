@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -75,6 +76,11 @@ class RecordedTable:
 
     scores: ScoreMatrix
     responses: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        """Where each item's scores are."""
+        return {item_id: row for row, item_id in enumerate(self.scores.item_ids)}
 
 
 def tell_nobody(reading: Reading) -> None:

@@ -1,0 +1,70 @@
+"""The scores of recorded judges, from their file to parts: joined to the items by id, all of a test set at once.
+
+Belongs here: which recorded scores are not in the parts yet, and the text that a score belongs to beside the item's.
+Belongs elsewhere: what a recorded score becomes (``judges.engines.recorded``), asking judges (``judge_inference``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.judge_keys import recordings
+from assets.judging.pending import pending
+from assets.workspace import Workspace
+from judges.engines.base import Recordings
+from judges.engines.recorded import checked_scores, required_recordings, scores_of
+from judges.items import Status
+from judges.questions import in_chunks
+
+if TYPE_CHECKING:
+    from judges.questions import ItemSource
+
+_ROWS_A_PART = 131_072
+"""Recorded scores that are stored at once, in one part: one that is lost in a kill costs nothing to make again."""
+
+
+def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSource) -> int:
+    """Store the recorded scores of the items that have none in the parts yet; returns how many items these were.
+
+    An item without a recording gets the status ``refused``.
+
+    Raises
+    ------
+    JudgeError
+        The test set has no score file.
+    """
+    wanted = pending(workspace, workspace.parts, judge, testset)
+    to_store = [position for position, key in enumerate(items.keys) if key not in wanted.settled]
+    if not to_store:
+        return 0
+    recorded = required_recordings(wanted.spec, recordings(workspace, judge, testset))
+    for start in range(0, len(to_store), _ROWS_A_PART):
+        positions = to_store[start : start + _ROWS_A_PART]
+        item_ids = [items.ids[position] for position in positions]
+        values = scores_of(recorded, item_ids)
+        scores, statuses = checked_scores(values, wanted.spec.scale)
+        outside = statuses == Status.OUT_OF_RANGE
+        columns = {
+            "item_id": item_ids,
+            "item_key": [items.keys[position] for position in positions],
+            "score": scores,
+            "status": statuses,
+            "raw": [repr(value) if out else None for value, out in zip(values.tolist(), outside, strict=True)],
+            "text_mismatch": _mismatches(recorded, items, positions),
+        }
+        workspace.parts.write_score_columns(judge, testset, wanted.key, "recorded", columns)
+    return len(to_store)
+
+
+def _mismatches(recorded: Recordings, items: ItemSource, positions: Sequence[int]) -> NDArray[np.bool_]:
+    """Whether the text that was scored is there and differs from the item's, for each item."""
+    differs = np.zeros(len(positions), dtype=bool)
+    with_text = [k for k, position in enumerate(positions) if items.ids[position] in recorded.responses]
+    for chunk in in_chunks(with_text, lambda k: items.lengths[positions[k]]):
+        for k, item in zip(chunk, items.read([positions[k] for k in chunk]), strict=True):
+            differs[k] = recorded.responses[item.item_id] != item.response
+    return differs

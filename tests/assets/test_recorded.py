@@ -1,0 +1,96 @@
+"""Recorded scores reach the parts by item id, each as it would alone, and only those that are not there yet."""
+
+import csv
+
+import pytest
+
+from assets.judging.recorded import store_recorded
+from assets.judging.stored_items import StoredItems
+from assets.sources import read_source
+from care_ops.errors import JudgeError
+from judges.items import checked_score
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import make
+
+SCALE = (0.0, 10.0)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """A workspace with items and, of judge ``a``, the recorded scores that ``record`` writes."""
+    folder = make(tmp_path / "ws", judges=("length",))
+    testset = folder / "testsets" / "one.yaml"
+    testset.write_text(
+        testset.read_text().replace("scale:", "  scores: {path: scores.csv, columns: {response: text}}\nscale:")
+    )
+    record(folder)
+    workspace = load_workspace(folder)
+    workspace.parts.write_items("one", read_source(workspace, "one"))
+    return folder
+
+
+def record(folder, **changed):
+    """Scores in another order than the items', two of them out of range, two absent, and two for another text."""
+    with (folder / "one.csv").open(encoding="utf-8") as file:
+        texts = {row["item_id"]: row["answer"] for row in csv.DictReader(file)}
+    values = {f"i{k}": str(k % 9 + 0.25) for k in reversed(range(40))} | {"i5": "11", "i6": "-0.5", "i7": "", **changed}
+    del values["i8"]
+    rows = [["item_id", "judge", "score", "text"]]
+    for item_id, value in values.items():
+        rows.append([item_id, "a", value, "another text" if item_id in ("i20", "i21") else texts[item_id]])
+    with (folder / "scores.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return values
+
+
+def stored(folder):
+    """Rows of the judge's parts by item, and how many parts there are."""
+    parts = load_workspace(folder).parts
+    rows = {(row["item_id"], row["judge_key"]): row for row in parts.read_scores("a", "one").to_pylist()}
+    return rows, len(list(parts.scores_folder("a", "one").glob("*.parquet")))
+
+
+def store(folder):
+    workspace = load_workspace(folder)
+    return store_recorded(workspace, "a", "one", StoredItems(workspace.parts, "one"))
+
+
+def test_each_score_is_what_it_is_alone(recorded):
+    values = record(recorded)
+    assert store(recorded) == 40
+    rows, _ = stored(recorded)
+    of_item = {item_id: row for (item_id, _), row in rows.items()}
+    assert len(of_item) == len(rows) == 40
+    keys = StoredItems(load_workspace(recorded).parts, "one")
+    for item_id, key in zip(keys.ids, keys.keys, strict=True):
+        row, value = of_item[item_id], values.get(item_id) or None
+        score, status = checked_score(None if value is None else float(value), SCALE)
+        assert (row["score"], row["status"], row["item_key"]) == (score, status, key)
+        assert row["raw"] == (repr(float(value)) if status == "out_of_range" else None)
+        assert row["text_mismatch"] == (item_id in ("i20", "i21"))
+        assert (row["engine"], row["tokens_in"], row["p_json"]) == ("recorded", None, None)
+
+
+def test_only_what_is_not_there_is_stored(recorded, monkeypatch):
+    record(recorded)
+    monkeypatch.setattr("assets.judging.recorded._ROWS_A_PART", 16)
+    assert store(recorded) == 40
+    rows, parts = stored(recorded)
+    assert parts == 3
+    assert store(recorded) == 0
+    lost = sorted(load_workspace(recorded).parts.scores_folder("a", "one").glob("*.parquet"))[0]
+    lost.unlink()  # as after a kill
+    assert 0 < store(recorded) <= 16
+    again, parts = stored(recorded)
+    assert parts == 3
+    assert {key: row["score"] for key, row in again.items()} == {key: row["score"] for key, row in rows.items()}
+    record(recorded, i3="9.5")
+    assert store(recorded) == 40, "the recordings are another version of the judge"
+
+
+def test_a_judge_without_a_score_file_is_told(recorded):
+    testset = recorded / "testsets" / "one.yaml"
+    testset.write_text(testset.read_text().replace("  scores: {path: scores.csv, columns: {response: text}}\n", ""))
+    (recorded / "judges" / "a.yaml").write_text("engine: {kind: recorded, column: a}\n")
+    with pytest.raises(JudgeError, match="no score file"):
+        store(recorded)
