@@ -116,7 +116,7 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
         case ProgramEngine() as engine:
             from judges.engines.sandboxed import SandboxedJudgeEngine
 
-            return SandboxedJudgeEngine(engine, context.path(engine.file or ""), spec.scale)
+            return SandboxedJudgeEngine(engine, context.program(spec), spec.scale)
         case RecordedEngine():
             from judges.engines.recorded import RecordedJudgeEngine
 
