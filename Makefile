@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-doubt bench-gate bench-looks bench-few-labels bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-doubt bench-gate bench-looks bench-few-labels bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # The core, from the lock: what `make run` needs.
@@ -65,6 +65,9 @@ soak-together: $(VENV)/.dev ## eight processes at once on one workspace; ten min
 
 soak-nights: $(VENV)/.dev ## what nights leave open and on disk, each a process of its own; five minutes
 	$(BIN)/python -m benchmarks.soak_nights
+
+soak-postgres: $(VENV)/.dev ## ten nights on PostgreSQL, the daemon killed in each, beside an undisturbed twin; needs PostgreSQL; an hour
+	$(BIN)/python -W ignore -m benchmarks.soak_postgres
 
 wheel-namespaced: $(VENV)/.dev ## the same packages inside one, for a project with an `assets` of its own; to dist/
 	$(BIN)/python -m deploy.namespaced

@@ -68,7 +68,7 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
 @contextmanager
 def _program(kind: str, path: Path) -> Generator[Program]:
     """A program that makes versions, while its sandbox is open."""
-    from judges.sandbox import Sandbox, SandboxDiedError, SandboxTimeoutError, available
+    from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
 
     safest = available()
     if safest == "none":
@@ -76,7 +76,7 @@ def _program(kind: str, path: Path) -> Generator[Program]:
             f"probes: kind {kind!r} is made by {path}, and there is no sandbox on this machine to run it in; install "
             "bubblewrap, or give a template"
         )
-    sandbox = Sandbox(path, _PROGRAM_TIMEOUT_S, _PROGRAM_MEMORY_MB, safest, "probe")
+    sandbox = Sandbox(ProgramFile.read(path), _PROGRAM_TIMEOUT_S, _PROGRAM_MEMORY_MB, safest, "probe")
 
     def version(prompt: str, response: str) -> str | None:
         try:

@@ -19,10 +19,11 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from care_ops.errors import JudgeError
+from care_ops.errors import InputError, JudgeError
 
 Kind = Literal["bwrap", "unshare", "none"]
 
@@ -52,6 +53,37 @@ class SandboxDiedError(Exception):
     """The program's process ended, or wrote something other than one answer."""
 
 
+@dataclass(frozen=True)
+class ProgramFile:
+    """A Python file of somebody else's, as it was read; its source goes where the file is not.
+
+    Attributes
+    ----------
+    path : Path
+        Where it was read, for people.
+    source : str
+    """
+
+    path: Path
+    source: str
+
+    @classmethod
+    def read(cls, path: Path) -> ProgramFile:
+        """Read the file.
+
+        Raises
+        ------
+        InputError
+            It cannot be read.
+        """
+        try:
+            return cls(path, path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); correct the path of the program") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: it is no text in UTF-8 ({error.reason}); save the program as such") from error
+
+
 def available() -> Kind:
     """The safest kind of sandbox that works on this machine; ``none`` if neither of the two does."""
     if shutil.which("bwrap") and _works(_bwrap()):
@@ -66,8 +98,8 @@ class Sandbox:
 
     Parameters
     ----------
-    program : Path
-        Python file that defines the function.
+    program : ProgramFile
+        Defines the function.
     timeout_s : float
         Seconds that one answer may take.
     memory_mb : int
@@ -83,7 +115,7 @@ class Sandbox:
     """
 
     def __init__(
-        self, program: Path, timeout_s: float, memory_mb: int, kind: Kind, function: Function = "program_judge"
+        self, program: ProgramFile, timeout_s: float, memory_mb: int, kind: Kind, function: Function = "program_judge"
     ) -> None:
         self._program, self._timeout, self._memory, self._kind = program, timeout_s, memory_mb, kind
         self._function = function
@@ -135,7 +167,7 @@ class Sandbox:
         python = [sys.executable, "-I", "-c", worker, user, str(self._memory), str(_PROCESSES), str(_DISK_MB)]
         sandbox_command = {"bwrap": _bwrap, "unshare": _unshare, "none": list[str]}[self._kind]
         command = [*sandbox_command(), *python]
-        source = json.dumps([self._program.read_text(encoding="utf-8"), self._function]).encode() + b"\n"
+        source = json.dumps([self._program.source, self._function]).encode() + b"\n"
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT
         )
@@ -147,7 +179,7 @@ class Sandbox:
             self._exchange(source, _START_S)
         except (SandboxTimeoutError, SandboxDiedError) as error:
             raise JudgeError(
-                f"{self._program}: the program cannot be loaded in the sandbox ({error}); it must define "
+                f"{self._program.path}: the program cannot be loaded in the sandbox ({error}); it must define "
                 f"{self._function}(query, response) and import only what is installed"
             ) from error
 

@@ -70,6 +70,11 @@ class EngineBase(BaseModel, ABC):
         return None
 
     @property
+    def program_file(self) -> str | None:
+        """Path of the workspace's own program that the engine runs, or None."""
+        return None
+
+    @property
     def recorded_as(self) -> str | None:
         """Name of the judge in the test set's score file, or None."""
         return None
@@ -130,6 +135,10 @@ class ProgramEngine(EngineBase):
     @property
     def registered_program(self) -> str | None:
         return self.program
+
+    @property
+    def program_file(self) -> str | None:
+        return self.file
 
     def key_content(self) -> dict[str, Any]:
         return {"kind": self.kind, "program": self.program or "file"}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from care_ops.errors import InputError, JudgeError
 from judges.items import Item, Score
 from judges.prompts import Template, find
+from judges.sandbox import ProgramFile
 from judges.spec import JudgeSpec
 
 if TYPE_CHECKING:
@@ -67,12 +68,15 @@ class Context:
         What a paid judge has spent so far, over all test sets of the run.
     own_template : Template, optional
         The judge's prompt template, where it was read before: another machine does not have the workspace's folder.
+    own_program : ProgramFile, optional
+        The judge's program, where it is a file of the workspace and was read before, for the same reason.
     """
 
     root: Path = Path()
     recordings: Recordings | None = None
     ledger: Ledger | None = None
     own_template: Template | None = None
+    own_program: ProgramFile | None = None
 
     def path(self, name: str) -> Path:
         """The absolute path of a file that is named relative to the workspace."""
@@ -96,9 +100,23 @@ class Context:
             )
         return find(name, self.root / "prompts", spec.engine.template_variant)
 
+    def program(self, spec: JudgeSpec) -> ProgramFile:
+        """The program of a judge that is a file of the workspace.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read.
+        """
+        return self.own_program or ProgramFile.read(self.path(spec.engine.program_file or ""))
+
     def for_another_machine(self, spec: JudgeSpec) -> Context:
         """This context with everything in it that the judge would read from the workspace's folder."""
-        return replace(self, own_template=self.template(spec)) if spec.engine.needs.template else self
+        return replace(
+            self,
+            own_template=self.template(spec) if spec.engine.needs.template else None,
+            own_program=self.program(spec) if spec.engine.program_file is not None else None,
+        )
 
 
 class Engine(Protocol):

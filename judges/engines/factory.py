@@ -116,7 +116,7 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
         case ProgramEngine() as engine:
             from judges.engines.sandboxed import SandboxedJudgeEngine
 
-            return SandboxedJudgeEngine(engine, context.path(engine.file or ""), spec.scale)
+            return SandboxedJudgeEngine(engine, context.program(spec), spec.scale)
         case RecordedEngine():
             raise JudgeError(
                 f"judge {spec.name!r} is recorded: it has the scores of its file and cannot be asked for others"

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from care_ops.errors import JudgeError
 from judges.items import Item, Score, Status, checked_score
-from judges.sandbox import Sandbox, SandboxDiedError, SandboxTimeoutError, available
+from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
 from judges.spec import ProgramEngine
 
 _RAW_LIMIT = 500
@@ -27,11 +26,11 @@ class SandboxedJudgeEngine:
         This machine has no sandbox, and the judge's engine does not say ``unsafe: true``.
     """
 
-    def __init__(self, engine: ProgramEngine, program: Path, scale: tuple[float, float] | None) -> None:
+    def __init__(self, engine: ProgramEngine, program: ProgramFile, scale: tuple[float, float] | None) -> None:
         kind = "none" if engine.unsafe else available()
         if kind == "none" and not engine.unsafe:
             raise JudgeError(
-                f"{program}: there is no sandbox on this machine; install bubblewrap, or say unsafe: true in the "
+                f"{program.path}: there is no sandbox on this machine; install bubblewrap, or say unsafe: true in the "
                 "judge's engine to run the file with all your rights"
             )
         self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)

@@ -1,17 +1,19 @@
 """Tries everything that a program in the sandbox must not be able to do, and what it must be able to do."""
 
+import hashlib
 import os
+import pickle
 import textwrap
 import time
 from pathlib import Path
 
 import pytest
 
-from care_ops.errors import JudgeError
+from care_ops.errors import InputError, JudgeError
 from judges.engines.base import Context
-from judges.engines.factory import build_engine
+from judges.engines.factory import build_engine, revision_of
 from judges.items import Item, Status
-from judges.sandbox import Sandbox, available
+from judges.sandbox import ProgramFile, Sandbox, available
 from judges.spec import JudgeSpec, ProgramEngine
 
 ITEM = Item("a", "What is it?", "It is Paris.")
@@ -34,7 +36,7 @@ def ask(folder, kind, body, *, timeout=3.0, memory=512):
     program = folder / "judge.py"
     code = "import os, socket, subprocess, sys, time\n\ndef program_judge(query, response):\n"
     program.write_text(code + textwrap.indent(textwrap.dedent(body), "    "))
-    sandbox = Sandbox(program, timeout, memory, kind)
+    sandbox = Sandbox(ProgramFile.read(program), timeout, memory, kind)
     try:
         return sandbox.ask("question", "response")
     finally:
@@ -55,7 +57,7 @@ def test_a_program_that_makes_versions_answers_with_text(tmp_path, kind):
         "def probe(query, response):\n"
         "    return {'none': None, 'number': 3}.get(query, response.upper() + ' für \\U0001f600')\n"
     )
-    sandbox = Sandbox(program, 3.0, 512, kind, "probe")
+    sandbox = Sandbox(ProgramFile.read(program), 3.0, 512, kind, "probe")
     try:
         assert sandbox.ask("", "so") == {"text": "SO für 😀"}
         assert sandbox.ask("none", "so") == {"text": None}
@@ -63,7 +65,7 @@ def test_a_program_that_makes_versions_answers_with_text(tmp_path, kind):
     finally:
         sandbox.close()
     with pytest.raises(JudgeError, match=r"must define program_judge\(query, response\)"):
-        Sandbox(program, 3.0, 512, kind).ask("", "so")
+        Sandbox(ProgramFile.read(program), 3.0, 512, kind).ask("", "so")
 
 
 def test_host_files_cannot_be_read(tmp_path, kind):
@@ -191,6 +193,27 @@ def test_what_cannot_be_run_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("judges.engines.sandboxed.available", lambda: "none")
     with pytest.raises(JudgeError, match="install bubblewrap"):
         build_engine(JudgeSpec(name="j", engine=ProgramEngine(file="judge.py")), Context(tmp_path))
+
+
+def test_a_program_goes_to_a_machine_that_does_not_have_its_file(tmp_path, kind):
+    """As an actor on another node of a cluster gets it; what it runs has the version that the key was made of."""
+    program = file_judge(tmp_path, "return len(response) - 7")
+    version = revision_of(program, Context(tmp_path))
+    assert version == hashlib.sha256((tmp_path / "judge.py").read_bytes()).hexdigest()
+    sent = pickle.dumps(Context(tmp_path).for_another_machine(program))
+    (tmp_path / "judge.py").unlink()
+    engine = build_engine(program, pickle.loads(sent))
+    assert [(score.score, score.status) for score in engine.score([ITEM])] == [(5.0, Status.OK)]
+    engine.close()
+
+
+def test_a_program_that_cannot_be_read_is_told(tmp_path):
+    judge = JudgeSpec(name="j", engine=ProgramEngine(file="judge.py", unsafe=True))
+    with pytest.raises(InputError, match=r"judge\.py: cannot be read \(No such file or directory\)"):
+        build_engine(judge, Context(tmp_path))
+    (tmp_path / "judge.py").write_bytes(b"# \xff\n")
+    with pytest.raises(InputError, match=r"judge\.py: it is no text in UTF-8"):
+        build_engine(judge, Context(tmp_path))
 
 
 def file_judge(folder, body, **more):

@@ -161,13 +161,13 @@ class Deployment:
         )
         return server, port
 
-    def start_daemon(self, code_server_port: int) -> None:
-        """The daemon, which finds the code server by workspace.yaml."""
+    def start_daemon(self, code_server_port: int) -> subprocess.Popen[bytes]:
+        """The daemon, which finds the code server by workspace.yaml, in a process group of its own."""
         text = (DEPLOY / "workspace.yaml").read_text()
         local = text.replace("host: code", "host: 127.0.0.1").replace("port: 4000", f"port: {code_server_port}")
         assert local.count(str(code_server_port)) == 1
         (self.home / "workspace.yaml").write_text(local)
-        self._start([DAEMON_MODULE, "run", "-w", str(self.home / "workspace.yaml")], "daemon.log")
+        return self._start([DAEMON_MODULE, "run", "-w", str(self.home / "workspace.yaml")], "daemon.log")
 
     def logs(self) -> str:
         """The ends of all logs, for a test that fails."""

@@ -1,0 +1,206 @@
+"""The demo through nodes of Ray and workers of Dask that share nothing with the workspace, of which some are killed.
+
+They are joined by the addresses in care.yaml, and see neither the workspace's folder nor anything else that could be
+written to. What comes out is what one process gives, to the last digit.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from assets.fit.moments import read_moments
+from judges import panels
+from orchestration.cli.app import app
+from orchestration.instance import workspace_instance
+from orchestration.workspace import load_workspace
+from tests.support.apart import ROOT, Machine, Machines, environment, wait_until, works
+from tests.support.faults import compare, state_of
+from tests.support.workspaces import query, run, score_rows
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not works(), reason="bubblewrap cannot separate processes on this machine; install it"),
+]
+
+ITEMS = 72
+PATIENT = ("commas", "figures", "capitals")
+"""Judges that are programs of the workspace, and take their time."""
+
+FAST = "fit: {resamples: 0}\nreview: {hold: false, compared_judges: 0}\n"
+MOMENTS = "moments: {threshold_rows: 0, rows_per_shard: 5"
+FIELDS = ("n", "shift", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3")
+SCORES = (
+    "SELECT judge, item_id, value, status FROM scores JOIN judges USING (judge_ix) "
+    "JOIN items USING (item_ix) ORDER BY ALL"
+)
+ESTIMATES = "SELECT testset, item_id, aggregator, estimate, sd, p_quality FROM latest_aggregates ORDER BY ALL"
+
+HELD = """
+import time
+from pathlib import Path
+
+from care_ops.moments import sharded
+
+if not hasattr(sharded, "summed"):  # it may be run more than once
+    sharded.summed = sharded.shard_moments
+
+
+def held(shard, judges, shift):
+    state = sharded.summed(shard, judges, shift)
+    Path("held").write_text(f"{shard.start} {shard.part is not None}")
+    time.sleep(600)
+    return state
+
+
+sharded.shard_moments = held
+"""
+"""Run by a worker of Dask before it begins: it never answers, and says that it has summed its first rows."""
+
+
+def demo(folder: Path, care: str) -> Path:
+    """The demo with its twelve judges, and three more whose programs lie in the workspace's folder."""
+    assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
+    (folder / "testsets" / "demo.yaml").write_text("source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n")
+    (folder / "care.yaml").write_text(FAST + care)
+    (folder / "programs").mkdir()
+    for name, counts in zip(PATIENT, ("','.__eq__", "str.isdigit", "str.isupper"), strict=True):
+        (folder / "programs" / f"{name}.py").write_text(
+            "import time\n\n\ndef program_judge(query, response):\n    time.sleep(0.05)\n"
+            f"    return min(10, sum(map({counts}, response)) / 2)\n"
+        )
+        (folder / "judges" / f"{name}.yaml").write_text(
+            f"engine: {{kind: program, file: programs/{name}.py, timeout_s: 30}}\nbatch_size: 4\n"
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> Path:
+    """The demo as one process runs it."""
+    folder = demo(tmp_path_factory.mktemp("alone") / "ws", f"{MOMENTS}, dask_workers: 0}}\njudging: {{mode: inline}}\n")
+    assert not run(folder).failures
+    return folder
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """Machines that do not see the workspace in ``tmp_path``."""
+    with Machines(tmp_path) as machines:
+        yield machines
+
+
+def command(folder: Path) -> subprocess.Popen[str]:
+    """``care run`` as a person starts it, in the workspace's folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "orchestration.cli", "run"],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def must_be_equal(folder: Path, alone: Path) -> None:
+    """Each judge has scored each item once; scores, moments and published estimates are those of one process."""
+    judged = Counter((judge, item) for judge, item, _ in score_rows(folder))
+    assert set(judged.values()) == {1}
+    assert len(judged) == ITEMS * (len(panels.find("demo").programs) + len(PATIENT))
+    assert sorted(score_rows(folder)) == sorted(score_rows(alone))
+    assert query(folder, SCORES) == query(alone, SCORES)
+    one, other = (read_moments(load_workspace(f).fit_folder("demo")) for f in (alone, folder))
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(other, name), getattr(one, name), err_msg=name)
+    estimates = query(folder, ESTIMATES)
+    assert len(estimates) >= ITEMS
+    assert estimates == query(alone, ESTIMATES)
+    assert not compare(state_of(alone), state_of(folder))
+
+
+def summed_by(folder: Path) -> list[object]:
+    """Where the moments were summed."""
+    with workspace_instance(load_workspace(folder)) as instance:
+        records = instance.fetch_materializations(dg.AssetKey("moments"), limit=10).records
+    events = [record.asset_materialization for record in records]
+    return [event.metadata["ran_on"].value for event in events if event is not None]
+
+
+def scoring(machine: Machine) -> bool:
+    """Whether an actor on the machine is at a batch."""
+    return any(title.startswith("ray::Worker.score") for title in machine.titles())
+
+
+def test_a_machine_sees_nothing_of_the_workspace(tmp_path, machines):
+    """It earns that the other tests show what they say."""
+    folder = demo(tmp_path / "ws", "{}")
+    seen = machines.said("curious", f"ls -A {tmp_path} {folder}; touch {ROOT}/new; mkdir {ROOT}/new; pwd; touch own")
+    assert "machines" in seen
+    assert "No such file or directory" in seen
+    assert seen.count("Read-only file system") >= 1
+    assert "ws\n" not in seen
+    assert str(tmp_path / "machines" / "curious") in seen
+    assert (tmp_path / "machines" / "curious" / "own").exists()
+    assert not (ROOT / "new").exists()
+
+
+def test_the_demo_through_machines_that_share_nothing_is_that_of_one_process(tmp_path, machines, alone):
+    ray, nodes = machines.ray()
+    dask, _ = machines.dask()
+    care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
+    folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n{MOMENTS}}}\n")
+    night, at_work = command(folder), set[Path]()
+    while night.poll() is None:
+        at_work |= {node.folder for node in nodes if scoring(node)}
+        time.sleep(0.05)
+    assert night.returncode == 0, night.communicate()[0]
+    assert at_work == {node.folder for node in nodes}
+    assert summed_by(folder) == [f"Dask ({dask})"]
+    must_be_equal(folder, alone)
+
+
+def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_path, machines, alone):
+    ray, (_, node) = machines.ray()
+    dask, _ = machines.dask()
+    care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
+    folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n{MOMENTS}}}\n")
+    night = command(folder)
+    parts = folder / "data" / "parts" / "scores"
+
+    def in_the_middle() -> bool:
+        assert night.poll() is None, night.communicate()[0]
+        begun = [name for name in PATIENT if 0 < len(list(parts.glob(f"judge={name}/**/*.parquet"))) < ITEMS // 8]
+        return bool(begun) and scoring(node)
+
+    wait_until(in_the_middle, node.log)
+    node.kill()
+    said = night.communicate()[0]
+    assert night.returncode == 0, said
+    assert summed_by(folder) == [f"Dask ({dask})"]
+    must_be_equal(folder, alone)
+
+
+def test_a_worker_that_is_killed_during_moments_changes_no_digit(tmp_path, machines, alone):
+    dask, (worker, _) = machines.dask(HELD)
+    folder = demo(tmp_path / "ws", f"dask: {{address: {dask!r}}}\njudging: {{mode: inline}}\n{MOMENTS}}}\n")
+    night = command(folder)
+
+    def in_the_middle() -> bool:
+        assert night.poll() is None, night.communicate()[0]
+        return (worker.folder / "held").exists()
+
+    wait_until(in_the_middle, worker.log)
+    assert (worker.folder / "held").read_text().endswith(" True"), "these rows came as bytes"
+    worker.kill()
+    said = night.communicate()[0]
+    assert night.returncode == 0, said
+    assert summed_by(folder) == [f"Dask ({dask})"]
+    must_be_equal(folder, alone)
