@@ -217,6 +217,29 @@ def read_fit(connection: duckdb.DuckDBPyConnection, fit_id: str) -> StoredFit:
     return StoredFit(estimates, sds, p_quality, *head)
 
 
+@dataclass(frozen=True)
+class StoredWeights:
+    """The weights of one aggregator's stored fit; None where its method has none.
+
+    Attributes
+    ----------
+    weights : (p,) array, optional
+    loadings : (p, h) array, optional
+    """
+
+    weights: NDArray[np.float64] | None
+    loadings: NDArray[np.float64] | None
+
+
+def read_weights(connection: duckdb.DuckDBPyConnection, fit_id: str, judges: Sequence[str]) -> StoredWeights:
+    """The weights of a fit's judges, in the order of ``judges``."""
+    rows = connection.execute("SELECT judge, weight, loadings FROM weights WHERE fit_id = ?", [fit_id]).fetchall()
+    of_judge = {judge: (weight, loadings) for judge, weight, loadings in rows}
+    columns = ([of_judge[judge][k] for judge in judges] for k in (0, 1))
+    weights, loadings = (None if None in column else np.array(column, dtype=np.float64) for column in columns)
+    return StoredWeights(weights, loadings)
+
+
 def _positions(ordinals: NDArray[np.int32]) -> NDArray[np.intp]:
     """Place of each ordinal, by the ordinal; -1 for one that does not occur."""
     places = np.full(int(ordinals.max()) + 1, -1, dtype=np.intp)

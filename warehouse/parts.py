@@ -147,8 +147,13 @@ class PartStore:
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
         return _digest(visible), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
 
-    def read_items(self, testset: str) -> list[ItemRecord]:
+    def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
         """A test set's items in source order.
+
+        Parameters
+        ----------
+        only : collection of item ids, optional
+            The items that are wanted; by default all.
 
         Raises
         ------
@@ -158,7 +163,13 @@ class PartStore:
             The part could not be read and has been set aside.
         """
         table = self._items_table(testset, ITEM_SCHEMA)
+        if only is not None:
+            table = table.filter(pc.is_in(table.column("item_id"), pa.array(only, pa.string())))
         return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
+
+    def read_item_columns(self, testset: str, names: Sequence[str]) -> pa.Table:
+        """Some columns of a test set's items in source order; raises the errors of ``read_items``."""
+        return self._items_table(testset, pa.schema([ITEM_SCHEMA.field(name) for name in names]))
 
     def source_version(self, testset: str) -> str | None:
         """Version of the source that the items were read from; None in parts of earlier releases.

@@ -10,7 +10,7 @@ import dagster as dg
 from assets.fit.kept import read_moments, read_responses, read_structure
 from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, stage_code
-from assets.judge_keys import judge_item, keys_of_judges
+from assets.judge_keys import keys_of_judges
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.versions import settings_version
@@ -104,17 +104,18 @@ def _made_of(
 
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:
     """Share of items that repeat another's texts without sharing its split unit."""
-    seen: dict[str, str | None] = {}
+    texts = ("prompt", "response", "response_2", "reference", "aspect")
+    items = workspace.parts.read_item_columns(testset, (*texts, "split_unit"))
+    seen: dict[tuple[str | None, ...], str | None] = {}
     again = 0
-    records = workspace.parts.read_items(testset)
-    for record in records:
-        if record.prompt is None and record.response is None:
+    for *text, unit in zip(*(column.to_pylist() for column in items.columns), strict=True):
+        if text[0] is None and text[1] is None:
             continue
-        key = judge_item(record).text_key
-        if key in seen and (record.split_unit is None or seen[key] != record.split_unit):
+        key = tuple(text)
+        if key in seen and (unit is None or seen[key] != unit):
             again += 1
-        seen.setdefault(key, record.split_unit)
-    return again / len(records) if records else 0.0
+        seen.setdefault(key, unit)
+    return again / items.num_rows if items.num_rows else 0.0
 
 
 def _digest(text: str) -> str:

@@ -41,8 +41,8 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     with workspace.warehouse.reader() as connection:
         verdict = verdict_on(workspace, testset, unheard(workspace, connection, testset))
     write_page(data, path, verdict)
-    records = {record.item_id: record for record in workspace.parts.read_items(testset)}
     to_label = items_to_label(data, tuple(labels))
+    records = {r.item_id: r for r in workspace.parts.read_items(testset, only={*to_label, *labels})}
     write_items_to_label(workspace.report_folder / labels_name(testset), to_label, records, labels)
     keep(workspace, {testset: verdict})
     return dg.MaterializeResult(

@@ -40,7 +40,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import store_intervals
     from warehouse.fits import Intervals
-    from warehouse.matrix import read_item_columns
+    from warehouse.matrix import read_item_columns, read_weights
 
     testset = context.partition_key
     config = workspace.fit_config(testset)
@@ -51,6 +51,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     fit_ids = fit.by_aggregator
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
+        whole = {name: read_weights(connection, fit_id, scores.judges) for name, fit_id in fit_ids.items()}
     units = dict(zip(columns.item_ids, columns.split_units, strict=True))
     dropping = _dropping(workspace, testset, scores, columns, list(fit_ids))
     DroppingDocument(dropping).write(workspace.fit_folder(testset))
@@ -60,6 +61,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
             config,
             workspace.anchors_of(testset),
             [units.get(item) for item in scores.item_ids],
+            whole=whole,
             resamples=config.resamples,
             probes=read_responses(workspace.fit_folder(testset)),
         )
@@ -67,11 +69,10 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
     with workspace.warehouse.writer() as connection:
         for name, interval in intervals_by_name.items():
-            if name in fit_ids:
-                bounds = (interval.lo, interval.hi, interval.loadings_lo, interval.loadings_hi)
-                record = Intervals(scores.judges, *map(plain, bounds))
-                workspace.fits.annotate(testset, fit_ids[name], record)
-                store_intervals(connection, fit_ids[name], record)
+            bounds = (interval.lo, interval.hi, interval.loadings_lo, interval.loadings_hi)
+            record = Intervals(scores.judges, *map(plain, bounds))
+            workspace.fits.annotate(testset, fit_ids[name], record)
+            store_intervals(connection, fit_ids[name], record)
     rows = [
         {"aggregator": name, "judge": judge, "lo": float(lo), "hi": float(hi)}
         for name, interval in intervals_by_name.items()

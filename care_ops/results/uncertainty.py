@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import Aggregate
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import LEAST_RESAMPLES, FitConfig
 from care_ops.errors import FitError, InputError
@@ -22,6 +22,23 @@ from care_ops.scores import ScoreMatrix, content_seed
 from care_ops.sparsity import is_sparse
 
 Array = NDArray[np.float64]
+
+
+class Weighted(Protocol):
+    """What an interval is about: an ``Aggregate`` is such, and so is what is kept of one.
+
+    Attributes
+    ----------
+    weights : (p,) array, optional
+    loadings : (p, h) array, optional
+    """
+
+    @property
+    def weights(self) -> Array | None: ...
+
+    @property
+    def loadings(self) -> Array | None: ...
+
 
 _Refit = tuple[Array, Array | None]
 """Weights and loadings of one aggregator on one resample."""
@@ -57,7 +74,7 @@ def weight_intervals(
     anchors: Anchors = NO_ANCHORS,
     units: Sequence[str | None] | None = None,
     *,
-    whole: Mapping[str, Aggregate] | None = None,
+    whole: Mapping[str, Weighted] | None = None,
     resamples: int = 100,
     level: float = 0.9,
     most_items: int = MOST_ITEMS,
@@ -76,8 +93,8 @@ def weight_intervals(
     anchors : Anchors
     units : sequence of n str or None, optional
         Split unit of each item. An item without one is a unit of its own.
-    whole : mapping name -> Aggregate, optional
-        The aggregates on all items, where they have been computed; otherwise they are computed here.
+    whole : mapping name -> Weighted, optional
+        The weights on all items, where they have been computed; otherwise they are computed here.
     resamples, most_items : int
         Number of resamples, at least 20, and the most items of each.
     level : float
@@ -164,7 +181,7 @@ def _constant(values: Array) -> bool:
     return bool((np.nanstd(values, axis=0) == 0).any() or np.isnan(values).all(axis=0).any())
 
 
-def _interval(whole: Aggregate, refits: Sequence[_Refit], tails: tuple[float, float], shrink: float) -> Interval:
+def _interval(whole: Weighted, refits: Sequence[_Refit], tails: tuple[float, float], shrink: float) -> Interval:
     """Intervals of an aggregate's weights and loadings from those on resamples."""
     assert whole.weights is not None  # ``weight_intervals`` keeps no others
     lo, hi = _quantiles([weights for weights, _ in refits], tails, whole.weights, shrink)

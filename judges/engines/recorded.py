@@ -7,7 +7,7 @@ keeps it. Belongs elsewhere: reading files (``warehouse.sources``).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from care_ops.scores import Array, ScoreMatrix, canonical_order
 from judges.engines.base import Recordings
 from judges.items import Status
 from judges.spec import JudgeSpec
+
+_ROWS_AT_ONCE = 16_384
+"""Rows that are written as text together to be hashed, which is twice as fast as one by one."""
 
 NOT_RECORDED = Recordings({}, np.empty(0), {})
 """Those of a judge that its score file does not hold."""
@@ -70,18 +73,17 @@ def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]
     """Content hash of the recordings of every judge of a score file; items are sorted and written as text only once."""
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
-    written_ids = [repr(item_id) for item_id in item_ids]
+    opened = [f"({item_id!r}, " for item_id in item_ids]
     hashes: dict[str, str] = {}
     for judge, column in zip(scores.judges, scores.values[order].T, strict=True):
-        values = (None if value != value else value for value in column.tolist())
-        texts = map(responses.get(judge, {}).get, item_ids)
-        rows = zip(written_ids, values, texts, strict=True)
-        hashes[judge] = _hash_of_rows(f"({item_id}, {value!r}, {text!r})" for item_id, value, text in rows)
+        digest, values, texts = hashlib.sha256(), column.tolist(), responses.get(judge)
+        for start in range(0, len(values), _ROWS_AT_ONCE):
+            rows = slice(start, start + _ROWS_AT_ONCE)
+            written = ["None" if value != value else repr(value) for value in values[rows]]
+            pieces = [", None)"] * (3 * len(written))
+            pieces[::3], pieces[1::3] = opened[rows], written
+            if texts is not None:
+                pieces[2::3] = [f", {texts.get(item_id)!r})" for item_id in item_ids[rows]]
+            digest.update("".join(pieces).encode("utf-8", "surrogatepass"))
+        hashes[judge] = digest.hexdigest()
     return hashes
-
-
-def _hash_of_rows(rows: Iterable[str]) -> str:
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(row.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
