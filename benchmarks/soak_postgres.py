@@ -151,21 +151,10 @@ class Soak:
         began = time.monotonic()
         for folder in (self._deployment.workspace, self._twin):
             night.happen(folder)
-        calm = subprocess.Popen(
-            [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(self._twin)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        with _opened(self._deployment) as instance:
-            time.sleep(max(0.0, began + after - time.monotonic()))
-            then = f"{under_way(instance)} runs under way, {self._to_make()} partitions still to make"
-            kill(self._daemon)
-            self._daemon.wait()
-            time.sleep(away)
-            self._daemon = self._deployment.start_daemon(self._port)
-            is_over = self._wait_until_over(instance)
-        said, _ = calm.communicate()
+        command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(self._twin)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as calm:
+            then, is_over = self._disturb(began + after, away)
+            said, _ = calm.communicate()
         findings = [] if calm.returncode == 0 else [f"the twin's night failed: {said[-2000:]}"]
         findings += [] if is_over else [f"not over after {_LONGEST_NIGHT_S:.0f} s: {self._deployment.logs()}"]
         findings += _differences(self._twin, self._deployment.workspace)
@@ -175,6 +164,25 @@ class Soak:
             flush=True,
         )
         return findings
+
+    def _disturb(self, at: float, away: float) -> tuple[str, bool]:
+        """Kill the daemon at a time and start it again; returns what there was to do then, and whether the night ended.
+
+        Parameters
+        ----------
+        at : float
+            Of the monotonic clock.
+        away : float
+            Seconds until the daemon is started again.
+        """
+        with _opened(self._deployment) as instance:
+            time.sleep(max(0.0, at - time.monotonic()))
+            then = f"{under_way(instance)} runs under way, {self._to_make()} partitions still to make"
+            kill(self._daemon)
+            self._daemon.wait()
+            time.sleep(away)
+            self._daemon = self._deployment.start_daemon(self._port)
+            return then, self._wait_until_over(instance)
 
     def _to_make(self) -> int:
         """How many partitions are missing or outdated; before there is a database, those that everything rests on."""
@@ -219,6 +227,8 @@ def _differences(calm: Path, rough: Path) -> list[str]:
     findings = [f"{count} rows of scores {what}" for what, count in counts.items() if count]
     for name, sql in _PUBLISHED.items():
         one, other = (query(folder, f"{sql} ORDER BY ALL") for folder in (calm, rough))
+        if not one:
+            findings.append(f"{name}: none in the twin")
         if one != other:
             findings.append(f"{name}: {_first_difference(one, other)}")
     return findings
