@@ -10,7 +10,7 @@ from care_ops.scores import ScoreMatrix
 from judges import programs
 from judges.engines.base import Context, Recordings
 from judges.engines.factory import build_engine, revision_of
-from judges.engines.recorded import checked_scores, fingerprint, fingerprints, scores_of
+from judges.engines.recorded import NOT_RECORDED, checked_scores, fingerprint, fingerprints, scores_of
 from judges.items import Item, Status, checked_score
 from judges.pool import Pool, PoolConfig
 from judges.programs import registry
@@ -202,6 +202,7 @@ def test_a_recorded_judge_is_known_by_its_recordings_and_cannot_be_asked():
     other = Recordings({"a": 0, "b": 1}, np.array([4.0, 5.0]), {"b": "another text"})
     revisions = [revision_of(judge, Context(recordings=some)) for some in (recordings, shuffled, other)]
     assert revisions[0] == revisions[1] != revisions[2]
+    assert revision_of(judge, Context(recordings=NOT_RECORDED)) not in revisions
     with pytest.raises(JudgeError, match="no score file"):
         revision_of(judge)
     with pytest.raises(JudgeError, match="cannot be asked"):
