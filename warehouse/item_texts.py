@@ -13,12 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from care_ops.errors import WarehouseError
-from warehouse.items import ItemRecord
+from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.parts import ITEM_SCHEMA
 from warehouse.storage import read_sound, scan_table
 
-_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
-_SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *_TEXTS)])
+_SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *ITEM_TEXTS)])
 _REQUIRED = ("item_id", "prompt", "response", "response_2", "reference")
 
 

@@ -12,6 +12,9 @@ from typing import Any
 
 from care_ops.errors import InputError
 
+ITEM_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
+"""Fields of an item that a judge reads."""
+
 
 @dataclass(frozen=True)
 class ItemRecord:

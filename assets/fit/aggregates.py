@@ -15,6 +15,7 @@ from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.versions import settings_version
 from assets.workspace import Workspace
+from warehouse.items import ITEM_TEXTS
 
 if TYPE_CHECKING:
     import duckdb
@@ -104,8 +105,7 @@ def _made_of(
 
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:
     """Share of items that repeat another's texts without sharing its split unit."""
-    texts = ("prompt", "response", "response_2", "reference", "aspect")
-    items = workspace.parts.read_item_columns(testset, (*texts, "split_unit"))
+    items = workspace.parts.read_item_columns(testset, (*ITEM_TEXTS, "split_unit"))
     seen: dict[tuple[str | None, ...], str | None] = {}
     again = 0
     for *text, unit in zip(*(column.to_pylist() for column in items.columns), strict=True):

@@ -17,7 +17,7 @@ from assets.metadata import table
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
 from care_ops.errors import JudgeError
-from judges.engines.base import Ledger, SpendLimitError
+from judges.engines.base import FROM_A_FILE, Ledger, SpendLimitError
 from judges.items import Score, Status
 from judges.pool import Pool
 
@@ -100,10 +100,12 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     Raises
     ------
     JudgeError
-        The judge cannot be built, or may not spend what it takes.
+        The judge cannot be built, cannot be asked, or may not spend what it takes.
     """
     from assets.judging.stored_items import StoredItems
 
+    if workspace.judge(judge).engine.needs.recordings:
+        raise JudgeError(f"judge {judge!r}: {FROM_A_FILE}")
     kept: dict[tuple[str, str], float] = {}
     sources: dict[str, StoredItems] = {}
     for testset in workspace.testsets_of(judge):

@@ -16,11 +16,12 @@ from scipy.stats import rankdata
 from assets.report.data import FOLLOWS, JudgeRow, ReportData, Retest, WeightCell
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence
+from judges.engines.base import FROM_A_FILE
 
 Array = NDArray[np.float64]
 
 _ITEMS_SHOWN = 3
-_FROM_A_FILE = "not known: its scores were read from a file, so that it cannot be asked again"
+_FROM_A_FILE = f"not known: {FROM_A_FILE}"
 """Of the judges of a table, which has no workspace that says what they are."""
 
 _RAW = ("avg", "uws")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.report.data import Retest
+from judges.engines.base import FROM_A_FILE
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -41,7 +42,7 @@ def why_no_retest(workspace: Workspace, judge: str) -> str:
     """Why nothing is known of a judge that has not been asked again, and the command that asks it where one can."""
     engine = workspace.judge(judge).engine
     if engine.needs.recordings:
-        return "not known: its scores were read from a file, so that it cannot be asked again"
+        return f"not known: {FROM_A_FILE}"
     if engine.registered_program is not None:
         return (
             "not measured: it is a program that comes with CARE, and those are written to give the same text the same "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from care_ops.scores import content_seed
+from warehouse.items import ITEM_TEXTS
 from warehouse.storage import DamagedError, find_sound, write_bytes
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ FILE = "to_label.csv"
 
 AT_RANDOM = 10
 """Items drawn at random beside those where a label tells the most, which alone would be a biased sample."""
-
-_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 
 
 def items_to_label(data: ReportData, labelled: Sequence[str] = ()) -> list[str]:
@@ -50,7 +49,7 @@ def write_items_to_label(
     filled = {**seen, **_filled_rows(path)}
     rows = [{"item_id": item, **_texts(records.get(item))} for item in item_ids if item not in filled]
     rows = [*filled.values(), *rows]
-    texts = [name for name in _TEXTS if any(row.get(name) for row in rows)]
+    texts = [name for name in ITEM_TEXTS if any(row.get(name) for row in rows)]
     _write(path, ["item_id", *texts, "label"], rows)
 
 
@@ -71,7 +70,7 @@ def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]
 
 
 def _texts(record: ItemRecord | None) -> dict[str, str]:
-    known = {name: None if record is None else getattr(record, name) for name in _TEXTS}
+    known = {name: None if record is None else getattr(record, name) for name in ITEM_TEXTS}
     return {name: text for name, text in known.items() if text}
 
 

@@ -15,13 +15,11 @@ from pyarrow import csv
 
 from assets.table.fitting import ScoreTable
 from care_ops.probes import responses
-from warehouse.items import ItemRecord
+from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.probes import ProbePlan, make
 from warehouse.sources.probe_scores import read_probe_scores
 from warehouse.sources.reading import Reading
 from warehouse.storage import write_bytes
-
-_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 
 
 def versions_table(records: Sequence[ItemRecord], plan: ProbePlan) -> pa.Table:
@@ -38,12 +36,12 @@ def versions_table(records: Sequence[ItemRecord], plan: ProbePlan) -> pa.Table:
             "of": probe.of,
             "kind": probe.kind,
             "effect": plan.kinds[probe.kind],
-            **{name: getattr(probe.record, name) for name in _TEXTS},
+            **{name: getattr(probe.record, name) for name in ITEM_TEXTS},
         }
         for probe in make(records, plan)
     ]
     table = pa.Table.from_pylist(rows)
-    empty = [name for name in _TEXTS if table.column(name).null_count == len(rows)]
+    empty = [name for name in ITEM_TEXTS if table.column(name).null_count == len(rows)]
     return table.drop_columns(empty)
 
 

@@ -55,9 +55,10 @@ def retest(
 
 def _must_be_askable(loaded: Workspace, name: str) -> None:
     from care_ops.errors import InputError
+    from judges.engines.base import FROM_A_FILE
 
     if loaded.judge(name).engine.needs.recordings:
-        raise InputError(f"judge {name!r}: its scores were read from a file, so that it cannot be asked again")
+        raise InputError(f"judge {name!r}: {FROM_A_FILE}")
     if loaded.canary.items == 0:
         raise InputError("care.yaml: `canary: {items: 0}` lets no judge be asked again; give a number of items")
 

@@ -6,8 +6,10 @@ from html import unescape
 import dagster as dg
 import pytest
 
+from assets.judging.canary import ask_again as ask_judge_again
 from assets.report.names import page_name
 from assets.report.retests import why_no_retest
+from care_ops.errors import JudgeError
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
@@ -100,3 +102,5 @@ def test_a_judge_without_a_retest_is_said_to_be_so_and_why(workspace):
     assert "`canary: {items: 0}`" in why_no_retest(load_workspace(folder), "api")
     assert "give a number of items" in care(folder, "judges", "retest", "api", code=2)
     assert "cannot be asked again" in care(folder, "judges", "retest", "read", code=2)
+    with pytest.raises(JudgeError, match="'read': its scores were read from a file, so that it cannot be asked again"):
+        ask_judge_again(loaded, "read")

@@ -87,13 +87,17 @@ def see(page: Page, address: str, text: str) -> Locator:
 def choose_missing(page: Page, ui: str, asset: str, partition: str) -> Locator:
     """Open the dialog that materialises an asset, choose what is missing; returns the button that launches it."""
     deadline = time.monotonic() + WAIT_MS / 1000
-    while time.monotonic() < deadline:
+    patience_s = 10.0  # the dialog learns late what is missing, how late depends on the machine; it may need a new page
+    while True:
         page.goto(f"{ui}/assets/{asset}")
         page.get_by_role("button", name="Materialize…").first.click(timeout=WAIT_MS)
-        page.wait_for_timeout(3_000)  # until it knows its partitions, the dialog takes none for missing
         dialog = page.get_by_role("dialog").filter(has_text="Partition selection").last
-        dialog.get_by_role("button", name="Missing", exact=True).click(timeout=WAIT_MS)
-        page.wait_for_timeout(1_000)
-        if dialog.locator("span", has_text=partition).first.is_visible():
-            return dialog.get_by_role("button", name="Launch").last
-    raise AssertionError(f"{asset}: {partition} is not among what is missing")
+        until = time.monotonic() + patience_s
+        while time.monotonic() < until:
+            dialog.get_by_role("button", name="Missing", exact=True).click(timeout=WAIT_MS)
+            page.wait_for_timeout(1_000)
+            if dialog.locator("span", has_text=partition).first.is_visible():
+                return dialog.get_by_role("button", name="Launch").last
+        said = f"{asset}: {partition} is not among what is missing:\n{dialog.inner_text()}"
+        assert time.monotonic() < deadline, said
+        patience_s *= 2

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from care_ops.scores import ScoreMatrix
-from warehouse.items import ItemRecord
+from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.sources.columns import (
     JUDGE,
     LABEL,
@@ -46,7 +46,6 @@ from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TEXT_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
 _LABEL_COLUMNS = {
     "drawn": ("drawn",),
     "probability": ("probability", "chance"),
@@ -196,7 +195,7 @@ def read_items(
     return [
         ItemRecord(
             ids.names[ids.codes[k]],
-            **{f: _text(rows[k].get(fields[f])) for f in _TEXT_FIELDS if f in fields},
+            **{f: _text(rows[k].get(fields[f])) for f in ITEM_TEXTS if f in fields},
             gold=None if gold is None or np.isnan(gold[k, 0]) else float(gold[k, 0]),
             split_unit=_text(rows[k].get(fields["split_unit"])) if "split_unit" in fields else None,
             metadata={c: rows[k][c] for c in metadata},

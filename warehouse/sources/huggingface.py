@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from care_ops.errors import InputError
-from warehouse.items import ItemRecord
+from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.testsets import HuggingFaceSource, resolve
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-_TEXTS = ("prompt", "response", "response_2", "reference", "aspect", "split_unit")
+_FIELDS = (*ITEM_TEXTS, "split_unit")
 
 
 def read_items(source: HuggingFaceSource, base: Path) -> list[ItemRecord]:
@@ -89,7 +89,7 @@ def _record(
     named = source.columns.model_dump()
     texts: dict[str, str | None] = {}
     for text, column in named.items():
-        if text in _TEXTS and column is not None:
+        if text in _FIELDS and column is not None:
             value = _at(row, column, name)
             # a class is stored as its number, of which a judge could make nothing
             value = classes[column][value] if column in classes and isinstance(value, int) else value
