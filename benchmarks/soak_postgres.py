@@ -47,7 +47,7 @@ _FIT = "fit: {{resamples: 0, aggregators: [{}]}}\nreview: {{hold: false, compare
 _CODE = "orchestration.definitions"
 _EARLIEST_S, _LATEST_S, _LONGEST_AWAY_S = 1.0, 40.0, 10.0
 _QUIET_S = 10.0
-_LONGEST_NIGHT_S = 600.0
+_LONGEST_NIGHT_S = 1_800.0
 
 _PUBLISHED = {
     "items": "SELECT * EXCLUDE (item_ix) FROM items",

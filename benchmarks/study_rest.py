@@ -3,7 +3,8 @@
 ``python -m benchmarks.study_rest [--judges P] [--testsets T] [--items N] [--minutes M]`` makes a workspace of recorded
 judges, brings it up to date with ``care run``, starts ``care daemon`` with the settings of a new workspace, lets it
 settle, and then looks at it for so many minutes. CPU seconds are those of the daemon, its code server and whatever they
-start. Bytes are those by which the workspace's folder grows.
+start. Bytes are those by which the workspace's folder grows. Beside it, at the same time, runs Dagster's own daemon
+over definitions of nothing, which is what Dagster takes by itself.
 
 Belongs here: a daemon at rest. Belongs elsewhere: what a night takes (``study_recorded_nights``), exactly what a daemon
 runs (``verify_nights``).
@@ -18,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -42,24 +45,41 @@ def size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def at_rest(folder: Path, minutes: float) -> tuple[float, float]:
-    """CPU seconds and bytes an hour of a daemon over a workspace in which nothing is to be done."""
-    command = [sys.executable, "-W", "ignore", "-m", "orchestration.cli", "daemon", "--workspace", str(folder)]
-    with (folder.parent / "daemon.log").open("w") as log:
-        daemon = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+@contextmanager
+def running(name: str, command: list[str], folder: Path) -> Iterator[psutil.Process]:
+    """A daemon whose instance, or workspace, is a folder, and whose output is a file beside it."""
+    log = folder.with_name(f"{folder.name}.log")
+    environment = {**os.environ, "DAGSTER_HOME": str(folder)}
+    with log.open("w") as output:
+        daemon = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
     try:
-        time.sleep(_SETTLES_S)
-        process = psutil.Process(daemon.pid)
-        began, cpu, on_disk = time.monotonic(), cpu_seconds(process), size(folder)
-        time.sleep(60 * minutes)
+        yield psutil.Process(daemon.pid)
         if daemon.poll() is not None:
-            sys.exit(f"the daemon ended: {(folder.parent / 'daemon.log').read_text()[-2000:]}")
-        hours = (time.monotonic() - began) / 3600
-        return (cpu_seconds(process) - cpu) / hours, (size(folder) - on_disk) / hours
+            sys.exit(f"{name} ended: {log.read_text()[-2000:]}")
     finally:
         if daemon.poll() is None:
             os.killpg(daemon.pid, signal.SIGINT)
         daemon.wait(60)
+
+
+def at_rest(workspace: Path, nothing: Path, minutes: float) -> dict[str, tuple[float, float]]:
+    """CPU seconds and bytes an hour of a daemon over a workspace without work, and of Dagster's over ``nothing``."""
+    (nothing / "nothing.py").write_text("import dagster as dg\n\ndefs = dg.Definitions()\n")
+    (nothing / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    python = [sys.executable, "-W", "ignore", "-m"]
+    ours = [*python, "orchestration.cli", "daemon", "--workspace", str(workspace)]
+    alone = [*python, "dagster._daemon", "run", "-f", str(nothing / "nothing.py")]
+    with running("care daemon", ours, workspace) as daemon, running("Dagster's daemon", alone, nothing) as empty:
+        time.sleep(_SETTLES_S)
+        looked_at = {"care daemon": (daemon, workspace), "Dagster's over nothing": (empty, nothing)}
+        began = time.monotonic()
+        before = {name: (cpu_seconds(process), size(folder)) for name, (process, folder) in looked_at.items()}
+        time.sleep(60 * minutes)
+        hours = (time.monotonic() - began) / 3600
+        return {
+            name: ((cpu_seconds(process) - before[name][0]) / hours, (size(folder) - before[name][1]) / hours)
+            for name, (process, folder) in looked_at.items()
+        }
 
 
 def main() -> None:
@@ -76,9 +96,12 @@ def main() -> None:
         Recordings(folder, options.testsets, options.items, settings).write(options.judges)
         run = [sys.executable, "-W", "ignore", "-m", "orchestration.cli", "run", "--workspace", str(folder)]
         subprocess.run(run, check=True, stdout=subprocess.DEVNULL)
-        cpu, grown = at_rest(folder, options.minutes)
-    panel = f"{options.judges} judges x {options.testsets} test sets of {options.items} items"
-    print(f"{panel}: {cpu:.0f} CPU-s an hour ({cpu / 36:.2f} % of a core), {grown / 2**20:.2f} MiB an hour on disk")
+        nothing = Path(name) / "nothing"
+        nothing.mkdir()
+        taken = at_rest(folder, nothing, options.minutes)
+    print(f"{options.judges} judges x {options.testsets} test sets of {options.items} items, an hour:")
+    for daemon, (cpu, grown) in taken.items():
+        print(f"  {daemon}: {cpu:.0f} CPU-s ({cpu / 36:.2f} % of a core), {grown / 2**20:.2f} MiB on disk")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor as AutomationCursor
     from dagster._core.execution.backfill import PartitionBackfill
     from dagster._core.launcher import CheckRunHealthResult as RunHealth
-
-DAEMON_MODULE = "dagster._daemon"
-"""The module behind the documented command ``dagster-daemon``.
-
-Why: the command is a script that need not lie beside the interpreter that runs us, and the daemon must run in that
-interpreter. Unnecessary once Dagster's daemon can be started as ``python -m dagster daemon``.
-"""
 
 IMPLICIT_ASSET_JOB = "__ASSET_JOB"
 """The job that Dagster makes of all assets.
@@ -157,6 +150,28 @@ def load_cursor(text: str) -> AutomationCursor:
         return dg.deserialize_value(text, AssetDaemonCursor)
     except (DeserializationError, ValueError) as error:  # a ValueError where it is not even JSON
         raise ValueError(f"it is no cursor of Dagster {dg.__version__} ({error})") from error
+
+
+def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
+    """Run Dagster's daemon in this process, which starts its code server anew every ``reload_s`` seconds.
+
+    Why: where it has started the code server itself it does so every minute, and that takes more processor time than
+    all else that a daemon at rest does. Until the next start a code server that has died is missed. Unnecessary once
+    the interval is a setting.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        Of the command ``dagster-daemon``.
+    """
+    from dagster._daemon import controller
+    from dagster._daemon.cli import create_dagster_daemon_cli
+
+    # The daemon gives up where no start has succeeded for so long.
+    tolerance_s = reload_s + controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE - controller.RELOAD_WORKSPACE_INTERVAL
+    controller.RELOAD_WORKSPACE_INTERVAL = reload_s
+    controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE = tolerance_s
+    create_dagster_daemon_cli()(args=list(arguments), obj={})
 
 
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:

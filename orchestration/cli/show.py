@@ -203,13 +203,12 @@ def _with_children(command: list[str], environment: dict[str, str]) -> int:
 @speaking_errors
 def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path()) -> None:
     """Run Dagster's daemon over the workspace without the UI, until interrupted: it watches, schedules and runs."""
-    from orchestration.dagster_internals import DAEMON_MODULE
     from orchestration.locks import hold_daemon_lock
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(workspace)
     hold_daemon_lock(loaded)
-    command = [sys.executable, "-m", DAEMON_MODULE, "run", "-m", _DEFINITIONS]
+    command = [sys.executable, "-m", "orchestration.daemon", "run", "-m", _DEFINITIONS]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores in what it runs in the background
     os.execve(sys.executable, command, _environment(loaded))
 

@@ -9,19 +9,18 @@ import json
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from importlib import metadata
-from pathlib import Path
+from unittest.mock import MagicMock
 
 import dagster as dg
 import pytest
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import EmptyWorkspaceTarget
+from dagster._daemon import controller
 from dagster_graphql.schema import create_schema
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
 from orchestration.dagster_internals import (
-    DAEMON_MODULE,
     IMPLICIT_ASSET_JOB,
     RANGE_END_TAG,
     RANGE_START_TAG,
@@ -39,6 +38,7 @@ from orchestration.dagster_internals import (
     partitions_read_once,
     planned_materialisations,
     refused_settings,
+    run_daemon,
     run_health,
     runs_of_code_location,
     selected_assets,
@@ -110,11 +110,25 @@ def run_of(asset: str, instance: dg.DagsterInstance, **options) -> dg.ExecuteInP
     )
 
 
-@builds_upon_dagster("DAEMON_MODULE")
-def test_the_module_of_the_daemon_is_what_the_documented_command_runs():
-    (script,) = metadata.distribution("dagster").entry_points.select(name="dagster-daemon")
-    assert script.module.rpartition(".")[0] == DAEMON_MODULE
-    assert (Path(dg.__file__).parent / DAEMON_MODULE.rpartition(".")[2] / "__main__.py").is_file()
+@builds_upon_dagster("run_daemon")
+def test_the_daemon_starts_its_code_server_anew_as_often_as_it_is_told(monkeypatch):
+    interval_s, tolerance_s = controller.RELOAD_WORKSPACE_INTERVAL, controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE
+    for constant in ("RELOAD_WORKSPACE_INTERVAL", "DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE"):
+        monkeypatch.setattr(controller, constant, getattr(controller, constant))  # it gets its value back afterwards
+    with pytest.raises(SystemExit) as ended:
+        run_daemon(["run", "--help"], reload_s=5 * interval_s)
+    assert ended.value.code == 0
+    daemon = MagicMock()
+    refresh = daemon._workspace_process_context.refresh_workspace
+    look, now = controller.DagsterDaemonController.check_workspace_freshness, time.time()
+    assert look(daemon, now - 4 * interval_s) == now - 4 * interval_s
+    refresh.assert_not_called()
+    assert look(daemon, now - 6 * interval_s) >= now
+    refresh.assert_called_once()
+    refresh.side_effect = OSError("no code server")
+    assert look(daemon, now - 5 * interval_s - 1) == now - 5 * interval_s - 1, "it is tried again"
+    with pytest.raises(OSError, match="no code server"):
+        look(daemon, now - 4 * interval_s - tolerance_s - 1)
 
 
 @builds_upon_dagster("IMPLICIT_ASSET_JOB")

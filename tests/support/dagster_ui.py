@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -55,20 +56,38 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:
-    """Switch a sensor on or off, and see that it stays so when the page is read again."""
+    """Switch a sensor on or off, and await that Dagster knows it and that no tick from before is under way.
+
+    The box alone does not tell: until the page knows the sensor's state, it is drawn as that of a sensor that is off.
+    """
     deadline = time.monotonic() + WAIT_MS / 1000
-    while True:
-        page.goto(f"{ui}/automation")
-        row = page.locator(f'a[href$="/sensors/{sensor}"]').locator("xpath=..")
-        boxes = row.locator("input[type=checkbox]")  # one selects the row, one switches
+    wanted = "RUNNING" if on else "STOPPED"
+    page.goto(f"{ui}/automation")
+    row = page.locator(f'a[href$="/sensors/{sensor}"]').locator("xpath=..")
+    boxes = row.locator("input[type=checkbox]")  # one selects the row, one switches
+    while _state(ui, sensor)[0] != wanted:
+        assert time.monotonic() < deadline, f"{sensor} cannot be switched"
         expect(boxes).to_have_count(2, timeout=WAIT_MS)
         expect(boxes.last).to_be_enabled(timeout=WAIT_MS)
-        page.wait_for_timeout(1_000)
-        if boxes.last.is_checked() == on:
-            return
-        assert time.monotonic() < deadline, f"{sensor} cannot be switched"
-        boxes.last.locator("xpath=..").click()
-        page.wait_for_timeout(2_000)
+        if boxes.last.is_checked() != on:
+            boxes.last.locator("xpath=..").click(timeout=WAIT_MS)
+        page.wait_for_timeout(5_000)
+    while not on and _state(ui, sensor)[1] == "STARTED":
+        assert time.monotonic() < deadline, f"a tick of {sensor} does not end"
+        page.wait_for_timeout(500)
+
+
+def _state(ui: str, sensor: str) -> tuple[str, str]:
+    """Whether Dagster has a sensor RUNNING or STOPPED, and the status of its latest tick, empty before the first."""
+    state = "sensorState { status ticks(limit: 1) { status } }"
+    query = f"{{ repositoriesOrError {{ ... on RepositoryConnection {{ nodes {{ sensors {{ name {state} }} }} }} }} }}"
+    request = urllib.request.Request(
+        f"{ui}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=WAIT_MS / 1000) as answer:
+        nodes = json.load(answer)["data"]["repositoriesOrError"]["nodes"]
+    found = {each["name"]: each["sensorState"] for node in nodes for each in node["sensors"]}[sensor]
+    return found["status"], "".join(tick["status"] for tick in found["ticks"])
 
 
 def see(page: Page, address: str, text: str) -> Locator:

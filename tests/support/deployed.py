@@ -18,8 +18,6 @@ from pathlib import Path
 
 import psycopg2
 
-from orchestration.dagster_internals import DAEMON_MODULE
-
 DEPLOY = Path(__file__).parents[2] / "deploy"
 _PASSWORD = "a password: with / and @"
 _PORT = 5432
@@ -167,7 +165,7 @@ class Deployment:
         local = text.replace("host: code", "host: 127.0.0.1").replace("port: 4000", f"port: {code_server_port}")
         assert local.count(str(code_server_port)) == 1
         (self.home / "workspace.yaml").write_text(local)
-        return self._start([DAEMON_MODULE, "run", "-w", str(self.home / "workspace.yaml")], "daemon.log")
+        return self._start(["dagster._daemon", "run", "-w", str(self.home / "workspace.yaml")], "daemon.log")
 
     def logs(self) -> str:
         """The ends of all logs, for a test that fails."""

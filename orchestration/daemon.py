@@ -1,0 +1,19 @@
+"""``python -m orchestration.daemon``: what ``care daemon`` becomes, Dagster's daemon with a code server of its own.
+
+Belongs here: how often that code server is started anew. Belongs elsewhere: which workspace is served and who else may
+serve it (``cli.show``).
+"""
+
+import sys
+
+from orchestration.dagster_internals import run_daemon
+
+RELOAD_S = 300.0
+"""Seconds between two starts of the code server, which cost some CPU seconds each.
+
+A new start reads the definitions anew, with `nightly` and `watch_seconds` of care.yaml, and replaces a code server that
+has died.
+"""
+
+if __name__ == "__main__":
+    run_daemon(sys.argv[1:], reload_s=RELOAD_S)
