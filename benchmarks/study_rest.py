@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def size(folder: Path) -> int:
 
 
 @contextmanager
-def running(name: str, command: list[str], folder: Path) -> Iterator[psutil.Process]:
+def running(name: str, command: list[str], folder: Path) -> Generator[psutil.Process]:
     """A daemon whose instance, or workspace, is a folder, and whose output is a file beside it."""
     log = folder.with_name(f"{folder.name}.log")
     environment = {**os.environ, "DAGSTER_HOME": str(folder)}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
-WAIT_MS = 120_000
+WAIT_MS = 300_000
 
 
 @contextmanager
