@@ -39,6 +39,9 @@ pc: Any = pyarrow.compute  # its functions are made at import, so pyright does n
 SCHEMA_VERSION = 8
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
+ROWS_A_TRANSACTION = 1_000_000
+"""Rows of scores after which a writer of many slices commits: DuckDB needs 60 bytes and more for each that is not."""
+
 _LOCK_MESSAGE = "Could not set lock"
 _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
 _LOCK_WAIT_S = 60.0
@@ -260,6 +263,29 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))
     connection.execute("INSERT INTO schema_version VALUES (?, ?)", [SCHEMA_VERSION, release()])
     connection.commit()
+
+
+class LongWrite:
+    """Commits what a writer of many slices has written, and begins the next transaction, whenever that is much.
+
+    No other process reads in between, since the writer keeps the file. What a killed process has committed stays.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        Of ``Warehouse.writer``, which commits what comes last.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection, self._rows = connection, 0
+
+    def wrote(self, written: Slice | None) -> None:
+        """Count a slice that has been written."""
+        self._rows += written.n_items if written is not None else 0
+        if self._rows >= ROWS_A_TRANSACTION:
+            self._connection.commit()
+            self._connection.begin()
+            self._rows = 0
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:

@@ -43,9 +43,12 @@ if TYPE_CHECKING:
 )
 def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
     """Replace each slice; one materialisation a slice, with its own version."""
+    from warehouse.database import LongWrite
+
     failures: dict[str, str] = {}
     done: list[dg.AssetMaterialization] = []
     with workspace.warehouse.writer() as connection:
+        transactions = LongWrite(connection)
         for key in context.partition_keys:
             assert isinstance(key, dg.MultiPartitionKey)
             judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
@@ -54,6 +57,7 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             except CareError as error:
                 failures[str(key)] = str(error)
                 continue
+            transactions.wrote(loaded)
             if loaded is not None and loaded.n_missing:
                 failures[str(key)] = f"{loaded.n_missing} of {loaded.n_items} items have no score yet"
                 continue

@@ -44,7 +44,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
         There is a database of a later release of CARE, which may hold more than this release knows of.
     """
     from assets.report.documents import VerdictDocument
-    from warehouse.database import Warehouse, replace_panel
+    from warehouse.database import LongWrite, Warehouse, replace_panel
     from warehouse.fit_rows import load_fits, store_verdict
 
     workspace.warehouse.usable()  # this refuses the database of a later release
@@ -66,9 +66,10 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
             _log.info("%s is left out of the rebuilt database: %s", testset, error)
             continue
         with making.writer() as connection:
+            transactions = LongWrite(connection)
             for judge in workspace.judges_of(testset):
                 try:
-                    load_slice(beside, connection, judge, testset)
+                    transactions.wrote(load_slice(beside, connection, judge, testset))
                 except CareError as error:
                     broken[judge] = str(error)
             load_fits(connection, workspace.fits, testset)

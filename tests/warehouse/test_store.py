@@ -9,8 +9,10 @@ import pytest
 
 from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
+from warehouse import database
 from warehouse.artifacts import FitFolder
 from warehouse.database import (
+    LongWrite,
     Warehouse,
     drop_slice,
     replace_slice,
@@ -59,6 +61,24 @@ def store(tmp_path):
     with warehouse.writer() as connection:
         replace_testset(connection, "set one", RECORDS, KEYS, scale=(0, 9))
     return parts, warehouse
+
+
+@pytest.mark.parametrize(("rows_a_transaction", "kept"), [(1_000, []), (9, ["a", "b"]), (5, ["a", "b", "c"])])
+def test_a_long_write_that_breaks_off_keeps_what_it_has_committed(store, monkeypatch, rows_a_transaction, kept):
+    parts, warehouse = store
+    monkeypatch.setattr(database, "ROWS_A_TRANSACTION", rows_a_transaction)
+    for judge in "abc":
+        parts.write_scores(judge, "set one", "K", "e", rows())
+    with pytest.raises(KeyboardInterrupt), warehouse.writer() as connection:  # noqa: PT012  # it ends within the writer
+        transactions = LongWrite(connection)
+        for judge in "abc":
+            table = parts.read_scores(judge, "set one")
+            transactions.wrote(replace_slice(connection, judge, "set one", "K", table, family=None, spec_json="{}"))
+        transactions.wrote(None)
+        raise KeyboardInterrupt
+    with warehouse.reader() as connection:
+        assert [judge for (judge,) in connection.execute("SELECT judge FROM slices ORDER BY judge").fetchall()] == kept
+        assert connection.execute("SELECT count(*) FROM scores").fetchall() == [(5 * len(kept),)]
 
 
 def test_items_come_back_as_written(store):
