@@ -40,7 +40,7 @@ SCHEMA_VERSION = 8
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
 ROWS_A_TRANSACTION = 1_000_000
-"""Rows of scores after which a writer of many slices commits: DuckDB needs 60 bytes and more for each that is not."""
+"""Rows of scores after which a writer of many slices commits: DuckDB keeps tens of bytes for each that is not yet."""
 
 _LOCK_MESSAGE = "Could not set lock"
 _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
