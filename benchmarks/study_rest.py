@@ -68,7 +68,7 @@ def at_rest(workspace: Path, nothing: Path, minutes: float) -> dict[str, tuple[f
     (nothing / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     python = [sys.executable, "-W", "ignore", "-m"]
     ours = [*python, "orchestration.cli", "daemon", "--workspace", str(workspace)]
-    alone = [*python, "dagster._daemon", "run", "-f", str(nothing / "nothing.py")]
+    alone = [str(Path(sys.executable).with_name("dagster-daemon")), "run", "-f", str(nothing / "nothing.py")]
     with running("care daemon", ours, workspace) as daemon, running("Dagster's daemon", alone, nothing) as empty:
         time.sleep(_SETTLES_S)
         looked_at = {"care daemon": (daemon, workspace), "Dagster's over nothing": (empty, nothing)}

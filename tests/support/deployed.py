@@ -150,8 +150,8 @@ class Deployment:
     def start_code_server(self, module: str, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
         """A code server of a module's definitions, in a process group of its own; returns it with its port."""
         port = port or _free_port()
-        words = ["dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), "-m", module]
-        server = self._start(words, "code.log")
+        command = [sys.executable, "-m", "dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), "-m", module]
+        server = self._start(command, "code.log")
         check = [sys.executable, "-m", "dagster", "api", "grpc-health-check", "-p", str(port)]
         wait_until(
             lambda: subprocess.run(check, env=self.environment, capture_output=True, check=False).returncode == 0,
@@ -165,7 +165,8 @@ class Deployment:
         local = text.replace("host: code", "host: 127.0.0.1").replace("port: 4000", f"port: {code_server_port}")
         assert local.count(str(code_server_port)) == 1
         (self.home / "workspace.yaml").write_text(local)
-        return self._start(["dagster._daemon", "run", "-w", str(self.home / "workspace.yaml")], "daemon.log")
+        daemon = Path(sys.executable).with_name("dagster-daemon")
+        return self._start([str(daemon), "run", "-w", str(self.home / "workspace.yaml")], "daemon.log")
 
     def logs(self) -> str:
         """The ends of all logs, for a test that fails."""
@@ -181,10 +182,10 @@ class Deployment:
             except subprocess.TimeoutExpired:
                 kill(process)
 
-    def _start(self, words: Sequence[str], log: str) -> subprocess.Popen[bytes]:
+    def _start(self, command: Sequence[str], log: str) -> subprocess.Popen[bytes]:
         with (self.home / log).open("a") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", *words],
+                command,
                 cwd=self.workspace,
                 env=self.environment,
                 stdout=output,
