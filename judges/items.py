@@ -12,6 +12,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+FROM_A_FILE = "its scores were read from a file, so that it cannot be asked again"
+"""Why a recorded judge is not asked, as a part of a sentence."""
+
 
 class Status(StrEnum):
     """The outcome of asking a judge about one item. Any status other than ``ok`` means that the score is missing."""

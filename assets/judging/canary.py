@@ -17,8 +17,8 @@ from assets.metadata import table
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
 from care_ops.errors import JudgeError
-from judges.engines.base import FROM_A_FILE, Ledger, SpendLimitError
-from judges.items import Score, Status
+from judges.engines.base import Ledger, SpendLimitError
+from judges.items import FROM_A_FILE, Score, Status
 from judges.pool import Pool
 
 CHECK = "same_model"

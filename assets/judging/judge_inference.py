@@ -148,13 +148,13 @@ def score_pending(
             if not workspace.parts.items_file(testset).exists():
                 continue
             items, key = items_of(testset), judge_key(workspace, judge, testset)
-            if recorded:  # who was recorded cannot be asked about probes either
+            if recorded:
                 scored = store_recorded(workspace, judge, testset, items)
-                counts.append(TestsetCount(testset, key, len(items.keys), scored, _digest(items)))
-                continue
-            scored = _score_items(workspace, workspace.parts, judge, testset, items, session, ledger, say)
+            else:
+                scored = _score_items(workspace, workspace.parts, judge, testset, items, session, ledger, say)
             count = TestsetCount(testset, key, len(items.keys), scored, _digest(items))
-            probes = ItemsInMemory([judge_item(record) for record in probe_items(workspace, testset)])
+            to_probe = [] if recorded else probe_items(workspace, testset)  # who was recorded cannot be asked
+            probes = ItemsInMemory([judge_item(record) for record in to_probe])
             if probes.keys:
                 say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count.items} items, each paid for once")
                 asked = _score_items(workspace, workspace.probe_parts, judge, testset, probes, session, ledger, say)

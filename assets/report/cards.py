@@ -16,7 +16,7 @@ from scipy.stats import rankdata
 from assets.report.data import FOLLOWS, JudgeRow, ReportData, Retest, WeightCell
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence
-from judges.engines.base import FROM_A_FILE
+from judges.items import FROM_A_FILE
 
 Array = NDArray[np.float64]
 

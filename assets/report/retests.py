@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.report.data import Retest
-from judges.engines.base import FROM_A_FILE
+from judges.items import FROM_A_FILE
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace

@@ -19,9 +19,6 @@ from judges.spec import JudgeSpec
 if TYPE_CHECKING:
     from care_ops.scores import Array
 
-FROM_A_FILE = "its scores were read from a file, so that it cannot be asked again"
-"""Why a recorded judge is not asked, as a part of a sentence."""
-
 
 @dataclass(frozen=True)
 class Recordings:

@@ -55,7 +55,7 @@ def retest(
 
 def _must_be_askable(loaded: Workspace, name: str) -> None:
     from care_ops.errors import InputError
-    from judges.engines.base import FROM_A_FILE
+    from judges.items import FROM_A_FILE
 
     if loaded.judge(name).engine.needs.recordings:
         raise InputError(f"judge {name!r}: {FROM_A_FILE}")
