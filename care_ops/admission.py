@@ -14,7 +14,7 @@ from textwrap import shorten
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.blocks import blocks, columns
+from care_ops.blocks import columns
 from care_ops.config import AdmissionRule
 from care_ops.errors import listed
 from care_ops.scores import Array, ScoreMatrix
@@ -103,14 +103,15 @@ def check_panel(
         return _check_crowd(scores, rule, out_of_range or {}, text_mismatches or {})
     if means_not_asked(rule, scores.values):
         rule = replace(rule, max_missing=1.0)
-    standardised = _standardise(scores.values)
-    total = standardised.sum(axis=1)
+    total = np.zeros(len(scores.values))
+    for column in columns(scores.values):
+        total += _standardise(column)
     spectrum = np.fft.rfft(total)
     checks: list[JudgeCheck] = []
-    for judge, column, z in zip(scores.judges, columns(scores.values), columns(standardised), strict=True):
+    for judge, column in zip(scores.judges, columns(scores.values), strict=True):
         missing = float(np.isnan(column).mean()) if len(column) else 1.0
         mode_share, entropy = concentration(column)
-        alignment = _alignment(z, total, spectrum)
+        alignment = _alignment(_standardise(column), total, spectrum)
         if mode_share == 1.0:
             reason = "degenerate: fewer than two different scores"
         elif rule.admit == "all":
@@ -247,18 +248,15 @@ def concentration(column: Array) -> tuple[float, float]:
     return float(share.max()), float(max(-np.sum(share * np.log2(share)), 0.0))
 
 
-def _standardise(values: Array) -> Array:
-    """Z-scores, in which a missing score is 0, the mean, and so is every score of a constant judge."""
-    items = len(values)
-    count = np.maximum(items - sum(np.isnan(values[rows]).sum(axis=0) for rows in blocks(items)), 1)
-    mean = sum(np.nansum(values[rows], axis=0) for rows in blocks(items)) / count
-    out, squares = np.empty(values.shape), np.zeros(values.shape[1])
-    for rows in blocks(items):
-        out[rows] = np.nan_to_num(values[rows] - mean)
-        squares += (out[rows] ** 2).sum(axis=0)
-    sd = np.sqrt(squares / count)
-    out /= np.where(sd > 0, sd, 1.0)
-    return out
+def _standardise(column: Array) -> Array:
+    """Z-scores of a judge, in which a missing score is 0, the mean, and so is every score of a constant judge."""
+    present = ~np.isnan(column)
+    count = max(int(present.sum()), 1)
+    out = np.where(present, column, 0.0)
+    out -= out.sum() / count
+    out *= present
+    sd = float(np.sqrt(out @ out / count))
+    return out / sd if sd > 0 else out
 
 
 def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> _Alignment:

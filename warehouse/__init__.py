@@ -3,3 +3,11 @@
 Belongs here: reading and writing. Belongs elsewhere: deciding what is stale (``orchestration``) and estimating
 (``care_ops``).
 """
+
+import os as _os
+import sys as _sys
+
+if _sys.platform != "win32":  # where pyarrow has no jemalloc
+    # pyarrow reads this once, when it is imported. Of its own choice, mimalloc, a fit of 24 million rows took 2.4 GiB,
+    # and with jemalloc 1.7, and less time (docs/performance.md). Child processes inherit it.
+    _os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")

@@ -372,7 +372,7 @@ def replace_testset(
             "aspect": pa.array([r.aspect for r in records], pa.string()),
             "gold": pa.array([r.gold for r in records], pa.float64()),
             "split_unit": pa.array([r.split_unit for r in records], pa.string()),
-            "metadata": pa.array([to_json(r.metadata) for r in records], pa.string()),
+            "metadata": pa.array([to_json(r.metadata) if r.metadata else "{}" for r in records], pa.string()),
         }
     )
     _insert(connection, "items", table)
@@ -453,25 +453,38 @@ def replace_slice(
 
 def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table) -> pa.Table:
     """The row that counts for each item, in item order: item_ix, id_rank, value, status, text_mismatch, created_at."""
-    connection.register("parts", parts)
+    is_current = pc.equal(parts.column("judge_key"), judge_key)  # DuckDB would copy all columns to choose among rows
+    current = parts if pc.all(is_current).as_py() else parts.filter(is_current)
+    connection.register("parts", current.drop_columns(["judge_key"]))
     try:
         rows = connection.sql(
             """
             SELECT i.item_ix, i.id_rank, p.score AS value, p.status,
                    coalesce(p.text_mismatch, false) AS text_mismatch, p.created_at
             FROM parts p JOIN items i USING (item_key)  -- which is made of the item's id, too
-            WHERE i.testset = $testset AND p.judge_key = $judge_key
+            WHERE i.testset = $testset
             """,
-            params={"testset": testset, "judge_key": judge_key},
+            params={"testset": testset},
         ).to_arrow_table()
     finally:
         connection.unregister("parts")
+    return rows.take(_that_counts(rows))
+
+
+def _that_counts(rows: pa.Table) -> NDArray[np.intp]:
+    """Where the row that counts for each item stands, in item order."""
     item_ix = rows.column("item_ix").to_numpy()
+    if not len(item_ix):
+        return np.arange(0)
+    places = np.full(int(item_ix.max() - item_ix.min()) + 1, -1)
+    places[item_ix - item_ix.min()] = np.arange(len(item_ix))
+    one_an_item = places[places >= 0]
+    if len(one_an_item) == len(item_ix):  # no item has several rows, which need not be compared then
+        return one_an_item
     is_ok = pc.equal(rows.column("status"), "ok").to_numpy()
     created_at = rows.column("created_at").cast(pa.int64()).fill_null(0).to_numpy()
     ascending = np.lexsort((created_at, is_ok, item_ix))  # the row that counts comes last among those of its item
-    is_last = np.append(np.diff(item_ix[ascending]) != 0, True)[: len(ascending)]
-    return rows.take(ascending[is_last])
+    return ascending[np.append(np.diff(item_ix[ascending]) != 0, True)]
 
 
 def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:

@@ -102,8 +102,11 @@ def _read_values(
     for batch in cells.to_arrow_reader(_CELLS_A_BATCH):
         rows = row_of[batch.column("item_ix").to_numpy()]
         columns = column_of[batch.column("judge_ix").to_numpy()]
-        wanted = (rows >= 0) & (columns >= 0)
-        values[rows[wanted], columns[wanted]] = batch.column("value").to_numpy(zero_copy_only=False)[wanted]
+        scores = batch.column("value").to_numpy(zero_copy_only=False)
+        if min(rows.min(initial=0), columns.min(initial=0)) < 0:
+            wanted = (rows >= 0) & (columns >= 0)
+            rows, columns, scores = rows[wanted], columns[wanted], scores[wanted]
+        values[rows, columns] = scores
     return values
 
 
