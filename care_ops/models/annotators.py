@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import digamma, expit
+from scipy.special import digamma
 
 from care_ops.blocks import blocks
 from care_ops.models.answers import Answers, softmax
@@ -152,32 +152,46 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
     """
     n, p = grades.shape
     others = np.log(max(classes - 1, 1))
+    # All items tell of an ability, and its judges alone of an item's ease. In this unit the posterior bends alike along
+    # both; without it the climb takes ten times as many steps and stops short of the top.
+    unit = np.sqrt(p / max(n, 1))
 
-    def joint_of(given: NDArray[np.intp], ability: Array, ease: Array) -> Array:
-        """log P(class, answers) up to what all classes share, (rows, k)."""
-        votes = np.stack([given == c for c in range(classes)]).astype(np.float64)
-        return ease[:, None] * (votes @ ability).T + others * votes.sum(axis=2).T
+    def votes_on(rows: slice) -> Array:
+        """1 where a judge gave a class, (k, rows, p)."""
+        return np.stack([grades[rows] == c for c in range(classes)]).astype(np.float64)
+
+    def joint_of(votes: Array, support: Array, ease: Array) -> Array:
+        """log P(class, answers) up to what all classes share, (rows, k), from the ability that stands behind each."""
+        return ease[:, None] * support.T + others * votes.sum(axis=2).T
 
     def climb(x: Array) -> tuple[float, Array]:
-        ability, ease = x[:p], np.exp(x[p:])
+        ability, ease = unit * x[:p], np.exp(x[p:])
         value, by_judge, by_item = 0.0, np.zeros(p), np.empty(n)
         for rows in blocks(n):
-            given, logit = grades[rows], ease[rows, None] * ability
-            present = given >= 0
-            posterior, likelihood = softmax(joint_of(given, ability, ease[rows]))
-            wrong = np.where(present, np.logaddexp(0.0, logit), 0.0).sum(axis=1)
-            value += float(wrong.sum() - likelihood.sum())
-            right = np.take_along_axis(posterior, np.maximum(given, 0), axis=1)
-            miss = np.where(present, right - expit(logit), 0.0)
-            by_judge += ease[rows] @ miss
-            by_item[rows] = ease[rows] * (miss @ ability)
-        return value + 0.5 * float(np.sum((x - 1.0) ** 2)), x - 1.0 - np.concatenate([by_judge, by_item])
+            votes = votes_on(rows)
+            support, present, its_ease = votes @ ability, votes.sum(axis=0), ease[rows]
+            posterior, likelihood = softmax(joint_of(votes, support, its_ease))
+            wrong, right = _log_wrong_and_right(its_ease[:, None] * ability)
+            value -= float((present * wrong).sum() + likelihood.sum())
+            right *= present
+            by_judge += np.tensordot(posterior.T * its_ease, votes, 2) - its_ease @ right
+            by_item[rows] = its_ease * (np.sum(posterior * support.T, axis=1) - right @ ability)
+        off_judges, off_items = ability - 1.0, x[p:] - 1.0
+        value += 0.5 * float(off_judges @ off_judges + off_items @ off_items)
+        return value, np.concatenate([unit * (off_judges - by_judge), off_items - by_item])
 
-    start = np.concatenate([np.ones(p), np.zeros(n)])
+    start = np.concatenate([np.full(p, 1.0 / unit), np.zeros(n)])
     optimum = minimize(climb, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": 1e-8})
-    ability, ease = optimum.x[:p], np.exp(optimum.x[p:])
-    joint = np.concatenate([joint_of(grades[rows], ability, ease[rows]) for rows in blocks(n)])
+    ability, ease = unit * optimum.x[:p], np.exp(optimum.x[p:])
+    votes_by_block = ((votes_on(rows), ease[rows]) for rows in blocks(n))
+    joint = np.concatenate([joint_of(votes, votes @ ability, its_ease) for votes, its_ease in votes_by_block])
     return Crowd(joint, ability, -float(optimum.fun) / n, bool(optimum.success))
+
+
+def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
+    """log(1 - sigmoid) and sigmoid, from one exponential that cannot overflow."""
+    small = np.exp(-np.abs(logit))
+    return -np.maximum(logit, 0.0) - np.log(1.0 + small), np.where(logit > 0, 1.0, small) / (1.0 + small)
 
 
 def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) -> Crowd:

@@ -94,6 +94,30 @@ def test_glad_does_not_depend_on_the_blocks(monkeypatch):
     np.testing.assert_allclose(apart.skill, whole.skill, atol=1e-3)
 
 
+def test_glad_ends_at_the_top_of_its_posterior(rng):
+    """The posterior is written out here, and its slope is taken by differences."""
+    quality = rng.integers(0, 2, 20_000)
+    answers = np.where(rng.random((20_000, 5)) < [0.9, 0.8, 0.75, 0.7, 0.65], quality[:, None], 1 - quality[:, None])
+    found = crowd.glad(answers, 2)
+    support = np.where(answers == 1, 1.0, -1.0) @ found.skill  # no sum of five abilities is 0 here
+    ease = (found.log_odds[:, 1] - found.log_odds[:, 0]) / support
+
+    def posterior(ability, log_ease):
+        logit = np.exp(log_ease)[:, None] * ability
+        right, wrong = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
+        of_class = [np.where(answers == c, right, wrong).sum(axis=1) for c in (0, 1)]
+        prior = np.sum((ability - 1) ** 2) + np.sum((log_ease - 1) ** 2)
+        return np.logaddexp(*of_class).sum() - prior / 2
+
+    top = posterior(found.skill, np.log(ease))
+    assert top == pytest.approx(found.log_likelihood * len(answers), rel=1e-9)
+    for judge in range(5):
+        step = 1e-4 * np.eye(5)[judge]
+        above, below = (posterior(found.skill + to_one_side, np.log(ease)) for to_one_side in (step, -step))
+        slope, bend = (above - below) / 2e-4, (above + below - 2 * top) / 1e-8
+        assert abs(slope / bend) < 1e-4, "so far from the top is this judge's ability"
+
+
 def test_dawid_skene_climbs(rng):
     _, answers, _ = votes(7, 800, 6, 3, 0.2)
     packed = Answers(answers, [3] * 6)
