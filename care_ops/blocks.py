@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 BLOCK_ROWS = 16_384
 """Rows of a block: those of twenty judges are 2.6 MB. Fewer items than that are one block."""
 
+_TOGETHER = 8
+"""Columns that are taken at once: a line of the cache brings eight numbers of a row."""
+
 
 def blocks(items: int) -> Iterator[slice]:
     """The rows of each block, in order."""
@@ -41,23 +44,35 @@ def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
 
 
 def columns(values: Array) -> Iterator[Array]:
-    """Each column as an array of its own."""
+    """Each column, contiguous in memory; whoever keeps one beyond the next step copies it."""
+    together = np.empty((min(_TOGETHER, values.shape[1]), len(values)))
     for several in _several(values.shape[1]):
-        yield from np.ascontiguousarray(values[:, several].T)
+        yield from _contiguous(values, several, together)
 
 
 def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
-    """``function`` of each column, which gives one of the same length; shape (n, p)."""
+    """``function`` of each column, which gives a new one of the same length; shape (n, p)."""
     out = np.empty(values.shape)
+    together = np.empty((min(_TOGETHER, values.shape[1]), len(values)))
     for several in _several(values.shape[1]):
-        out[:, several] = np.array([function(column) for column in np.ascontiguousarray(values[:, several].T)]).T
+        block = _contiguous(values, several, together)
+        for column in block:
+            column[:] = function(column)
+        out[:, several] = block.T
     return out
 
 
+def _contiguous(values: Array, several: slice, together: Array) -> Array:
+    """Some columns as rows of ``together``, which is filled anew: fresh memory would be cleared by the system first."""
+    block = together[: several.stop - several.start]
+    block[...] = values[:, several].T
+    return block
+
+
 def _several(width: int) -> Iterator[slice]:
-    """Columns that are taken at once: a line of the cache brings eight numbers of a row."""
-    for first in range(0, width, 8):
-        yield slice(first, min(first + 8, width))
+    """Columns that are taken at once."""
+    for first in range(0, width, _TOGETHER):
+        yield slice(first, min(first + _TOGETHER, width))
 
 
 def few_values(values: Array, most: int) -> Array | None:

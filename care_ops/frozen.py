@@ -206,7 +206,7 @@ def _array(values: Any) -> Array:
 
 def _normal_scores(column: Array) -> tuple[Array, Array]:
     """Scores and their normal scores (by the middle of their ranks), at most a hundred and one of them."""
-    present = np.sort(column[~np.isnan(column)])
+    present = column[~np.isnan(column)]
     if not len(present):
         return np.zeros(1), np.zeros(1)
     kinds, counts = np.unique(present, return_counts=True)
