@@ -91,10 +91,10 @@ class HeldBack:
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     """Whether the latest fit of a test set waits for a person."""
     review = ReviewDocument.find(workspace.fit_folder(testset))
-    if review is None:
+    if review is None or review.state != "held back":
         return None
     published = workspace.fits.published(testset)
-    if review.state != "held back" or (published is not None and published[1].edition == review.edition):
+    if published is not None and published[1].edition == review.edition:
         return None
     made_at = next((e.made_at for e in workspace.fits.editions(testset) if e.edition == review.edition), "")
     return HeldBack(

@@ -41,13 +41,12 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
     from assets.judging.failures import unheard
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
-    from assets.report.verdicts import keep, shown, verdict_on, write_verdicts
+    from assets.report.verdicts import current_verdicts, keep, shown, write_verdicts
 
     folder = workspace.report_folder
     with workspace.warehouse.reader() as connection:
-        verdicts = {
-            name: verdict_on(workspace, name, unheard(workspace, connection, name)) for name in shown(workspace)
-        }
+        owing = {testset: unheard(workspace, connection, testset) for testset in shown(workspace)}
+        verdicts = current_verdicts(workspace, owing)
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
     write_index(folder, rows)
     write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts})

@@ -176,24 +176,33 @@ def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> Non
     write_bytes(workspace.report_folder / FILE, text.encode())
 
 
-def verdicts_differ(workspace: Workspace, owing: Owing) -> bool:
+def current_verdicts(workspace: Workspace, owing: Owing) -> dict[str, Verdict]:
+    """The verdict on each test set of which there is something to say, as it stands at this moment."""
+    return {name: verdict_on(workspace, name, owing[name]) for name in shown(workspace)}
+
+
+def verdicts_differ(workspace: Workspace, current: Mapping[str, Verdict]) -> bool:
     """Whether there is a test set whose verdict is not the one that was told last, or no index.
 
     Commands do not count: they name the folder of the workspace, and one that was copied has nothing new to tell.
+
+    Parameters
+    ----------
+    current : mapping
+        Of ``current_verdicts``.
     """
-    names = shown(workspace)
-    if not names:
+    if not current:
         return False
     if not all((workspace.report_folder / file).is_file() for file in (FILE, "index.html")):
         return True
-    return bool(untold(workspace, owing))
+    return bool(untold(workspace, current))
 
 
-def untold(workspace: Workspace, owing: Owing) -> dict[str, Verdict]:
-    """The verdicts that are not those that were told last, by test set, without their commands."""
+def untold(workspace: Workspace, current: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """Those of ``current_verdicts`` that are not the ones that were told last, without their commands."""
     found: dict[str, Verdict] = {}
-    for name in shown(workspace):
-        told, now = VerdictDocument.find(workspace.fit_folder(name)), _said(verdict_on(workspace, name, owing[name]))
+    for name, verdict in current.items():
+        told, now = VerdictDocument.find(workspace.fit_folder(name)), _said(verdict)
         if told is None or _said(told.verdict) != now:
             found[name] = now
     return found

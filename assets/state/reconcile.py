@@ -45,7 +45,7 @@ def missing(workspace: Workspace) -> Missing:
     workspace : Workspace
         Its database must be there and of the current schema.
     """
-    from assets.report.verdicts import verdicts_differ
+    from assets.report.verdicts import current_verdicts, verdicts_differ
 
     lost: Missing = {}
     with workspace.warehouse.reader() as connection:
@@ -53,7 +53,8 @@ def missing(workspace: Workspace) -> Missing:
         for testset in workspace.testsets:
             for asset, partition in _missing_of(workspace, connection, testset, owing[testset]):
                 lost.setdefault(asset, set()).add(partition)
-    if not lost.keys() & {"items", *FIT} and verdicts_differ(workspace, owing):  # a new fit is told when it is made
+    is_fitted = not lost.keys() & {"items", *FIT}  # a new fit is told when it is made
+    if is_fitted and verdicts_differ(workspace, current_verdicts(workspace, owing)):
         lost["report_index"] = {None}
     return lost
 

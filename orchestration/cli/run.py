@@ -83,7 +83,7 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
     """The verdict on every test set, now that what failed is known; pages and index say the same."""
     from assets.judging.failures import unheard
     from assets.report.report_index import tell
-    from assets.report.verdicts import note_failures, shown, verdict_on, verdicts_differ
+    from assets.report.verdicts import current_verdicts, note_failures, verdicts_differ
 
     failed = _failed_testsets(outcome)
     for testset in loaded.testsets:
@@ -93,9 +93,8 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
         return {}
     with loaded.warehouse.reader() as connection:
         owing = {testset: unheard(loaded, connection, testset) for testset in loaded.testsets}
-    if verdicts_differ(loaded, owing):
-        return tell(loaded)
-    return {testset: verdict_on(loaded, testset, owing[testset]) for testset in shown(loaded)}
+    verdicts = current_verdicts(loaded, owing)
+    return tell(loaded) if verdicts_differ(loaded, verdicts) else verdicts
 
 
 def _failed_testsets(outcome: Outcome) -> dict[str, dict[str, str]]:

@@ -46,7 +46,7 @@ def status(
     with workspace_instance(loaded) as instance:
         changed = {(e.asset_key.to_user_string(), str(e.partition)) for e in observe(loaded, instance).events}
         slices = slice_states(loaded, instance, changed)
-    verdicts = current_verdicts(loaded)
+    verdicts = _verdicts(loaded)
     if json:
         rows = [{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()]
         sentences = {testset: verdict.sentence for testset, verdict in verdicts.items()}
@@ -64,16 +64,16 @@ def status(
         console.print(f"experiments out of date: {', '.join(outdated)}")
 
 
-def current_verdicts(workspace: Workspace) -> dict[str, Verdict]:
-    """The verdict on each test set as it stands at this moment."""
+def _verdicts(workspace: Workspace) -> dict[str, Verdict]:
+    """The verdict on each test set; none before there is a database."""
     from assets.judging.failures import unheard
-    from assets.report.verdicts import shown, verdict_on
+    from assets.report.verdicts import current_verdicts, shown
 
     if not workspace.warehouse.usable():
         return {}
     with workspace.warehouse.reader() as connection:
         owing = {testset: unheard(workspace, connection, testset) for testset in shown(workspace)}
-    return {name: verdict_on(workspace, name, owing[name]) for name in owing}
+    return current_verdicts(workspace, owing)
 
 
 def slice_states(
