@@ -250,13 +250,14 @@ def concentration(column: Array) -> tuple[float, float]:
 
 def _standardise(column: Array) -> Array:
     """Z-scores of a judge, in which a missing score is 0, the mean, and so is every score of a constant judge."""
+    if not np.fmax.reduce(column) > np.fmin.reduce(column):  # exactly: the mean of equal numbers may be rounded
+        return np.zeros(len(column))
     present = ~np.isnan(column)
-    count = max(int(present.sum()), 1)
+    count = int(present.sum())
     out = np.where(present, column, 0.0)
     out -= out.sum() / count
     out *= present
-    sd = float(np.sqrt(out @ out / count))
-    return out / sd if sd > 0 else out
+    return out / np.sqrt(out @ out / count)
 
 
 def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> _Alignment:

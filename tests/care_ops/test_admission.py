@@ -84,6 +84,17 @@ def test_disagreeing_is_reported_and_never_excludes(rng):
     assert check.notes.startswith("agreement with the other judges is -0.")
 
 
+def test_a_constant_judge_says_nothing_of_the_others(rng):
+    """Whatever its score is: the mean of 600 times .1 is not .1 in floating point."""
+    values = panel(rng)
+    alone = found(values)
+    for score in (0.1, 4.0):
+        beside = found(np.column_stack([values, np.full(600, score)]))
+        assert np.isnan(beside["j008"].agreement)
+        for judge, check in alone.items():
+            assert beside[judge].agreement == pytest.approx(check.agreement, rel=1e-12)
+
+
 def test_admit_all_keeps_everything_but_constants(rng):
     values = panel(rng)
     values[:300, 0], values[:, 1] = np.nan, 4.0

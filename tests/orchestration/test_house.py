@@ -33,6 +33,16 @@ def test_importing_the_definitions_pulls_in_nothing_heavy():
     assert json.loads(python(code).splitlines()[-1]) == []
 
 
+@pytest.mark.parametrize(("asked", "used"), [(None, "jemalloc"), ("system", "system")])
+def test_arrow_has_the_memory_that_is_asked_for_and_else_jemalloc(monkeypatch, asked, used):
+    """In the command and in Dagster's processes; what was measured is in docs/performance.md."""
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)  # this process has set it, too
+    if asked is not None:
+        monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", asked)
+    for module in ("orchestration.cli.app", "orchestration.definitions"):
+        assert python(f"import {module}, pyarrow; print(pyarrow.default_memory_pool().backend_name)").split() == [used]
+
+
 def test_importing_the_definitions_costs_little_more_than_dagster(tmp_path):
     """Functions called by the import, ours over dagster's alone: no other process moves this number.
 
