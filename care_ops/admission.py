@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from care_ops.blocks import columns
 from care_ops.config import AdmissionRule
 from care_ops.errors import listed
-from care_ops.scores import Array, ScoreMatrix
+from care_ops.scores import Array, ScoreMatrix, varies
 from care_ops.sparsity import TELLING_SCORES, comparable, is_sparse
 
 _STANDARD_ERRORS = 3.0
@@ -104,7 +104,7 @@ def check_panel(
     if means_not_asked(rule, scores.values):
         rule = replace(rule, max_missing=1.0)
     total = np.zeros(len(scores.values))
-    for column in columns(scores.values):
+    for column in columns(scores.values):  # and again below: a second panel, of z-scores, would cost more than they do
         total += _standardise(column)
     spectrum = np.fft.rfft(total)
     checks: list[JudgeCheck] = []
@@ -250,14 +250,13 @@ def concentration(column: Array) -> tuple[float, float]:
 
 def _standardise(column: Array) -> Array:
     """Z-scores of a judge, in which a missing score is 0, the mean, and so is every score of a constant judge."""
-    if not np.fmax.reduce(column) > np.fmin.reduce(column):  # exactly: the mean of equal numbers may be rounded
-        return np.zeros(len(column))
     present = ~np.isnan(column)
-    count = int(present.sum())
+    count = max(int(present.sum()), 1)
     out = np.where(present, column, 0.0)
     out -= out.sum() / count
     out *= present
-    return out / np.sqrt(out @ out / count)
+    sd = float(np.sqrt(out @ out / count))
+    return out / sd if sd > 0 and varies(column) else np.zeros(len(column))
 
 
 def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> _Alignment:

@@ -148,6 +148,19 @@ def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.
     return out
 
 
+def varies(values: Array) -> NDArray[np.bool_]:
+    """Whether a judge's scores are not all alike; shape (p,), or a single one for one judge.
+
+    A variance does not tell: the mean of equal numbers may be rounded, and then they differ from it.
+
+    Parameters
+    ----------
+    values : (n, p) array, or (n,) for one judge
+        NaN is missing.
+    """
+    return np.fmax.reduce(values, axis=0, initial=-np.inf) > np.fmin.reduce(values, axis=0, initial=np.inf)
+
+
 def canonical_order(names: Sequence[str]) -> NDArray[np.intp]:
     """Positions that sort ``names``."""
     return np.array(_order(names), dtype=np.intp)

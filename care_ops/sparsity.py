@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.scores import varies
+
 Array = NDArray[np.float64]
 
 LEAST_SCORES = 3
@@ -117,5 +119,5 @@ def comparable(values: Array) -> Array:
     mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1)
     centred = np.where(present, values - mean, np.nan)
     spread = np.sqrt(np.nan_to_num(centred**2).sum(axis=0) / np.maximum(count, 1))
-    known = (count >= TELLING_SCORES) & (spread > 0)
+    known = (count >= TELLING_SCORES) & (spread > 0) & varies(values)
     return np.where(known, centred / np.where(known, spread, 1.0), np.nan)

@@ -166,6 +166,16 @@ def test_sparse_judges_on_unlike_scales_are_compared_each_by_its_own(rng):
     assert np.corrcoef(care[known], quality[known])[0, 1] > 0.8
 
 
+@pytest.mark.parametrize("score", [0.1, 4.0])  # the mean of 90 times .1 is not .1 in floating point
+def test_a_sparse_judge_that_never_varies_has_no_score_left_on_unlike_scales(rng, score):
+    scores = np.full((400, 12), np.nan)
+    for judge in range(12):
+        asked = rng.choice(400, 90, replace=False)
+        scores[asked, judge] = rng.normal(5, 1, 90) * (100 if judge % 2 else 1) if judge != 3 else score
+    assert scales_are_unlike(scores)
+    assert np.flatnonzero(np.isnan(comparable(scores)).all(axis=0)).tolist() == [3]
+
+
 def test_a_crowd_that_always_says_the_same_is_told():
     _, scores = crowd(5, 100, 20, 3, 2)
     alike = matrix(np.where(np.isnan(scores), np.nan, 1.0))
