@@ -45,34 +45,29 @@ def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
 
 def columns(values: Array) -> Iterator[Array]:
     """Each column, contiguous in memory; whoever keeps one beyond the next step copies it."""
-    together = np.empty((min(_TOGETHER, values.shape[1]), len(values)))
-    for several in _several(values.shape[1]):
-        yield from _contiguous(values, several, together)
+    for _, several in _several(values):
+        yield from several
 
 
 def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
     """``function`` of each column, which gives a new one of the same length; shape (n, p)."""
     out = np.empty(values.shape)
-    together = np.empty((min(_TOGETHER, values.shape[1]), len(values)))
-    for several in _several(values.shape[1]):
-        block = _contiguous(values, several, together)
-        for column in block:
+    for where, several in _several(values):
+        for column in several:
             column[:] = function(column)
-        out[:, several] = block.T
+        out[:, where] = several.T
     return out
 
 
-def _contiguous(values: Array, several: slice, together: Array) -> Array:
-    """Some columns as rows of ``together``, which is filled anew: fresh memory would be cleared by the system first."""
-    block = together[: several.stop - several.start]
-    block[...] = values[:, several].T
-    return block
-
-
-def _several(width: int) -> Iterator[slice]:
-    """Columns that are taken at once."""
+def _several(values: Array) -> Iterator[tuple[slice, Array]]:
+    """Some columns at a time: which, and a copy as rows, in the same memory each time (fresh one is cleared first)."""
+    width = values.shape[1]
+    memory = np.empty((min(_TOGETHER, width), len(values)))
     for first in range(0, width, _TOGETHER):
-        yield slice(first, min(first + _TOGETHER, width))
+        where = slice(first, min(first + _TOGETHER, width))
+        several = memory[: where.stop - first]
+        several[...] = values[:, where].T
+        yield where, several
 
 
 def few_values(values: Array, most: int) -> Array | None:

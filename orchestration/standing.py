@@ -117,12 +117,7 @@ def _store(workspace: Workspace) -> AbstractContextManager[None]:
 
 def untold_verdicts(workspace: Workspace) -> str:
     """A hash of the verdicts that pages and index do not show yet; empty where they show all of them."""
-    from assets.judging.failures import unheard
-    from assets.report.verdicts import current_verdicts, shown, untold
+    from assets.report.verdicts import current_verdicts, untold
 
-    if not workspace.warehouse.usable():
-        return ""
-    with workspace.warehouse.reader() as connection:
-        owing = {testset: unheard(workspace, connection, testset) for testset in shown(workspace)}
-    verdicts = untold(workspace, current_verdicts(workspace, owing))
+    verdicts = untold(workspace, current_verdicts(workspace))
     return content_hash({name: asdict(verdict) for name, verdict in verdicts.items()}) if verdicts else ""

@@ -38,15 +38,12 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
 
 def tell(workspace: Workspace) -> "dict[str, Verdict]":
     """Decide on every test set, and say so on its page, in the index and in the database."""
-    from assets.judging.failures import unheard
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
-    from assets.report.verdicts import current_verdicts, keep, shown, write_verdicts
+    from assets.report.verdicts import current_verdicts, keep, write_verdicts
 
-    folder = workspace.report_folder
+    folder, verdicts = workspace.report_folder, current_verdicts(workspace)
     with workspace.warehouse.reader() as connection:
-        owing = {testset: unheard(workspace, connection, testset) for testset in shown(workspace)}
-        verdicts = current_verdicts(workspace, owing)
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
     write_index(folder, rows)
     write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts})

@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from assets.fit.documents import FitDocument, PanelDocument
-from assets.judging.failures import Unheard
+from assets.judging.failures import Unheard, unheard
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import held_back
 from assets.report.documents import FactsDocument, FailureDocument, VerdictDocument
@@ -176,9 +176,21 @@ def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> Non
     write_bytes(workspace.report_folder / FILE, text.encode())
 
 
-def current_verdicts(workspace: Workspace, owing: Owing) -> dict[str, Verdict]:
-    """The verdict on each test set of which there is something to say, as it stands at this moment."""
-    return {name: verdict_on(workspace, name, owing[name]) for name in shown(workspace)}
+def current_verdicts(workspace: Workspace, owing: Owing | None = None) -> dict[str, Verdict]:
+    """The verdict on each test set of which there is something to say, as it stands now; none without a database.
+
+    Parameters
+    ----------
+    owing : mapping, optional
+        For a caller that knows it; by default it is read from the database.
+    """
+    names = shown(workspace)
+    if owing is None:
+        if not workspace.warehouse.usable():
+            return {}
+        with workspace.warehouse.reader() as connection:
+            owing = {name: unheard(workspace, connection, name) for name in names}
+    return {name: verdict_on(workspace, name, owing[name]) for name in names}
 
 
 def verdicts_differ(workspace: Workspace, current: Mapping[str, Verdict]) -> bool:

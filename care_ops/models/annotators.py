@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import digamma
 
-from care_ops.blocks import blocks
+from care_ops.blocks import blocks, by_rows
 from care_ops.models.answers import Answers, softmax
 from care_ops.samples import is_sampled, sampled_rows
 
@@ -156,9 +156,9 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
     # both; without it the climb takes ten times as many steps and stops short of the top.
     unit = np.sqrt(p / max(n, 1))
 
-    def votes_on(rows: slice) -> Array:
+    def votes_of(given: NDArray[np.intp]) -> Array:
         """1 where a judge gave a class, (k, rows, p)."""
-        return np.stack([grades[rows] == c for c in range(classes)]).astype(np.float64)
+        return np.stack([given == c for c in range(classes)]).astype(np.float64)
 
     def joint_of(votes: Array, support: Array, ease: Array) -> Array:
         """log P(class, answers) up to what all classes share, (rows, k), from the ability that stands behind each."""
@@ -168,7 +168,7 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
         ability, ease = unit * x[:p], np.exp(x[p:])
         value, by_judge, by_item = 0.0, np.zeros(p), np.empty(n)
         for rows in blocks(n):
-            votes = votes_on(rows)
+            votes = votes_of(grades[rows])
             support, present, its_ease = votes @ ability, votes.sum(axis=0), ease[rows]
             posterior, likelihood = softmax(joint_of(votes, support, its_ease))
             wrong, right = _log_wrong_and_right(its_ease[:, None] * ability)
@@ -183,9 +183,12 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
     start = np.concatenate([np.full(p, 1.0 / unit), np.zeros(n)])
     optimum = minimize(climb, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": 1e-8})
     ability, ease = unit * optimum.x[:p], np.exp(optimum.x[p:])
-    votes_by_block = ((votes_on(rows), ease[rows]) for rows in blocks(n))
-    joint = np.concatenate([joint_of(votes, votes @ ability, its_ease) for votes, its_ease in votes_by_block])
-    return Crowd(joint, ability, -float(optimum.fun) / n, bool(optimum.success))
+
+    def joint(given: NDArray[np.intp], its_ease: Array) -> Array:
+        votes = votes_of(given)
+        return joint_of(votes, votes @ ability, its_ease)
+
+    return Crowd(by_rows(joint, grades, ease), ability, -float(optimum.fun) / n, bool(optimum.success))
 
 
 def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:

@@ -81,7 +81,6 @@ def run(
 
 def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
     """The verdict on every test set, now that what failed is known; pages and index say the same."""
-    from assets.judging.failures import unheard
     from assets.report.report_index import tell
     from assets.report.verdicts import current_verdicts, note_failures, verdicts_differ
 
@@ -89,11 +88,7 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
     for testset in loaded.testsets:
         if testset in failed or not narrowed:
             note_failures(loaded, testset, failed.get(testset, {}))
-    if not loaded.warehouse.usable():
-        return {}
-    with loaded.warehouse.reader() as connection:
-        owing = {testset: unheard(loaded, connection, testset) for testset in loaded.testsets}
-    verdicts = current_verdicts(loaded, owing)
+    verdicts = current_verdicts(loaded)
     return tell(loaded) if verdicts_differ(loaded, verdicts) else verdicts
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from assets.workspace import Workspace
-    from care_ops.results.verdict import Verdict
 
 _LAST_WORDS_S = 2.0
 _DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
@@ -38,6 +37,7 @@ def status(
 ) -> None:
     """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
     from assets.experiments.registry import outdated_kept
+    from assets.report.verdicts import current_verdicts
     from orchestration.instance import workspace_instance
     from orchestration.observe import observe
     from orchestration.stores import workspace_to_look_at
@@ -46,7 +46,7 @@ def status(
     with workspace_instance(loaded) as instance:
         changed = {(e.asset_key.to_user_string(), str(e.partition)) for e in observe(loaded, instance).events}
         slices = slice_states(loaded, instance, changed)
-    verdicts = _verdicts(loaded)
+    verdicts = current_verdicts(loaded)
     if json:
         rows = [{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()]
         sentences = {testset: verdict.sentence for testset, verdict in verdicts.items()}
@@ -62,18 +62,6 @@ def status(
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
     if outdated := outdated_kept(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
-
-
-def _verdicts(workspace: Workspace) -> dict[str, Verdict]:
-    """The verdict on each test set; none before there is a database."""
-    from assets.judging.failures import unheard
-    from assets.report.verdicts import current_verdicts, shown
-
-    if not workspace.warehouse.usable():
-        return {}
-    with workspace.warehouse.reader() as connection:
-        owing = {testset: unheard(workspace, connection, testset) for testset in shown(workspace)}
-    return current_verdicts(workspace, owing)
 
 
 def slice_states(
