@@ -9,6 +9,7 @@ Belongs here: cutting rows into blocks. Belongs elsewhere: what is computed of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ def blocks(items: int) -> Iterator[slice]:
         yield slice(start, min(start + BLOCK_ROWS, items))
 
 
-def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
+def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
     """``function`` of the arrays, block by block; what it gives for an item must follow from the item's rows alone.
 
     Parameters
@@ -36,6 +37,7 @@ def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
     function : callable
         Takes a block of each array and gives one with as many rows.
     arrays : (n, ...) arrays
+        Of any type of number.
     """
     items = len(arrays[0])
     if items <= BLOCK_ROWS:
