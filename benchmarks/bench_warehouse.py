@@ -24,11 +24,16 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from warehouse.database import SCHEMA_VERSION, Warehouse, replace_slice, replace_testset
+from warehouse.database import SCHEMA_VERSION, Warehouse
 from warehouse.items import ItemRecord
 from warehouse.matrix import read_scores
 from warehouse.parts import SCORE_SCHEMA, PartStore
 from warehouse.storage import write_table
+
+try:
+    from warehouse.panel_rows import replace_slice, replace_testset
+except ImportError:  # an earlier checkout
+    from warehouse.database import replace_slice, replace_testset  # pyright: ignore
 
 _JUDGES = 24
 _ITEMS, _MATRIX_ITEMS = 417_000, 1_000_000

@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from warehouse import database
-from warehouse.database import LongWrite, Warehouse, replace_slice, replace_testset
+from warehouse import panel_rows
+from warehouse.database import Warehouse
 from warehouse.items import ItemRecord
+from warehouse.panel_rows import LongWrite, replace_slice, replace_testset
 
 
 def replace_twice(folder: Path, judges: int, items: int) -> None:
@@ -67,16 +68,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judges", type=int, default=24)
     parser.add_argument("--items", type=int, default=250_000)
-    parser.add_argument("--rows", type=int, default=database.ROWS_A_TRANSACTION, help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=int, default=panel_rows.ROWS_A_TRANSACTION, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.folder is not None:
-        database.ROWS_A_TRANSACTION = options.rows
+        panel_rows.ROWS_A_TRANSACTION = options.rows
         replace_twice(options.folder, options.judges, options.items)
         return
-    one_judge, _ = measured(1, options.items, database.ROWS_A_TRANSACTION)
+    one_judge, _ = measured(1, options.items, panel_rows.ROWS_A_TRANSACTION)
     print(f"{options.judges} judges on {options.items:,} items, twice | MiB beyond one judge | CPU s")
-    for name, rows in (("one transaction", sys.maxsize), ("one every million rows", database.ROWS_A_TRANSACTION)):
+    for name, rows in (("one transaction", sys.maxsize), ("one every million rows", panel_rows.ROWS_A_TRANSACTION)):
         peak, cpu = measured(options.judges, options.items, rows)
         print(f"{name} | {peak - one_judge:,.0f} | {cpu:.1f}", flush=True)
 

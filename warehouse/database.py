@@ -1,46 +1,32 @@
-"""The DuckDB warehouse: connections, schema, and the writes of each stage.
+"""The DuckDB warehouse: connections, and the version of its schema.
 
 DuckDB lets one process write or several read, and refuses everybody else at once. Connections are therefore short, and
 this module waits for the lock of another process. Ray and Dask workers never open the database; it holds nothing that
 cannot be rebuilt from the parts. If DuckDB finds the file damaged, a marker file beside it says so until the database
 has been rebuilt, so that no process works with what is left of it.
 
-Belongs here: connections, schema, items, slices and panels. Belongs elsewhere: fits (``fits``) and reading the score
-matrix (``matrix``).
+Belongs here: connections, locks, damage and schema. Belongs elsewhere: the rows of items, scores and panels
+(``panel_rows``) and of fits (``fit_rows``), and reading the score matrix (``matrix``).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import random
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute
-from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
-from warehouse.items import ItemRecord
 from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, set_aside
 
-pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
-
 SCHEMA_VERSION = 8
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
-
-ROWS_A_TRANSACTION = 1_000_000
-"""Rows of scores after which a writer of many slices commits: DuckDB keeps tens of bytes for each that is not yet."""
 
 _LOCK_MESSAGE = "Could not set lock"
 _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
@@ -56,30 +42,6 @@ _DAMAGE_ERRORS = (
 
 Taking a sound file for a damaged one costs only the minute in which it is rebuilt.
 """
-
-
-@dataclass(frozen=True)
-class Slice:
-    """The scores of one judge on one test set, in summary.
-
-    Attributes
-    ----------
-    content_hash : str
-        Hash of the scores, which does not depend on their order or age.
-    n_items, n_ok, n_missing : int
-        Number of items in the test set, of scores with status ``ok``, and of items without any row under the current
-        keys.
-    statuses : dict status -> count
-    values : list of float
-        The scores with status ``ok``, in item order.
-    """
-
-    content_hash: str
-    n_items: int
-    n_ok: int
-    n_missing: int
-    statuses: dict[str, int]
-    values: list[float]
 
 
 class Warehouse:
@@ -265,29 +227,6 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     connection.commit()
 
 
-class LongWrite:
-    """Commits what a writer of many slices has written, and begins the next transaction, whenever that is much.
-
-    No other process reads in between, since the writer keeps the file. What a killed process has committed stays.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Of ``Warehouse.writer``, which commits what comes last.
-    """
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection, self._rows = connection, 0
-
-    def wrote(self, written: Slice | None) -> None:
-        """Count a slice that has been written."""
-        self._rows += written.n_items if written is not None else 0
-        if self._rows >= ROWS_A_TRANSACTION:
-            self._connection.commit()
-            self._connection.begin()
-            self._rows = 0
-
-
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     """Version of a database's schema; None if it has no tables yet.
 
@@ -318,257 +257,6 @@ def release() -> str:
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(distribution)
     return "of a source folder"
-
-
-def replace_testset(
-    connection: duckdb.DuckDBPyConnection,
-    testset: str,
-    records: Sequence[ItemRecord],
-    item_keys: Sequence[str],
-    *,
-    description: str = "",
-    scale: tuple[float, float] | None = None,
-    cut: float | None = None,
-    source_version: str | None = None,
-) -> None:
-    """Replace a test set's items; an item keeps its ordinal for as long as it exists.
-
-    Parameters
-    ----------
-    records : sequence of ItemRecord
-        The new items, in source order.
-    item_keys : sequence of str
-        Content key of each record (``judges.items.Item.key``).
-    source_version : str, optional
-        Version of the source that the records were read from, if it is known.
-    """
-    low, high = scale or (None, None)
-    connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
-    item_ids = [record.item_id for record in records]
-    hashes = _hash_of_texts(item_keys), _hash_of_texts(item_ids)
-    connection.execute(
-        "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [testset, description, low, high, cut, *hashes, source_version],
-    )
-    ordinals = _item_ordinals(connection, testset, item_ids)
-    present = set(item_ids)
-    removed = [ordinal for item_id, ordinal in ordinals.items() if item_id not in present]
-    if removed:
-        connection.execute("DELETE FROM scores WHERE list_contains(?, item_ix)", [removed])
-    connection.execute("DELETE FROM items WHERE testset = ?", [testset])
-    to_json = json.JSONEncoder(default=str).encode
-    table = pa.table(
-        {
-            "item_ix": pa.array([ordinals[r.item_id] for r in records], pa.int32()),
-            "testset": pa.array([testset] * len(records), pa.string()),
-            "item_id": pa.array(item_ids, pa.string()),
-            "id_rank": pa.array(_ranks(item_ids), pa.int32()),
-            "row_ix": pa.array(range(len(records)), pa.int32()),
-            "item_key": pa.array(item_keys, pa.string()),
-            "prompt": pa.array([r.prompt for r in records], pa.string()),
-            "response": pa.array([r.response for r in records], pa.string()),
-            "response_2": pa.array([r.response_2 for r in records], pa.string()),
-            "reference": pa.array([r.reference for r in records], pa.string()),
-            "aspect": pa.array([r.aspect for r in records], pa.string()),
-            "gold": pa.array([r.gold for r in records], pa.float64()),
-            "split_unit": pa.array([r.split_unit for r in records], pa.string()),
-            "metadata": pa.array([to_json(r.metadata) if r.metadata else "{}" for r in records], pa.string()),
-        }
-    )
-    _insert(connection, "items", table)
-
-
-def _hash_of_texts(texts: Sequence[str]) -> str:
-    """Hash of texts, which does not depend on their order."""
-    return hashlib.sha256(json.dumps(sorted(texts)).encode()).hexdigest()[:32]
-
-
-def _ranks(item_ids: Sequence[str]) -> NDArray[np.intp]:
-    """Place of each item when they are sorted by their ids."""
-    ranks = np.empty(len(item_ids), dtype=np.intp)
-    ranks[sorted(range(len(item_ids)), key=item_ids.__getitem__)] = np.arange(len(item_ids))
-    return ranks
-
-
-def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
-    """Ordinals of the items that the database has for a test set, and unused ones for the item ids that are new."""
-    ordinals = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
-    row = connection.execute(
-        "SELECT coalesce(max(ix), -1) + 1 FROM "
-        "(SELECT max(item_ix) AS ix FROM items UNION ALL SELECT max(item_ix) FROM aggregates)"
-    ).fetchone()
-    unused = int(row[0]) if row else 0
-    for item_id in item_ids:
-        if item_id not in ordinals:
-            ordinals[item_id], unused = unused, unused + 1
-    return ordinals
-
-
-def replace_slice(
-    connection: duckdb.DuckDBPyConnection,
-    judge: str,
-    testset: str,
-    judge_key: str,
-    parts: pa.Table,
-    *,
-    family: str | None,
-    spec_json: str,
-) -> Slice:
-    """Replace one judge's scores on one test set by the rows under the current keys.
-
-    Parameters
-    ----------
-    judge_key : str
-        Current key of the judge; rows under other keys are ignored.
-    parts : pyarrow.Table
-        All rows of the slice's parts (``PartStore.read_scores``). If an item has several rows, one with status ``ok``
-        counts before the others, because only failures are asked again; among equals the latest counts.
-    spec_json : str
-        The judge's specification, for people who read the database.
-    """
-    judge_ix = _judge_ordinal(connection, judge, family, spec_json)
-    rows = _current_rows(connection, testset, judge_key, parts)
-    head = connection.execute(
-        "SELECT (SELECT count(*) FROM items WHERE testset = $1), item_ids_hash FROM testsets WHERE testset = $1",
-        [testset],
-    ).fetchone()
-    n_items, item_ids_hash = head or (0, "")
-    drop_slice(connection, judge, testset)
-    _insert(
-        connection,
-        "scores",
-        rows.select(["item_ix", "value", "status", "text_mismatch"]).append_column(
-            "judge_ix", pa.array(np.full(rows.num_rows, judge_ix, dtype=np.int32))
-        ),
-    )
-    digest = _hash_of_slice(item_ids_hash, n_items, rows)
-    statuses = {count["values"]: count["counts"] for count in pc.value_counts(rows.column("status")).to_pylist()}
-    connection.execute(
-        "INSERT INTO slices SELECT ?, ?, ?, ?, ?, ?, ?, items_hash FROM testsets WHERE testset = ?",
-        [testset, judge, judge_key, digest, n_items, statuses.get("ok", 0), rows.num_rows, testset],
-    )
-    values = rows.column("value").drop_null().to_pylist()
-    return Slice(digest, n_items, statuses.get("ok", 0), n_items - rows.num_rows, statuses, values)
-
-
-def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table) -> pa.Table:
-    """The row that counts for each item, in item order: item_ix, id_rank, value, status, text_mismatch, created_at."""
-    is_current = pc.equal(parts.column("judge_key"), judge_key)  # DuckDB would copy all columns to choose among rows
-    current = parts if pc.all(is_current).as_py() else parts.filter(is_current)
-    connection.register("parts", current.drop_columns(["judge_key"]))
-    try:
-        rows = connection.sql(
-            """
-            SELECT i.item_ix, i.id_rank, p.score AS value, p.status,
-                   coalesce(p.text_mismatch, false) AS text_mismatch, p.created_at
-            FROM parts p JOIN items i USING (item_key)  -- which is made of the item's id, too
-            WHERE i.testset = $testset
-            """,
-            params={"testset": testset},
-        ).to_arrow_table()
-    finally:
-        connection.unregister("parts")
-    return rows.take(_that_counts(rows))
-
-
-def _that_counts(rows: pa.Table) -> NDArray[np.intp]:
-    """Where the row that counts for each item stands, in item order."""
-    item_ix = rows.column("item_ix").to_numpy()
-    if not len(item_ix):
-        return np.arange(0)
-    places = np.full(int(item_ix.max() - item_ix.min()) + 1, -1)
-    places[item_ix - item_ix.min()] = np.arange(len(item_ix))
-    one_an_item = places[places >= 0]
-    if len(one_an_item) == len(item_ix):  # no item has several rows, which need not be compared then
-        return one_an_item
-    is_ok = pc.equal(rows.column("status"), "ok").to_numpy()
-    created_at = rows.column("created_at").cast(pa.int64()).fill_null(0).to_numpy()
-    ascending = np.lexsort((created_at, is_ok, item_ix))  # the row that counts comes last among those of its item
-    return ascending[np.append(np.diff(item_ix[ascending]) != 0, True)]
-
-
-def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
-    """Hash of the scores in the order of the item ids, whatever the order of the rows and the ordinals of the items."""
-    ranks = rows.column("id_rank").to_numpy()
-    values = np.full(n_items, np.nan)
-    values[ranks] = rows.column("value").fill_null(np.nan).to_numpy()
-    statuses = rows.column("status").combine_chunks().dictionary_encode()
-    names = statuses.dictionary.to_pylist()
-    codes = np.full(n_items, -1, dtype=np.int64)
-    codes[ranks] = np.argsort(np.argsort(names))[statuses.indices.to_numpy()]
-    mismatches = np.zeros(n_items, dtype=np.bool_)
-    mismatches[ranks] = rows.column("text_mismatch").to_numpy()
-    digest = hashlib.sha256(json.dumps([item_ids_hash, sorted(names)]).encode())
-    for column in (values, codes, mismatches):
-        digest.update(column.tobytes())
-    return digest.hexdigest()[:32]
-
-
-def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
-    """Remove a judge's scores on a test set from the warehouse; its parts stay."""
-    connection.execute(
-        """
-        DELETE FROM scores WHERE judge_ix IN (SELECT judge_ix FROM judges WHERE judge = ?)
-        AND item_ix IN (SELECT item_ix FROM items WHERE testset = ?)
-        """,
-        [judge, testset],
-    )
-    connection.execute("DELETE FROM slices WHERE judge = ? AND testset = ?", [judge, testset])
-
-
-def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[str, str]:
-    """Content hash of each judge's slice of a test set, by judge."""
-    return dict(
-        connection.execute(
-            "SELECT judge, content_hash FROM slices WHERE testset = ? ORDER BY judge", [testset]
-        ).fetchall()
-    )
-
-
-def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: Sequence[Mapping[str, Any]]) -> None:
-    """Replace what admission found about a test set's judges."""
-    connection.execute("DELETE FROM panels WHERE testset = ?", [testset])
-    for check in checks:
-        connection.execute(
-            "INSERT INTO panels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                testset,
-                check["judge"],
-                check["admitted"],
-                check["reason"],
-                check["notes"],
-                check["missing_rate"],
-                check["mode_share"],
-                check["entropy"],
-                null_if_nan(check["agreement"]),
-                check["out_of_range"],
-            ],
-        )
-
-
-def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
-    """Ordinal of a judge, whose row is added or brought up to date."""
-    # All rows are fetched: DuckDB refuses other work on the connection while a result is unfinished.
-    rows = connection.execute("SELECT judge_ix, family, spec_json FROM judges WHERE judge = ?", [judge]).fetchall()
-    if rows:
-        ((ordinal, *known),) = rows
-        if known != [family, spec_json]:
-            connection.execute(
-                "UPDATE judges SET family = ?, spec_json = ? WHERE judge = ?", [family, spec_json, judge]
-            )
-        return int(ordinal)
-    row = connection.execute("SELECT coalesce(max(judge_ix), -1) + 1 FROM judges").fetchone()
-    ordinal = int(row[0]) if row else 0
-    connection.execute("INSERT INTO judges VALUES (?, ?, ?, ?)", [ordinal, judge, family, spec_json])
-    return ordinal
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
-    connection.register("incoming", rows)
-    try:
-        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
-    finally:
-        connection.unregister("incoming")
 
 
 def null_if_nan(value: float | None) -> float | None:

@@ -95,9 +95,9 @@ def _made_of(
     connection: "duckdb.DuckDBPyConnection", testset: str, *, duplicates: float, settings: str, code: str
 ) -> "EditionInputs":
     """The scores that the fit saw, by judge, what admission found, and under which settings and code."""
-    from warehouse.database import slice_versions
     from warehouse.fits import EditionInputs
     from warehouse.matrix import read_admission
+    from warehouse.panel_rows import slice_versions
 
     panel = tuple(read_admission(connection, testset))
     return EditionInputs(slice_versions(connection, testset), panel, duplicates, settings, code)

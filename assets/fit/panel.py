@@ -70,8 +70,8 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     as not asked.
     """
     from care_ops.admission import check_panel
-    from warehouse.database import drop_slice, replace_panel, slice_versions
     from warehouse.matrix import read_scores
+    from warehouse.panel_rows import drop_slice, replace_panel, slice_versions
 
     roster, rule = set(workspace.judges_of(testset)), workspace.admission
     with workspace.warehouse.writer() as connection:

@@ -77,7 +77,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 
 def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None) -> None:
     """Replace a test set's items in the warehouse, and the version of the source that they were read from."""
-    from warehouse.database import replace_testset
+    from warehouse.panel_rows import replace_testset
 
     spec = workspace.testset(testset)
     with workspace.warehouse.writer() as connection:

@@ -22,7 +22,7 @@ from care_ops.errors import CareError
 if TYPE_CHECKING:
     import duckdb
 
-    from warehouse.database import Slice
+    from warehouse.panel_rows import Slice
 
 
 @dg.multi_asset(
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
     """Replace each slice; one materialisation a slice, with its own version."""
-    from warehouse.database import LongWrite
+    from warehouse.panel_rows import LongWrite
 
     failures: dict[str, str] = {}
     done: list[dg.AssetMaterialization] = []
@@ -79,7 +79,7 @@ def load_slice(
     workspace: Workspace, connection: "duckdb.DuckDBPyConnection", judge: str, testset: str
 ) -> "Slice | None":
     """Load a slice; None where the judge does not score the test set."""
-    from warehouse.database import drop_slice, replace_slice
+    from warehouse.panel_rows import drop_slice, replace_slice
 
     if testset not in workspace.testsets_of(judge):
         drop_slice(connection, judge, testset)

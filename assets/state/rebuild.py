@@ -44,8 +44,9 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
         There is a database of a later release of CARE, which may hold more than this release knows of.
     """
     from assets.report.documents import VerdictDocument
-    from warehouse.database import LongWrite, Warehouse, replace_panel
+    from warehouse.database import Warehouse
     from warehouse.fit_rows import load_fits, store_verdict
+    from warehouse.panel_rows import LongWrite, replace_panel
 
     workspace.warehouse.usable()  # this refuses the database of a later release
     # Beside the old one, which readers have until then: a rebuild that is killed leaves no database that looks whole.

@@ -62,7 +62,7 @@ def missing(workspace: Workspace) -> Missing:
 def _missing_of(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, owing: Sequence[Unheard]
 ) -> list[tuple[str, str | None]]:
-    from warehouse.database import slice_versions
+    from warehouse.panel_rows import slice_versions
 
     testset_row = connection.execute("SELECT source_version FROM testsets WHERE testset = ?", [testset]).fetchone()
     if (

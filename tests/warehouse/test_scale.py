@@ -4,8 +4,9 @@ import time
 
 import pyarrow as pa
 
-from warehouse.database import Warehouse, replace_slice, replace_testset
+from warehouse.database import Warehouse
 from warehouse.items import ItemRecord
+from warehouse.panel_rows import replace_slice, replace_testset
 
 LINEAR, QUADRATIC = 4, 16
 """How much longer four times the items take."""

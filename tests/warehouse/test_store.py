@@ -9,15 +9,9 @@ import pytest
 
 from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
-from warehouse import database
+from warehouse import panel_rows
 from warehouse.artifacts import FitFolder
-from warehouse.database import (
-    LongWrite,
-    Warehouse,
-    drop_slice,
-    replace_slice,
-    replace_testset,
-)
+from warehouse.database import Warehouse
 from warehouse.fit_rows import (
     load_fits,
     store_edition,
@@ -37,6 +31,7 @@ from warehouse.fits import (
 )
 from warehouse.items import ItemRecord
 from warehouse.matrix import AdmissionRecord, read_scores
+from warehouse.panel_rows import LongWrite, drop_slice, replace_slice, replace_testset
 from warehouse.parts import PartStore
 from warehouse.storage import DamagedError, replacing, write_table
 
@@ -66,7 +61,7 @@ def store(tmp_path):
 @pytest.mark.parametrize(("rows_a_transaction", "kept"), [(1_000, []), (9, ["a", "b"]), (5, ["a", "b", "c"])])
 def test_a_long_write_that_breaks_off_keeps_what_it_has_committed(store, monkeypatch, rows_a_transaction, kept):
     parts, warehouse = store
-    monkeypatch.setattr(database, "ROWS_A_TRANSACTION", rows_a_transaction)
+    monkeypatch.setattr(panel_rows, "ROWS_A_TRANSACTION", rows_a_transaction)
     for judge in "abc":
         parts.write_scores(judge, "set one", "K", "e", rows())
     with pytest.raises(KeyboardInterrupt), warehouse.writer() as connection:  # noqa: PT012  # it ends within the writer
