@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import rankdata
 
+from care_ops.scores import varies
+
 Array = NDArray[np.float64]
 
 LEAST_LABELS = 20
@@ -43,10 +45,9 @@ def to_panel_scale(latent: Array, panel_mean: Array) -> tuple[Array, float, floa
         ``placed = offset + unit * latent``; the unit turns a latent standard deviation into points.
     """
     scored = ~np.isnan(latent) & ~np.isnan(panel_mean)
-    spread = float(np.std(latent[scored]))
-    if spread == 0.0:
+    if not varies(latent[scored]):
         return np.where(np.isnan(latent), np.nan, panel_mean[scored].mean()), float(panel_mean[scored].mean()), 0.0
-    unit = float(np.std(panel_mean[scored])) / spread
+    unit = float(np.std(panel_mean[scored]) / np.std(latent[scored]))
     offset = float(np.mean(panel_mean[scored])) - unit * float(np.mean(latent[scored]))
     return offset + unit * latent, offset, unit
 

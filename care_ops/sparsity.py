@@ -112,8 +112,8 @@ def comparable(values: Array) -> Array:
     """
     if not scales_are_unlike(values):
         present = values[~np.isnan(values)]
-        spread = float(present.std())
-        return (values - present.mean()) / (spread if spread > 0 else 1.0)
+        spread = float(present.std()) if varies(present) else 1.0
+        return (values - present.mean()) / spread
     present = ~np.isnan(values)
     count = present.sum(axis=0)
     mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1)

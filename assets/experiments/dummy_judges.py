@@ -126,7 +126,7 @@ def _why_people_load_late(testset: str, people: list[str], judges: list[str], lo
 
 def _joined(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:
     """The panel with the dummies that it lacks and the test set's raters; names of the dummies and of the raters."""
-    from care_ops.scores import ScoreMatrix
+    from care_ops.scores import ScoreMatrix, varies
 
     items = items_of(workspace, panel)
     added: dict[str, Array] = {
@@ -136,11 +136,7 @@ def _joined(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, 
     }
     raters = workspace.testset(panel.testset).raters
     added |= declared_numbers(workspace, panel, raters)
-    telling = {
-        name: column
-        for name, column in added.items()
-        if name not in panel.scores.judges and not np.isnan(column).all() and np.nanstd(column) > 0
-    }
+    telling = {name: column for name, column in added.items() if name not in panel.scores.judges and varies(column)}
     values = np.column_stack([panel.scores.values, *telling.values()])
     names = (*panel.scores.judges, *telling)
     joined = ScoreMatrix(values, panel.scores.item_ids, names, panel.scores.families)

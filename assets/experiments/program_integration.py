@@ -62,6 +62,7 @@ def run(workspace: Workspace, *, resamples: int) -> ExperimentFindings:
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
     """Scores by program that the panel lacks, on its scale; dummies, and those that score all alike, stay out."""
+    from care_ops.scores import varies
     from judges.programs import find, names
 
     already_judging = {program_of(workspace, judge) for judge in panel.scores.judges}
@@ -70,7 +71,7 @@ def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candid
         if name in already_judging or name in DUMMIES or name in panel.scores.judges:
             continue
         column = scored_by(name, items)
-        if np.isnan(column).mean() > workspace.admission.max_missing or np.nanstd(column) == 0:
+        if np.isnan(column).mean() > workspace.admission.max_missing or not varies(column):
             continue
         (low, high), (a, b) = find(name).scale, panel.config.scale or find(name).scale
         by_name[name] = Candidate(a + (column - low) / (high - low) * (b - a), find(name).family)

@@ -21,7 +21,7 @@ from care_ops.models.sparse_factor import SparseFactor
 from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import ScoreMatrix, varies
 from care_ops.sparsity import comparable, is_sparse
 from care_ops.structure.program import Structure
 
@@ -108,7 +108,7 @@ class Problem:
         n, p = self.scores.shape
         if p < 3 or n < 10:
             raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
-        if not np.nanstd(self.standardised) > 0:
+        if not varies(self.standardised.ravel()):
             raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
         return fit_sparse_factor(self.standardised)
 

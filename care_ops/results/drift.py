@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from care_ops.metrics import rank_correlation
 from care_ops.probes import ProbeResponses
+from care_ops.scores import varies
 
 Array = NDArray[np.float64]
 
@@ -61,7 +62,7 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
     x, y = (np.array([values[i] for i in common], dtype=np.float64) for values in (then, now))
     few = min(len(a), len(b)) < _FEWEST
     psi, chance = (float("nan"), float("nan")) if few else population_stability(a, b)
-    spread = float(a.std()) if len(a) else 0.0
+    spread = float(a.std()) if varies(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
     order = rank_correlation(x, y) if len(common) >= _FEWEST else float("nan")
     return Drift(len(common), psi, chance, shift, order)
@@ -190,7 +191,7 @@ def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[
         both = ~np.isnan(values[:, j]) & ~np.isnan(gold)
         x, y = values[both, j], gold[both]
         kinds = len(np.unique(y))
-        if kinds < 2 or len(x) < (100 if kinds == 2 else 30) or x.std() == 0:
+        if kinds < 2 or len(x) < (100 if kinds == 2 else 30) or not varies(x):
             continue
         if abs(np.corrcoef(x, y)[0, 1]) >= 0.999:
             copies.append(judge)

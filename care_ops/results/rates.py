@@ -21,6 +21,7 @@ from care_ops.errors import FitError, InputError
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.label_means import draw_means
 from care_ops.models.passing import System, draw_shares
+from care_ops.scores import varies
 
 Array = NDArray[np.float64]
 
@@ -292,7 +293,7 @@ def item_scores(estimate: Array, *, shares: bool) -> Array:
     if shares:
         estimate = normal_scores(estimate[:, None])[:, 0]
     known = ~np.isnan(estimate)
-    spread = float(estimate[known].std()) if known.any() else 0.0
+    spread = float(estimate[known].std()) if varies(estimate) else 0.0
     return np.where(known, (estimate - estimate[known].mean()) / spread, 0.0) if spread > 0 else np.zeros(len(estimate))
 
 

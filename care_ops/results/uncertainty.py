@@ -18,7 +18,7 @@ from care_ops.config import LEAST_RESAMPLES, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.scores import ScoreMatrix, content_seed
+from care_ops.scores import ScoreMatrix, content_seed, varies
 from care_ops.sparsity import is_sparse
 
 Array = NDArray[np.float64]
@@ -178,7 +178,7 @@ def _refitted(
 
 def _constant(values: Array) -> bool:
     """Whether a judge gives every item the same score, or none any."""
-    return bool((np.nanstd(values, axis=0) == 0).any() or np.isnan(values).all(axis=0).any())
+    return not varies(values).all()
 
 
 def _interval(whole: Weighted, refits: Sequence[_Refit], tails: tuple[float, float], shrink: float) -> Interval:

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from care_ops.anchors import Anchors
-from care_ops.calibration import as_distributed, prevalence_threshold, to_labels
+from care_ops.calibration import as_distributed, prevalence_threshold, to_labels, to_panel_scale
 from care_ops.config import AGGREGATORS, Calibration, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
@@ -86,3 +86,10 @@ def test_declarations_that_cannot_be_are_told(scores):
         fitted(scores, scale="judge:nobody")
     with pytest.raises(FitError, match="add labels"):
         fitted(scores, scale="anchors")
+
+
+def test_an_estimate_that_is_the_same_for_every_item_is_put_at_the_mean_of_the_scores():
+    mean = np.arange(60.0)
+    placed, _, unit = to_panel_scale(np.full(60, 0.1), mean)  # whose mean is not .1 in floating point
+    assert unit == 0
+    np.testing.assert_array_equal(placed, np.full(60, mean.mean()))

@@ -168,3 +168,10 @@ def test_scores_that_stay_are_no_drift_whatever_else_changes():
     assert len(response_drift(before, turned, np.ones(6))) == 24, "a change of every score by the same is sure"
     few = asked(rng, mean + 5, "normal", items=9)
     assert response_drift(before, few, np.ones(6)) == []
+
+
+def test_scores_that_never_varied_have_no_unit_to_drift_by():
+    before = {f"i{k}": 0.1 for k in range(60)}  # their mean is not .1 in floating point
+    assert np.isnan(drift(before, {**before, "i3": 0.9}).mean_shift)
+    copies = copies_of_gold(np.full((60, 1), 0.1), np.arange(60.0), ("constant",))
+    assert copies == []

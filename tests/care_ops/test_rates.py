@@ -8,7 +8,7 @@ from scipy.stats import beta, betabinom
 from care_ops.errors import FitError, InputError
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.passing import System, draw_shares
-from care_ops.results.rates import ALL, labels_needed, rates_of
+from care_ops.results.rates import ALL, item_scores, labels_needed, rates_of
 
 TAILS = (0.05, 0.5, 0.95)
 
@@ -200,3 +200,7 @@ def test_bad_input_is_named():
         rates_of(estimate, np.ones(10), level=90)
     with pytest.raises(InputError, match="no rate for c; there are rates for a, b"):
         rates_of(estimate, np.ones(10), ["a", "b"] * 5).difference("a", "c")
+
+
+def test_an_estimate_that_is_the_same_for_every_item_tells_rates_nothing():
+    np.testing.assert_array_equal(item_scores(np.full(60, 0.1), shares=False), np.zeros(60))  # mean of .1s is not .1

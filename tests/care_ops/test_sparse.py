@@ -176,9 +176,10 @@ def test_a_sparse_judge_that_never_varies_has_no_score_left_on_unlike_scales(rng
     assert np.flatnonzero(np.isnan(comparable(scores)).all(axis=0)).tolist() == [3]
 
 
-def test_a_crowd_that_always_says_the_same_is_told():
+@pytest.mark.parametrize("score", [1.0, 0.1])
+def test_a_crowd_that_always_says_the_same_is_told(score):
     _, scores = crowd(5, 100, 20, 3, 2)
-    alike = matrix(np.where(np.isnan(scores), np.nan, 1.0))
+    alike = matrix(np.where(np.isnan(scores), np.nan, score))
     with pytest.raises(FitError, match="every judge gives every item the same score"):
         fit_panel(alike, FitConfig(aggregators=("care",)))
 

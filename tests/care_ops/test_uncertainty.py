@@ -124,3 +124,13 @@ def test_a_resample_on_which_nobody_can_answer_is_left_out(rng):
     found = weight_intervals(matrix(values), FitConfig(aggregators=("uws", "care_svd")), resamples=25)
     assert found["uws"].resamples <= 25
     assert all(i.resamples >= 20 for i in found.values())
+
+
+@pytest.mark.parametrize("scores", [(0.0, 1.0), (0.1, 0.2)])  # the mean of sixty times .1 is not .1 in floating point
+def test_a_resample_in_which_a_judge_never_varies_has_no_weights(scores):
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(60, 1)) + rng.normal(size=(60, 5))
+    values[:, 4] = scores[0]
+    values[7, 4] = scores[1]
+    interval = weight_intervals(matrix(values), FitConfig(aggregators=("uws",)), resamples=100)["uws"]
+    assert 45 <= interval.resamples <= 82  # the other score is drawn in 63.5 of 100, give or take 4.8
