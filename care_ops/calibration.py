@@ -117,7 +117,7 @@ def prevalence_threshold(estimate: Array, prevalence: float) -> float:
 
 
 def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> tuple[float, float] | None:
-    """Intercept and slope of P(label = 1) = expit(a + b latent), the posterior mode by Newton's method.
+    """Intercept and slope of P(label = 1) = expit(a + b latent), the posterior mode by Newton's method with halved steps.
 
     Parameters
     ----------
@@ -136,15 +136,29 @@ def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> 
     if len(labels) < LEAST_LABELS or np.ptp(labels) == 0:
         return None
     weights = np.ones(len(labels)) if weights is None else weights
-    a, b = 0.0, _SLOPE
+    at = np.array([0.0, _SLOPE])
+    value, gradient, curvature = _posterior(at, latent, labels, weights)
     for _ in range(100):
-        p = expit(a + b * latent)
-        w, residual = weights * p * (1.0 - p), weights * (p - labels)
-        gradient = np.array([np.sum(residual) + a / _LEVEL_SD**2, residual @ latent + (b - _SLOPE) / _SLOPE_SD**2])
-        mixed = float(np.sum(w * latent))
-        curvature = np.array([[np.sum(w) + 1 / _LEVEL_SD**2, mixed], [mixed, np.sum(w * latent**2) + 1 / _SLOPE_SD**2]])
         step = np.linalg.solve(curvature, gradient)
-        a, b = a - float(step[0]), b - float(step[1])
-        if np.abs(step).max() < 1e-10:
+        if gradient @ step < 1e-18:  # twice what a parabola of this curvature has left to fall
             break
-    return (a, b) if b > 0 else None
+        further = _posterior(at - step, latent, labels, weights)
+        while further[0] > value + 1e-12 * abs(value):  # too far where labels are few and the latent is skewed
+            step = step / 2
+            further = _posterior(at - step, latent, labels, weights)
+        at, (value, gradient, curvature) = at - step, further
+    intercept, slope = map(float, at)
+    return (intercept, slope) if slope > 0 else None
+
+
+def _posterior(at: Array, latent: Array, labels: Array, weights: Array) -> tuple[float, Array, Array]:
+    """Minus the log posterior of intercept and slope, which is convex; its gradient, (2,), and curvature, (2, 2)."""
+    logit = at[0] + at[1] * latent
+    p = expit(logit)
+    w, residual = weights * p * (1.0 - p), weights * (p - labels)
+    off = (at - [0.0, _SLOPE]) / [_LEVEL_SD, _SLOPE_SD]
+    value = float(weights @ (np.logaddexp(0.0, logit) - labels * logit)) + 0.5 * float(off @ off)
+    gradient = np.array([residual.sum(), residual @ latent]) + off / [_LEVEL_SD, _SLOPE_SD]
+    mixed = w @ latent
+    curvature = np.array([[w.sum(), mixed], [mixed, w @ latent**2]]) + np.diag([_LEVEL_SD**-2, _SLOPE_SD**-2])
+    return value, gradient, curvature

@@ -41,6 +41,10 @@ _FOLLOWING_LOADING, _LEAST_FOLLOWERS = 0.4, 3
 _PRIORS = {"mean": 0.25, "care": 0.30, "families": 0.25, "factors": 0.20}
 """Prior probabilities of what quality may follow; the oblique factors share the last one equally."""
 
+_TOLD_APART = 1e-3
+"""Singular value of the scores, as a share of the largest, below which a difference of judges has no weight: copies
+that were rounded differ by less, and share their weight as exact copies do."""
+
 _SPARSE_SHARE = _PRIORS["care"] + _PRIORS["factors"]
 """Share of the factor in the answer on a sparse panel, where nothing but these priors weighs it against the mean."""
 
@@ -363,8 +367,9 @@ def _weights(answers: Defensible, z: Array, latent: Array) -> Array:
     if answers.weights is not None:
         return answers.weights
     if is_sampled(len(z)):  # by the normal equations, without a copy of the scores; items without any are 0 in z
-        return np.linalg.lstsq(z.T @ z, z.T @ np.where(answers.scored, latent, 0.0), rcond=None)[0].astype(np.float64)
-    return np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=None)[0].astype(np.float64)
+        normal, said = z.T @ z, z.T @ np.where(answers.scored, latent, 0.0)
+        return np.linalg.lstsq(normal, said, rcond=_TOLD_APART**2)[0].astype(np.float64)
+    return np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=_TOLD_APART)[0].astype(np.float64)
 
 
 def _effect(spoils: bool) -> str:

@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 def placed(aggregate: Aggregate, problem: Problem, anchors: Anchors) -> Aggregate:
     """The aggregate on the declared scale, with the declared threshold; itself where nothing is declared.
 
-    The maps rise with the estimate, so order, and decisions at the aggregate's own threshold, stay as they are.
+    No map falls where the estimate rises. Decisions at the aggregate's own threshold stay as they are, unless the map
+    gives items on both sides of it one score, as a judge of few grades does; the details then say how many change.
 
     Raises
     ------
@@ -75,9 +76,35 @@ def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | 
     order = np.argsort(before[scored], kind="stable")
     x, y = before[scored][order], estimate[scored][order]
     if threshold is not None:
-        threshold = float(np.interp(threshold, x, y)) if len(x) else None
+        threshold, otherwise = _moved_threshold(threshold, x, y) if len(x) else (None, 0)
+        if otherwise:
+            placement += f"; {otherwise} items are decided otherwise, since it gives items of both sides one score"
     if sd is not None:
         sd = sd * (float(np.std(y)) / max(float(np.std(x)), 1e-12) if unit is None else unit)
     return replace(
         aggregate, estimate=estimate, threshold=threshold, sd=sd, details={**aggregate.details, "scale": placement}
     )
+
+
+def _moved_threshold(threshold: float, before: Array, after: Array) -> tuple[float, int]:
+    """Where a threshold lies after a map, and how many items are decided otherwise there.
+
+    Parameters
+    ----------
+    threshold : float
+        Estimates above it are positive.
+    before, after : (n,) arrays
+        Estimates in rising order, at least one, and what the map makes of them, which never falls.
+    """
+    negative = int(np.searchsorted(before, threshold, side="right"))
+    if negative == len(after):
+        return float(after[-1]), 0
+    just_below = float(np.nextafter(after[negative], -np.inf))
+    if negative == 0:
+        return just_below, 0
+    highest = float(after[negative - 1])
+    if highest < after[negative]:
+        return float(np.clip(np.interp(threshold, before, after), highest, just_below)), 0
+    rise = negative - int(np.searchsorted(after, highest, side="left"))
+    fall = int(np.searchsorted(after, highest, side="right")) - negative
+    return (just_below, rise) if rise < fall else (highest, fall)

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 from scipy.stats import rankdata
 
 from care_ops.anchors import Anchors
-from care_ops.calibration import as_distributed, prevalence_threshold, to_labels, to_panel_scale
+from care_ops.calibration import as_distributed, logistic_map, prevalence_threshold, to_labels, to_panel_scale
 from care_ops.config import AGGREGATORS, Calibration, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
@@ -93,3 +95,52 @@ def test_an_estimate_that_is_the_same_for_every_item_is_put_at_the_mean_of_the_s
     placed, _, unit = to_panel_scale(np.full(60, 0.1), mean)  # whose mean is not .1 in floating point
     assert unit == 0
     np.testing.assert_array_equal(placed, np.full(60, mean.mean()))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_logistic_map_is_at_the_top_of_its_posterior_however_skewed_the_latent_is(seed):
+    rng = np.random.default_rng(seed)
+    latent = rng.exponential(size=30) if seed % 2 else np.exp(rng.normal(size=30))
+    latent = (latent - 1) / latent.std()
+    labels = (rng.random(30) < expit(-1.5 + 0.5 * latent)).astype(float)
+    labels[:2] = 0, 1
+
+    def minus_log_posterior(x):
+        logit = x[0] + x[1] * latent
+        return np.sum(np.logaddexp(0, logit) - labels * logit) + x[0] ** 2 / 4.5 + (x[1] - 1.5) ** 2 / 1.125
+
+    found = minimize(minus_log_posterior, [0.0, 1.5], method="BFGS", options={"gtol": 1e-9}).x
+    fitted = logistic_map(latent, labels)
+    if found[1] < 0:
+        assert fitted is None
+    else:
+        np.testing.assert_allclose(fitted, found, atol=1e-5)
+
+
+def decided(found) -> np.ndarray:
+    return found.estimate > found.threshold
+
+
+@pytest.mark.parametrize("cut", [0.5, 2.5, 4.5, 9.0])  # below all scores, between them, above them
+@pytest.mark.parametrize("scale", ["uniform", "judge:j002", "anchors"])
+def test_grades_and_a_threshold_beyond_all_scores_are_decided_as_before_or_it_is_said(rng, cut, scale):
+    quality = rng.normal(size=(400, 1))
+    grades = np.clip(np.round(3 + 1.2 * quality + rng.normal(size=(400, 6))), 1, 5)
+    scores = matrix(grades)
+    anchors = Anchors({scores.item_ids[k]: float(grades[k, 0]) for k in range(40)}) if scale == "anchors" else Anchors({})
+
+    def fit(scale):
+        calibration = Calibration(scale=scale)
+        config = FitConfig(aggregators=("care", "avg"), cut=cut, scale=(1.0, 5.0), resamples=0, calibration=calibration)
+        return fit_panel(scores, config, anchors, solve="not").aggregates
+
+    own = fit("own")
+    for name, found in fit(scale).items():
+        changed = int((decided(found) != decided(own[name])).sum())
+        if changed:
+            assert scale == "judge:j002"
+            assert f"; {changed} items are decided otherwise" in found.details["scale"]
+            plateau = found.estimate == found.estimate[decided(found) != decided(own[name])][0]
+            assert changed <= plateau.sum() / 2
+        else:
+            assert "otherwise" not in found.details["scale"]

@@ -239,3 +239,16 @@ def test_the_median_is_the_median_of_what_is_present(rng):
     known = ~np.isnan(x).all(axis=1)
     np.testing.assert_array_equal(found[known], np.nanmedian(x[known], axis=1))
     assert np.isnan(found[3])
+
+
+@pytest.mark.parametrize("items", [1_000, 50_001])  # beyond 50,000 the weights come from the normal equations
+@pytest.mark.parametrize("stored", [lambda x: np.round(x, 6), lambda x: x.astype(np.float32)])
+def test_a_rounded_copy_of_a_judge_has_the_weight_of_an_exact_one(items, stored):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(items, 1)) * np.linspace(0.5, 1.2, 5) + rng.normal(size=(items, 5))
+
+    def weights_with(copy):
+        config = FitConfig(aggregators=("care",), resamples=0)
+        return fit_panel(matrix(np.column_stack([x, copy])), config, solve="not").aggregates["care"].weights
+
+    np.testing.assert_allclose(weights_with(stored(x[:, 4])), weights_with(x[:, 4]), atol=1e-3)
