@@ -117,7 +117,7 @@ def prevalence_threshold(estimate: Array, prevalence: float) -> float:
 
 
 def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> tuple[float, float] | None:
-    """Intercept and slope of P(label = 1) = expit(a + b latent), the posterior mode by Newton's method with halved steps.
+    """Intercept and slope of P(label = 1) = expit(a + b latent), the posterior mode (Newton, with halved steps).
 
     Parameters
     ----------

@@ -301,7 +301,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
     """
     if hasattr(X, "toarray"):
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
-    raw = np.asarray(X)
+    raw = X.astype(np.float64).filled(np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if np.iscomplexobj(raw):
         raise ArrayError("Complex data not supported: X holds complex numbers; give real ones")
     try:
@@ -310,6 +310,10 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
         raise ArrayError(
             f"X holds what is no number ({error}); give numbers, with NaN where a score is missing"
         ) from error
+    except TypeError as error:
+        if "NAType" not in str(error):  # of other objects scikit-learn's checks ask for this very error
+            raise
+        raise ArrayError('X is a pandas frame with NA in nullable columns; give X.astype("float64")') from error
     if values.ndim != 2:
         raise ArrayError(
             f"X has {values.ndim} dimensions, not items x judges. Reshape your data: X.reshape(1, -1) is one item"

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from care_ops.blocks import blocks, by_rows, columns
 from care_ops.errors import FitError, listed
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import ScoreMatrix, varies
 
 Array = NDArray[np.float64]
 
@@ -127,7 +127,8 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
     values = scores.values
     mean, spread = (_array(np.nan_to_num(f(values, axis=0))) for f in (np.nanmean, np.nanstd))
     curves = [_normal_scores(column) for column in columns(values)]
-    curve = _Curve(mean, np.where(spread > 0, spread, 1.0), tuple(k for k, _ in curves), tuple(h for _, h in curves))
+    spread = np.where(varies(values), spread, 1.0)
+    curve = _Curve(mean, spread, tuple(k for k, _ in curves), tuple(h for _, h in curves))
     frozen: dict[str, Frozen] = {}
     for scored, names in _by_items(estimates):
         target = np.column_stack([estimates[name][scored] for name in names])

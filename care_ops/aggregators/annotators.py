@@ -83,7 +83,8 @@ def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
         return np.where(present, np.searchsorted(distinct, np.where(present, values, distinct[0])), -1), distinct
     low, high = problem.config.scale or (float(distinct[0]), float(distinct[-1]))
     width = (high - low) / MOST_LEVELS
-    bins = np.clip(np.floor((np.where(present, values, low) - low) / width), 0, MOST_LEVELS - 1).astype(np.intp)
+    place = (np.where(present, values, low) - low) / width + 1e-9  # a score on an edge belongs above it, rounded or not
+    bins = np.clip(np.floor(place), 0, MOST_LEVELS - 1).astype(np.intp)
     middles = np.asarray(low + width * (np.arange(MOST_LEVELS) + 0.5), dtype=np.float64)
     return np.where(present, bins, -1), middles
 

@@ -192,6 +192,8 @@ class Moments:
     def correlation(self, judges: Sequence[str] | None = None) -> Array:
         """Pairwise-complete correlation, shape (p, p), diagonal exactly one.
 
+        It is 0 where one of two judges gives the same score to every item that both scored, which tells nothing of it.
+
         ``judges`` are the names that an error speaks of.
 
         Raises
@@ -208,9 +210,13 @@ class Moments:
                 f"moments: judge {_name(judges, int(np.argmax(constant)))} gives every item the same score; drop it"
             )
         # Scaled by the variances over the same pair of judges' common items, so that |r| <= 1.
-        partial_mean = self.partial2 / self.count2
-        pair_variance = np.maximum(self.square2 / self.count2 - partial_mean**2, 1e-300)
-        correlation = covariance / np.sqrt(pair_variance * pair_variance.T)
+        partial_mean, pair_square = self.partial2 / self.count2, self.square2 / self.count2
+        pair_variance = pair_square - partial_mean**2
+        rounding = 64 * np.finfo(np.float64).eps * np.sqrt(self.count2) * pair_square  # of sums of so many terms
+        varies = (pair_variance > rounding) & (pair_variance > 1e-300)
+        told = varies & varies.T
+        pair_variance = np.where(varies, pair_variance, 1.0)
+        correlation = np.where(told, covariance / np.sqrt(pair_variance * pair_variance.T), 0.0)
         correlation = np.clip(0.5 * (correlation + correlation.T), -1.0, 1.0)
         np.fill_diagonal(correlation, 1.0)
         return correlation

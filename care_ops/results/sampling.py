@@ -62,6 +62,8 @@ def inclusion(gain: Array, size: int, chosen: float) -> Array:
     certain = np.zeros(n, dtype=np.bool_)
     while True:
         rest = ~certain
+        if not rest.any():
+            return np.ones(n)
         probability = np.where(certain, 1.0, weight * (size - certain.sum()) / weight[rest].sum())
         if (probability[rest] <= 1.0).all():
             return probability

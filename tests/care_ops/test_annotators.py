@@ -172,3 +172,14 @@ def test_the_best_judge_needs_labels_and_is_the_best(rng):
 def test_votes_that_are_all_alike_are_told(rng):
     with pytest.raises(FitError, match="check the cut"):
         fit_panel(matrix(rng.normal(size=(50, 4))), FitConfig(aggregators=("dawid_skene",), cut=99.0))
+
+
+@pytest.mark.parametrize("top", [1.0, 100.0, 0.3])
+def test_tenths_are_binned_as_whole_numbers_are(rng, top):
+    whole = rng.integers(0, 11, (300, 5))
+
+    def estimate(values, scale):
+        config = FitConfig(aggregators=("dawid_skene",), scale=scale, resamples=0)
+        return fit_panel(matrix(values), config, solve="not").aggregates["dawid_skene"].estimate
+
+    np.testing.assert_allclose(estimate(whole * top / 10, (0.0, top)) * 10 / top, estimate(whole * 1.0, (0.0, 10.0)))

@@ -127,7 +127,8 @@ def test_grades_and_a_threshold_beyond_all_scores_are_decided_as_before_or_it_is
     quality = rng.normal(size=(400, 1))
     grades = np.clip(np.round(3 + 1.2 * quality + rng.normal(size=(400, 6))), 1, 5)
     scores = matrix(grades)
-    anchors = Anchors({scores.item_ids[k]: float(grades[k, 0]) for k in range(40)}) if scale == "anchors" else Anchors({})
+    labels = {scores.item_ids[k]: float(grades[k, 0]) for k in range(40)}
+    anchors = Anchors(labels if scale == "anchors" else {})
 
     def fit(scale):
         calibration = Calibration(scale=scale)

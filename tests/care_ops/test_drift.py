@@ -175,3 +175,12 @@ def test_scores_that_never_varied_have_no_unit_to_drift_by():
     assert np.isnan(drift(before, {**before, "i3": 0.9}).mean_shift)
     copies = copies_of_gold(np.full((60, 1), 0.1), np.arange(60.0), ("constant",))
     assert copies == []
+
+
+@pytest.mark.parametrize("constant", [0.5, 0.1])  # the mean of two hundred times .1 is not .1 in floating point
+def test_a_judge_that_never_varied_has_no_part_in_a_frozen_aggregate(rng, constant):
+    values = np.column_stack([rng.normal(size=(200, 2)), np.full(200, constant)])
+    frozen = freeze(matrix(values), values[:, :2].mean(axis=1))
+    new = values.copy()
+    new[:, 2] += 0.1
+    np.testing.assert_allclose(frozen.apply(matrix(new)), new[:, :2].mean(axis=1), atol=0.05)

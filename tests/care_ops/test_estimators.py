@@ -7,6 +7,7 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from care_ops import estimators
@@ -139,12 +140,20 @@ def test_a_fitted_estimator_survives_a_pickle(scores):
         ([["good", "bad"], ["bad", "bad"]], "holds what is no number"),
         (np.empty((0, 3)), "0 sample"),
         ([[1j, 2.0], [2.0, 1.0]], "Complex data not supported"),
+        (pd.DataFrame({"a": [1, None], "b": [2, 3]}, dtype="Int64"), r'X.astype\("float64"\)'),
     ],
 )
 def test_arrays_that_cannot_be_scores_are_refused(values, message):
     with pytest.raises(ValueError, match=message) as caught:
         CareEstimator().fit(values)
     assert isinstance(caught.value, InputError)
+
+
+def test_a_masked_score_is_a_missing_one(scores):
+    absent = np.random.default_rng(1).random(scores.shape) < 0.05
+    masked = np.ma.array(np.where(absent, -999.0, scores), mask=absent)
+    wanted = CareEstimator().fit_predict(np.where(absent, np.nan, scores))
+    np.testing.assert_array_equal(CareEstimator().fit_predict(masked), wanted)
 
 
 def test_labels_families_and_columns_must_fit_the_scores(scores):

@@ -149,3 +149,17 @@ def test_neither_order_nor_scale_matters_to_the_correlation(seed, factor, offset
         accumulate(x[np.ix_(rows, columns)]).correlation(), one[np.ix_(columns, columns)], atol=1e-8
     )
     np.testing.assert_allclose(accumulate(stretched).correlation(), one, atol=1e-8)
+
+
+@pytest.mark.parametrize("level", [0.0, 0.1, 3.0, -7.3])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_judge_that_does_not_vary_where_another_scored_tells_nothing_of_it(seed, level):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(60, 1)) + rng.normal(size=(60, 3))
+    x[:, 0] = level
+    rows = rng.choice(60, 4, replace=False)
+    x[rows, 0] = level + 1
+    x[rows, 1] = np.nan
+    correlation = accumulate(x).correlation()
+    assert correlation[0, 1] == correlation[1, 0] == 0
+    np.testing.assert_allclose(correlation[0, 2], np.corrcoef(x[:, 0], x[:, 2])[0, 1])

@@ -66,3 +66,9 @@ def test_a_label_tells_most_where_two_answers_part():
     order = rng.permutation(300)
     shuffled = ScoreMatrix(values[order], tuple(ids[k] for k in order), judges, scores.families)
     np.testing.assert_allclose(expected_gain(shuffled, FitConfig()), gain[order])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [6, 7, 13, 29])  # n times 1 / n is more than 1 in floating point
+def test_every_item_of_a_whole_sample_is_certain(n):
+    np.testing.assert_array_equal(inclusion(np.zeros(n), n, 0.0), 1.0)
