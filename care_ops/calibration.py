@@ -139,7 +139,7 @@ def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> 
     at = np.array([0.0, _SLOPE])
     value, gradient, curvature = _posterior(at, latent, labels, weights)
     for _ in range(100):
-        step = np.linalg.solve(curvature, gradient)
+        step = np.linalg.solve(curvature, gradient).astype(np.float64)
         if gradient @ step < 1e-18:  # twice what a parabola of this curvature has left to fall
             break
         further = _posterior(at - step, latent, labels, weights)

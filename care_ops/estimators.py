@@ -301,7 +301,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
     """
     if hasattr(X, "toarray"):
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
-    raw = X.astype(np.float64).filled(np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    raw = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if np.iscomplexobj(raw):
         raise ArrayError("Complex data not supported: X holds complex numbers; give real ones")
     try:

@@ -45,6 +45,7 @@ class Fit:
     structure : Structure or None
         In canonical order; None where too few judges or items allow none.
     structure_details : dict
+        With ``em_iterations`` and ``em_converged`` where missing scores were filled by EM.
     aggregates : dict name -> Aggregate
     failures : dict name -> message
         Aggregators that could not answer, and why.
@@ -99,14 +100,17 @@ def fit_panel(
     canonical = scores.canonical()
     third = solve == "exactly" or config.missing == "em" or "care_tensor" in config.aggregators
     moments = of_panel(canonical.values, third=third)
+    em = None
     if config.missing == "em" and not moments.sparse:
-        moments, _ = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
-    structure, details, failures = None, {}, {}
+        moments, em = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
+    structure, details, failures = None, dict[str, float](), dict[str, str]()
     if watch is not None:
         watch("moments and structure", 0, len(config.aggregators))
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
+    if em is not None:
+        details = {**details, "em_iterations": em.iterations, "em_converged": em.converged}
     aggregates, more = run_aggregators(
         scores, moments, structure, config, anchors, pairs=pairs, probes=probes, watch=watch
     )

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from care_ops.config import FitConfig
 from care_ops.errors import FitError
+from care_ops.fit import fit_panel
 from care_ops.moments.missing import condition, em_moments, expected_sums, gaussian_by_em
 from care_ops.moments.state import accumulate
+from tests.support.matrices import matrix
 
 
 def fit(values: np.ndarray, **options):
@@ -114,3 +117,13 @@ def test_copies_and_too_few_items_are_told(rng):
 def test_too_few_iterations_are_admitted(rng):
     x = holes(rng, correlated(rng, 300, 4), 0.4)
     assert not fit(x, max_iterations=2).converged
+
+
+def test_a_fit_says_whether_em_came_to_an_end(rng):
+    values = rng.normal(size=(200, 1)) + rng.normal(size=(200, 8))
+    values[:95, :4], values[105:, 4:] = np.nan, np.nan  # two blocks of judges that have ten items in common
+    complete = fit_panel(matrix(np.nan_to_num(values, nan=0.3)), FitConfig(aggregators=("care",), missing="em"))
+    assert "em_converged" not in complete.structure_details
+    told = fit_panel(matrix(values), FitConfig(aggregators=("care",), missing="em"), solve="not").structure_details
+    wanted = gaussian_by_em(lambda m, c: expected_sums(values, m, c), accumulate(values))
+    assert (told["em_converged"], told["em_iterations"]) == (wanted.converged, wanted.iterations)
