@@ -104,7 +104,8 @@ class CareTensorDetails:
         Mean scores by judge, and shares of the items.
     views : list of three lists of judges
     starts_agree : bool or None
-        Whether two kinds of starts have found the same states; None in fits of releases that did not say it.
+        Whether two kinds of starts have found the same states, which may still be a local optimum; None in fits of
+        releases that did not say it.
     starts_alike : float or None
         Share of the items that the two likeliest ends decide alike, where they are different states.
     anchors_confirm : bool or None
