@@ -93,6 +93,16 @@ def available() -> Kind:
     return "none"
 
 
+def why_unavailable() -> str:
+    """What this machine lacks for a sandbox, and what to do."""
+    if shutil.which("bwrap"):
+        return (
+            "bubblewrap is installed but may not make namespaces here, which containers forbid by default; allow "
+            "them, as docs/deployment.md tells"
+        )
+    return "there is no sandbox on this machine; install bubblewrap"
+
+
 class Sandbox:
     """One program in one process, which is started by the first question and again after it has ended.
 

@@ -105,10 +105,8 @@ def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:
     """The asset `night`, with a freshness policy for the hour by which it must have been made, where there is one."""
     if nightly is None:
         return night
-    hour, minute = map(int, nightly.at.split(":"))
-    deadline = hour * 60 + minute + round(60 * nightly.deadline_hours)
-    cron = f"{deadline % 60} {deadline // 60 % 24} * * *"
-    policy = dg.FreshnessPolicy.cron(cron, timedelta(hours=nightly.deadline_hours, minutes=1), nightly.zone)
+    given = timedelta(hours=nightly.deadline_hours, minutes=1)
+    policy = dg.FreshnessPolicy.cron(nightly.deadline_cron(), given, nightly.zone)
     return night.map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=policy))
 
 

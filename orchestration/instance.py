@@ -28,6 +28,7 @@ from orchestration.dagster_internals import (
     unfinished_backfills,
     unreachable_storage,
 )
+from orchestration.launcher import WatchedRunLauncher
 from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
@@ -163,6 +164,18 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> No
         for backfill in unfinished_backfills(instance):
             _logger.info("No daemon is alive to carry out backfill %s; it is canceled.", backfill.backfill_id)
             cancel_backfill(instance, backfill)
+
+
+def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
+    """The launcher that ends a run of ``care run`` because it did not start it; empty where none does.
+
+    A deployment's run monitoring asks its launcher for the process of each run. ``K8sRunLauncher`` looks for a pod,
+    finds none for a run of a command, and has it marked as failed while it works. ``WatchedRunLauncher`` knows better.
+    """
+    launcher = instance.run_launcher
+    if not instance.run_monitoring_enabled or not launcher.supports_check_run_worker_health:
+        return ""
+    return "" if isinstance(launcher, WatchedRunLauncher) else type(launcher).__name__
 
 
 def under_way(instance: dg.DagsterInstance) -> int:

@@ -181,8 +181,8 @@ class _Claim:
     def held(self) -> Generator[None]:
         """Take the lock as soon as it can be had, and hold it."""
         folder, started = _folder(self.workspace), time.monotonic()
-        with (folder / "workspace.lock").open("a") as lock:
-            with (folder / "turnstile.lock").open("a") as turnstile, ExitStack() as until_taken:
+        with (folder / "workspace.lock").open("a+") as lock:
+            with (folder / "turnstile.lock").open("a+") as turnstile, ExitStack() as until_taken:
                 for file in (turnstile, lock):
                     while not self._take(file):
                         self._wait(until_taken, time.monotonic() - started)

@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.workspace import Workspace
+from care_ops.errors import CareError
 from orchestration.alerts import failure_message, send
 from orchestration.experiment_sensor import experiment_sensor
 from orchestration.launches import REASON
@@ -24,7 +25,6 @@ from orchestration.standing import (
 )
 from orchestration.workspace import Settings
 
-_DAY_S = 86_400.0
 _DEADLINE_CHECKED_EVERY_S = 600
 
 ReadSettings = Callable[[], tuple[Path, Settings]]
@@ -110,9 +110,14 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
         if context.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN:
             return  # `care run` sends one alert at its end, with all that failed
         root, settings = read_settings()
-        workspace, failures = load(), context.get_step_failure_events()
-        note_failed_run(workspace, context.instance, context.dagster_run, failures)
-        told = verdict_told(workspace, context.dagster_run.tags.get("dagster/partition"))
+        failures = context.get_step_failure_events()
+        try:
+            workspace = load()
+        except CareError as error:  # what broke the workspace may be what the run failed of
+            told = f" | the workspace cannot be read: {error}"
+        else:
+            note_failed_run(workspace, context.instance, context.dagster_run, failures)
+            told = verdict_told(workspace, context.dagster_run.tags.get("dagster/partition"))
         text = failure_text(context.dagster_run, failures, told)
         if not send(settings.alerts, root, text):
             context.log.info(f"care.yaml names nobody under `alerts` who would be sent: {text}")
@@ -149,7 +154,7 @@ def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:
         if settings.nightly is None:
             return dg.SkipReason("care.yaml names no hour under `nightly`")
         last = last_night(context.instance)
-        if last is None or time.time() - last < _DAY_S + 3600 * settings.nightly.deadline_hours:
+        if last is None or time.time() < settings.nightly.deadline_after(last):
             return dg.SkipReason("the last night came to an end in time" if last else "no night has been yet")
         if context.cursor == str(last):
             return dg.SkipReason("an alert of this night has been sent already")

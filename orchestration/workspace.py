@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import fields, replace
+from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
     AfterValidator,
@@ -102,9 +103,7 @@ class NightlySettings(BaseModel):
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the night")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
-    days: str = Field(
-        default="*", pattern=r"^[\d*,-]+$", description="days of the week, as in cron: 1-5 is Monday to Friday"
-    )
+    days: str = Field(default="*", description="days of the week, as in cron: 1-5 is Monday to Friday")
     deadline_hours: float = Field(
         default=6, gt=0, le=23, description="hours after which a night that has not come to an end is reported"
     )
@@ -116,10 +115,68 @@ class NightlySettings(BaseModel):
             raise ValueError(f"no time zone {zone!r}; give one like Europe/Berlin")
         return zone
 
+    @field_validator("days")
+    @classmethod
+    def _of_a_week(cls, days: str) -> str:
+        _weekdays(days)
+        return days
+
     def cron(self) -> str:
         """Hour, minute and days as a cron string."""
+        return f"{self._minutes % 60} {self._minutes // 60} * * {self.days}"
+
+    def deadline_cron(self) -> str:
+        """When nights must have come to an end, as a cron string."""
+        later, minutes = divmod(self._minutes + round(60 * self.deadline_hours), 24 * 60)
+        weekdays = _weekdays(self.days)
+        days = ",".join(str(day) for day in sorted((day + later) % 7 for day in weekdays)) if len(weekdays) < 7 else "*"
+        return f"{minutes % 60} {minutes // 60} * * {days}"
+
+    def deadline_after(self, last: float) -> float:
+        """By when the night after another one must have come to an end.
+
+        Parameters
+        ----------
+        last : float
+            When the other one came to an end, in seconds since 1970.
+
+        Returns
+        -------
+        float
+            In seconds since 1970.
+        """
+        weekdays, begins = _weekdays(self.days), time(*divmod(self._minutes, 60))
+        day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
+        while True:
+            night = datetime.combine(day, begins, ZoneInfo(self.zone)).timestamp()
+            if night > last and day.isoweekday() % 7 in weekdays:
+                return night + 3600 * self.deadline_hours
+            day += timedelta(days=1)
+
+    @property
+    def _minutes(self) -> int:
+        """When a night begins, in minutes after midnight."""
         hour, minute = self.at.split(":")
-        return f"{int(minute)} {int(hour)} * * {self.days}"
+        return 60 * int(hour) + int(minute)
+
+
+def _weekdays(days: str) -> frozenset[int]:
+    """The days of the week that a field of cron names; 0 is Sunday, and 7 is too.
+
+    Raises
+    ------
+    ValueError
+        It names none, or something else.
+    """
+    found: set[int] = set()
+    for part in days.split(","):
+        first, dash, last = ("0-6" if part == "*" else part).partition("-")
+        if not all(re.fullmatch("[0-7]", day) for day in ([first, last] if dash else [first])):
+            raise ValueError(f"{days!r} names no days of the week; give them as in cron: 1-5 is Monday to Friday")
+        if dash and first > last:
+            raise ValueError(f"{part} ends before it begins; 0 is Sunday and so is 7, so 5-7 is Friday to Sunday")
+        found.update(day % 7 for day in range(int(first), int(last or first) + 1))
+    return frozenset(found)
 
 
 class AlertSettings(BaseModel):
@@ -143,16 +200,19 @@ class AlertSettings(BaseModel):
         Raises
         ------
         InputError
-            Its environment variable is not set.
+            Its environment variable is not set, or holds something else.
         """
         webhook = self.webhook or ""
         if not webhook.startswith("${"):
             return webhook
-        address = os.environ.get(webhook[2:-1])
+        name = webhook[2:-1]
+        address = os.environ.get(name, "").strip()
         if not address:
             raise InputError(
-                f"alerts.webhook: the environment variable {webhook[2:-1]} is not set; set it, or leave `webhook` out"
+                f"alerts.webhook: the environment variable {name} is not set; set it, or leave `webhook` out"
             )
+        if not re.fullmatch(r"https?://\S+", address):
+            raise InputError(f"alerts.webhook: the environment variable {name} holds no https address; correct it")
         return address
 
 

@@ -5,6 +5,7 @@ Belongs here: what is copied. Belongs elsewhere: making the rest again (``rebuil
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ def write_backup(workspace: Workspace, path: Path) -> Backup:
     """Copy a workspace that nobody changes meanwhile into an uncompressed tar file, which is there whole or not at all.
 
     It holds the folder of care.yaml without hidden folders, and the data folder, under ``data`` wherever that lies,
-    without what is ``MADE_AGAIN``.
+    without what is ``MADE_AGAIN``. Links are followed: the backup holds what they lead to.
 
     Raises
     ------
@@ -45,7 +46,7 @@ def write_backup(workspace: Workspace, path: Path) -> Backup:
     if path.is_relative_to(workspace.data.absolute()):
         raise InputError(f"{path} lies in the data folder, which is what can be lost; name a file on another disk")
     files = size = 0
-    with replacing(path) as temporary, tarfile.open(temporary, "w") as archive:
+    with replacing(path) as temporary, tarfile.open(temporary, "w", dereference=True) as archive:
         for file, name in _files(workspace):
             if file in (path, temporary):
                 continue
@@ -58,12 +59,26 @@ def write_backup(workspace: Workspace, path: Path) -> Backup:
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
     """Each file that is copied, and its name in the backup."""
     root, data = workspace.root.absolute(), workspace.data.absolute()
-    for file in sorted(root.rglob("*")):
-        name = file.relative_to(root)
-        hidden = any(part.startswith(".") for part in name.parts[:-1])
-        if file.is_file() and not hidden and not file.is_relative_to(data):
-            yield file, name
-    for file in sorted(data.rglob("*")):
+    for file in _below(root, hidden=False):
+        if not file.is_relative_to(data) and not file.resolve().is_relative_to(data.resolve()):
+            yield file, file.relative_to(root)
+    for file in _below(data, hidden=True):
         name = file.relative_to(data)
-        if file.is_file() and name.parts[0] not in MADE_AGAIN:
+        if name.parts[0] not in MADE_AGAIN:
             yield file, Path("data") / name
+
+
+def _below(folder: Path, *, hidden: bool) -> list[Path]:
+    """Files below a folder, also through links; a link back to a folder that leads to it is not followed.
+
+    ``hidden`` says whether files in folders whose name begins with a dot are among them.
+    """
+    found: list[Path] = []
+    for name, folders, files in os.walk(folder, followlinks=True):
+        here = Path(name)
+        way = {step.resolve() for step in (here, *here.parents) if step.is_relative_to(folder)}
+        folders[:] = [
+            inner for inner in folders if (hidden or not inner.startswith(".")) and (here / inner).resolve() not in way
+        ]
+        found += [path for file in files if (path := here / file).is_file()]
+    return sorted(found)

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
-from judges.sandbox import available
+from judges.sandbox import available, why_unavailable
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
 _MEMORY_PER_WEIGHTS = 1.25
@@ -50,7 +50,7 @@ def _sandbox(engine: ProgramEngine) -> tuple[str, str]:
     if not engine.needs.sandbox:
         return "warns", "runs without a sandbox, with all your rights"
     if kind == "none":
-        return "fails", "there is no sandbox on this machine; install bubblewrap"
+        return "fails", why_unavailable()
     return "ok", f"sandbox {kind}"
 
 

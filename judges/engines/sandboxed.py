@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from care_ops.errors import JudgeError
 from judges.items import Item, Score, Status, checked_score
-from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
+from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
 from judges.spec import ProgramEngine
 
 _RAW_LIMIT = 500
@@ -30,8 +30,8 @@ class SandboxedJudgeEngine:
         kind = "none" if engine.unsafe else available()
         if kind == "none" and not engine.unsafe:
             raise JudgeError(
-                f"{program.path}: there is no sandbox on this machine; install bubblewrap, or say unsafe: true in the "
-                "judge's engine to run the file with all your rights"
+                f"{program.path}: {why_unavailable()}, or say unsafe: true in the judge's engine to run the file with "
+                "all your rights"
             )
         self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)
         self._scale = scale or _SCALE

@@ -154,11 +154,17 @@ def _send_alert(loaded: Workspace, verdicts: Mapping[str, Verdict], failures: Ma
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
     """Materialise what is stale, and show on standard error what is being made."""
+    from care_ops.errors import WarehouseError
     from orchestration.definitions import build_defs
-    from orchestration.instance import workspace_instance
+    from orchestration.instance import launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale
 
     with workspace_instance(loaded) as instance, progress_bar() as display:
+        if launcher := launcher_that_ends_runs_of_commands(instance):
+            raise WarehouseError(
+                f"{loaded.root} is served by a deployment whose {launcher} would take the runs of this command for "
+                "lost; materialise what you want in Dagster's UI, or wait for the daemon, which asks for what is stale"
+            )
         task = display.add_task("looking for what is stale", total=None)
 
         def progress(launch: Launch, number: int, total: int) -> None:

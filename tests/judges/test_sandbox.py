@@ -191,6 +191,10 @@ def test_what_cannot_be_run_is_told(tmp_path, monkeypatch):
     with pytest.raises(JudgeError, match="cannot be loaded"):
         engine.score([ITEM])
     monkeypatch.setattr("judges.engines.sandboxed.available", lambda: "none")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    with pytest.raises(JudgeError, match="bubblewrap is installed but may not make namespaces here"):
+        build_engine(JudgeSpec(name="j", engine=ProgramEngine(file="judge.py")), Context(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(JudgeError, match="install bubblewrap"):
         build_engine(JudgeSpec(name="j", engine=ProgramEngine(file="judge.py")), Context(tmp_path))
 

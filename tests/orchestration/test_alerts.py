@@ -6,6 +6,7 @@ import sys
 import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
@@ -17,7 +18,7 @@ from orchestration.alerts import AlertError, send
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.locks import hold_daemon_lock
-from orchestration.workspace import AlertSettings, load_workspace
+from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
 from tests.support.workspaces import JUDGES, QUICK, make, run
 
 
@@ -67,6 +68,9 @@ def test_an_alert_reaches_webhook_and_file_and_a_stumble_is_forgiven(hook, tmp_p
         ("alerts: {webhook: '${NOT_SET_ANYWHERE}'}", "NOT_SET_ANYWHERE is not set"),
         ("nightly: {at: '25:00'}", "nightly.at"),
         ("nightly: {zone: Mars/Olympus}", "no time zone"),
+        ("nightly: {days: '9'}", "names no days of the week"),
+        ("nightly: {days: ','}", "names no days of the week"),
+        ("nightly: {days: 6-1}", "ends before it begins"),
         ("review: {max_psi: -1}", "review.max_psi"),
     ],
 )
@@ -74,6 +78,42 @@ def test_bad_settings_are_told_before_a_night_is_spent(tmp_path, care, what):
     (tmp_path / "care.yaml").write_text(care + "\n")
     with pytest.raises(InputError, match=what.replace(".", r"\.")):
         load_workspace(tmp_path)
+
+
+def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_one(hook, tmp_path, monkeypatch):
+    address, taken, _ = hook
+    settings = AlertSettings(webhook="${CARE_TEST_HOOK}")
+    monkeypatch.setenv("CARE_TEST_HOOK", f"{address}\n")
+    send(settings, tmp_path, "a night failed")
+    assert taken == ["a night failed"]
+    monkeypatch.setenv("CARE_TEST_HOOK", "a secret that is no address")
+    with pytest.raises(InputError, match="CARE_TEST_HOOK holds no https address") as caught:
+        send(settings, tmp_path, "again")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("days", "last", "deadline", "cron"),
+    [
+        ("*", "2026-11-24 02:10", "2026-11-25 08:00", "0 8 * * *"),
+        ("1-5", "2026-11-27 02:10", "2026-11-30 08:00", "0 8 * * 1,2,3,4,5"),  # from Friday to Monday
+        ("1-5", "2026-11-24 02:10", "2026-11-25 08:00", "0 8 * * 1,2,3,4,5"),
+        ("0,3", "2026-11-22 01:00", "2026-11-22 08:00", "0 8 * * 0,3"),  # `care run` by hand, before Sunday's night
+        ("7", "2026-11-22 02:10", "2026-11-29 08:00", "0 8 * * 0"),
+        ("1-7", "2026-10-24 02:10", "2026-10-25 07:00", "0 8 * * *"),  # the clock goes back: six hours are five on it
+    ],
+)
+def test_a_night_has_a_deadline_on_the_days_that_have_one(days, last, deadline, cron):
+    berlin = ZoneInfo("Europe/Berlin")
+    nightly = NightlySettings(at="02:00", zone="Europe/Berlin", days=days)
+    ended = datetime.fromisoformat(last).replace(tzinfo=berlin).timestamp()
+    due = datetime.fromtimestamp(nightly.deadline_after(ended), berlin)
+    assert f"{due:%Y-%m-%d %H:%M}" == deadline
+    assert nightly.deadline_cron() == cron
+
+
+def test_a_deadline_after_midnight_lies_on_the_day_after():
+    assert NightlySettings(at="22:30", days="5-6", deadline_hours=3).deadline_cron() == "30 1 * * 0,6"
 
 
 @pytest.mark.slow

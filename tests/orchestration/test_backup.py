@@ -38,3 +38,25 @@ def test_a_backup_within_what_it_protects_is_refused(tmp_path):
     assert "is no folder" in care(tmp_path, "backup", str(tmp_path / "missing" / "mine.tar"), code=2)
     said = care(tmp_path, "backup", str(tmp_path / "data" / "mine.tar"), code=2)
     assert "name a file on another disk" in said
+
+
+def test_a_backup_holds_what_links_lead_to(tmp_path):
+    root, elsewhere = tmp_path / "workspace", tmp_path / "elsewhere"
+    for folder in (root / "tests", elsewhere / "deep" / "deeper", tmp_path / "disk" / "scores"):
+        folder.mkdir(parents=True)
+    (root / "care.yaml").write_text("{}\n")
+    (elsewhere / "deep" / "items.csv").write_text("id,question\n1,why\n")
+    (elsewhere / "deep" / "deeper" / "back").symlink_to(elsewhere / "deep")
+    (elsewhere / "gold.csv").write_text("id,gold\n1,1\n")
+    (tmp_path / "disk" / "scores" / "part.parquet").write_text("not read here")
+    (root / "tests" / "linked").symlink_to(elsewhere / "deep")
+    (root / "tests" / "gold.csv").symlink_to(elsewhere / "gold.csv")
+    (root / "tests" / "nowhere.csv").symlink_to(elsewhere / "missing.csv")
+    (root / "data").symlink_to(tmp_path / "disk")
+    (root / "the_data_again").symlink_to(tmp_path / "disk")
+    care(root, "backup", str(tmp_path / "mine.tar"))
+    with tarfile.open(tmp_path / "mine.tar") as archive:
+        members = {member.name: member for member in archive.getmembers()}
+        assert archive.extractfile("tests/linked/items.csv").read() == b"id,question\n1,why\n"
+    assert all(member.isreg() for member in members.values()), "no link, whose target another machine lacks"
+    assert members.keys() == {"care.yaml", "tests/gold.csv", "tests/linked/items.csv", "data/scores/part.parquet"}

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import yaml
@@ -34,6 +35,19 @@ def test_one_daemon_and_a_migration_before_everybody():
     for name in ("webserver", "daemon"):
         assert services[name]["depends_on"]["code"]["condition"] == "service_healthy"
     assert all(port.startswith("127.0.0.1:") for s in services.values() for port in s.get("ports", []))
+
+
+def test_keys_may_stand_in_a_file_that_is_in_no_image_and_in_no_commit():
+    services = read("compose.yaml")["services"]
+    for name in ("code", "webserver", "daemon", "migrate"):
+        assert services[name]["env_file"] == [{"path": "judges.env", "required": False}]
+    assert "/deploy/judges.env" in (ROOT / ".gitignore").read_text().splitlines()
+    assert "`judges.env` beside `compose.yaml`" in (ROOT / "docs" / "deployment.md").read_text()
+
+
+def test_the_folder_of_models_belongs_to_whoever_fetches_them():
+    folder = next(v.partition(":")[2] for v in read("compose.yaml")["services"]["ray"]["volumes"] if "models" in v)
+    assert f"mkdir -p {folder} && chown 10001 {folder}" in (DEPLOY / "Dockerfile").read_text()
 
 
 def test_every_variable_of_the_instance_is_set_by_compose():
@@ -70,7 +84,9 @@ def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
         *sources, _ = line.split()
         for source in sources:
             assert (ROOT / source).exists(), source
-    for package in ("care_ops", "judges", "warehouse", "assets", "orchestration"):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    for package in (pattern.removesuffix("*") for pattern in packages):
         assert f"COPY {package} {package}" in text
     assert re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE) == ["cpu", "gpu"]
     assert "USER 10001" in text.split("FROM cpu AS gpu")[0], "a number, so that Kubernetes can see that it is not root"

@@ -18,6 +18,8 @@ import pytest
 import yaml
 from kubernetes.config import ConfigException
 
+from tests.support.workspaces import care, make
+
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 RELEASE = "1.33"
@@ -99,7 +101,7 @@ def test_every_claim_secret_and_image_is_one_that_the_runbook_makes():
     assert not [where for where, manifest in documents() if manifest["kind"] == "Secret"], "no secret lies in a file"
     images = {image for _, pod in pods() for image in [c["image"] for c in pod["containers"]]}
     ours = version("care-eval")
-    assert images == {f"registry.example.com/care:{ours}", f"registry.example.com/care-gpu:{ours}"}
+    assert images == {f"registry.example.com/care:{ours}", f"registry.example.com/care-gpu:{ours}", "postgres:16"}
 
 
 def launcher_values() -> dict[str, Any]:
@@ -144,6 +146,26 @@ def test_dagsters_launcher_takes_our_values(tmp_path):
         launcher(tmp_path, volume_mount=[])
 
 
+def test_a_run_of_a_command_is_refused_where_monitoring_would_look_for_its_pod(tmp_path, monkeypatch):
+    folder, home = make(tmp_path / "ws"), tmp_path / "home"
+    home.mkdir()
+    user = {"cluster": "none", "user": "none"}
+    cluster = {"apiVersion": "v1", "kind": "Config", "current-context": "none", "preferences": {}}
+    cluster |= {"clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:9"}}]}
+    cluster |= {"contexts": [{"name": "none", "context": user}], "users": [{"name": "none", "user": {}}]}
+    (home / "cluster.yaml").write_text(yaml.safe_dump(cluster))
+    config = {"load_incluster_config": False, "kubeconfig_file": str(home / "cluster.yaml")}
+    config |= {"service_account_name": "care-dagster", "instance_config_map": "care-dagster-instance"}
+    config |= {"dagster_home": str(home), "postgres_password_secret": "care-postgresql"}
+    settings = {"run_launcher": {"module": "dagster_k8s", "class": "K8sRunLauncher", "config": config}}
+    (home / "dagster.yaml").write_text(yaml.safe_dump(settings | {"run_monitoring": {"enabled": True}}))
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv("CARE_WORKSPACE", str(folder))
+    said = " ".join(care(folder, "run", code=1).split())
+    assert "K8sRunLauncher would take the runs of this command for lost" in said
+    assert "missing" in care(folder, "status"), "commands that only look work, and nothing was made"
+
+
 def test_a_run_has_the_workspace_and_limits_and_not_those_of_the_code_location():
     location, given = code_location(), launcher_values()
     assert location["includeConfigInLaunchedRuns"] == {"enabled": False}
@@ -175,6 +197,64 @@ def test_the_cluster_runs_the_release_of_ray_that_the_lock_has():
     assert ray["spec"]["workerGroupSpecs"][0]["minReplicas"] >= 1, "a judge counts the GPUs that Ray has when it starts"
     address = next(name for name in launcher_values()["envVars"] if name.startswith("RAY_ADDRESS="))
     assert address == f"RAY_ADDRESS=ray://{ray['metadata']['name']}-head-svc.care.svc:10001"
+
+
+def test_the_image_of_the_cluster_has_the_release_of_ray_and_what_its_probes_ask():
+    gpu = (ROOT / "deploy" / "Dockerfile").read_text().partition("FROM cpu AS gpu")[2]
+    assert f"'ray[default]=={version('ray')}'" in gpu, "a dashboard agent, which KubeRay's probes ask with wget"
+    assert "wget" in gpu
+
+
+def test_every_pod_that_uses_postgresql_may_reach_it():
+    policies = {manifest["metadata"]["name"]: manifest for _, manifest in documents()}
+    assert policies["nobody-by-default"]["spec"]["podSelector"] == {}
+    spec = policies["who-reaches-postgresql"]["spec"]
+    (rule,) = spec["ingress"]
+    port = values()["postgresql"]["service"]["port"]
+    assert (spec["podSelector"], rule["ports"]) == ({}, [{"port": port, "protocol": "TCP"}])
+    wanted = [
+        {"app.kubernetes.io/name": "dagster"},  # webserver, daemon, migration: the chart's own labels
+        {"component": "user-deployments"},
+        launcher_values()["labels"],
+        jobs()["care-backup"]["metadata"]["labels"],
+    ]
+    for labels in wanted:
+        assert any(selects(source["podSelector"], labels) for source in rule["from"]), labels
+    assert not any(selects(source["podSelector"], {"care/role": "ray"}) for source in rule["from"])
+
+
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Whether a selector of pods takes one with these labels."""
+    named = selector.get("matchLabels", {}).items() <= labels.items()
+    return named and all(
+        rule["operator"] == "In" and labels.get(rule["key"]) in rule["values"]
+        for rule in selector.get("matchExpressions", [])
+    )
+
+
+def jobs() -> dict[str, dict[str, Any]]:
+    """Templates of the pods of the jobs that are started at an hour."""
+    manifests = [manifest for _, manifest in documents() if manifest["kind"] == "CronJob"]
+    return {m["metadata"]["name"]: m["spec"]["jobTemplate"]["spec"]["template"] for m in manifests}
+
+
+def test_jobs_read_care_yaml_with_the_keys_that_runs_have():
+    keys = [{"secretRef": {"name": secret["name"]}} for secret in launcher_values()["envSecrets"]]
+    for name, template in jobs().items():
+        ours = [c for c in template["spec"]["containers"] if c["image"].startswith("registry.example.com/care:")]
+        assert [container["envFrom"] for container in ours] == [keys], name
+
+
+def test_the_copy_of_the_workspace_does_not_wait_for_that_of_the_record_of_runs():
+    spec = jobs()["care-backup"]["spec"]
+    assert [container["name"] for container in spec["containers"]] == ["record-of-runs", "workspace"]
+    assert "initContainers" not in spec
+
+
+def test_the_webserver_binds_a_port_that_its_user_may_bind():
+    assert values()["dagsterWebserver"]["service"]["port"] >= 1024
+    runbook = (ROOT / "docs" / "deployment.md").read_text()
+    assert f"care-dagster-webserver 3000:{values()['dagsterWebserver']['service']['port']}" in runbook
 
 
 def test_the_dockerfile_has_no_finding():

@@ -1,5 +1,7 @@
 """One command at work on a workspace, or runs of Dagster, named to whoever waits; promises kept through a kill."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -13,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import httpx
@@ -27,7 +30,7 @@ from care_ops.errors import WarehouseError
 from orchestration.cli.app import app
 from orchestration.definitions import build_defs
 from orchestration.instance import dagster_home, end_abandoned_runs, workspace_instance
-from orchestration.locks import PATIENCE, alone, runs_that_wait, together
+from orchestration.locks import PATIENCE, alone, hold_daemon_lock, runs_that_wait, together
 from orchestration.runner import run_stale
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, make, query, run, score_rows, write_items
@@ -428,3 +431,26 @@ def test_a_storage_that_two_processes_made_at_once_is_told_of_and_moved_away(tmp
 def versions_of(file: Path) -> int:
     with closing(sqlite3.connect(file)) as connection:
         return connection.execute("SELECT count(*) FROM alembic_version").fetchone()[0]
+
+
+def test_locks_are_held_as_nfs_holds_them(tmp_path, monkeypatch):
+    """NFS 4 shares a lock only on a file that is open for reading, and gives one alone only on one open for writing."""
+    flock, refused_mode = fcntl.flock, {fcntl.LOCK_SH: os.O_WRONLY, fcntl.LOCK_EX: os.O_RDONLY}
+
+    def as_nfs_does(file: Any, mode: int) -> None:
+        descriptor = file if isinstance(file, int) else file.fileno()
+        opened = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        if refused_mode.get(mode & ~fcntl.LOCK_NB) == opened:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(file, mode)
+
+    monkeypatch.setattr(fcntl, "flock", as_nfs_does)
+    store = (tmp_path / "store").as_uri()
+    workspace = load_workspace(make(tmp_path / "ws", care=f"data: {store}\n"))
+    with together(workspace, "one run", print), together(workspace, "another run", print):
+        assert not runs_that_wait(workspace)
+    with alone(workspace, "care test"):
+        pass
+    assert hold_daemon_lock(workspace)
+    with workspace_instance(workspace):
+        pass

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +23,7 @@ from orchestration.standing import forget_mended_failures, note_failed_run
 from orchestration.workspace import load_workspace
 from tests.support import held_items
 from tests.support.deployed import kill, wait_until
-from tests.support.workspaces import QUICK, care, make, query, write_items
+from tests.support.workspaces import QUICK, care, make, query, write_items, write_judge, write_testset
 
 
 class Daemon:
@@ -103,6 +104,47 @@ def test_a_stage_that_fails_under_the_daemon_is_told_until_it_is_mended(daemon):
     assert len(daemon.look()) == 1
     assert daemon.run("report_index").success
     assert daemon.told() == before
+
+
+def test_a_failed_run_is_told_although_the_workspace_cannot_be_read(daemon):
+    """What broke the workspace is often what the run failed of."""
+    (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl}\n")
+    run = daemon.instance.create_run_for_job(
+        implicit_asset_job(daemon.definitions),
+        asset_selection={dg.AssetKey("panel")},
+        tags={"dagster/partition": "one"},
+    )
+    daemon.instance.report_run_failed(run)
+    (daemon.folder / "judges" / "length.yaml").write_text("engine: {kind: nothing}\n")
+    daemon.hear("alert_on_failure", run.run_id)
+    text = json.loads((daemon.folder / "told.jsonl").read_text())["text"]
+    assert f"run {run.run_id[:8]} one failed" in text
+    assert "the workspace cannot be read" in text
+    assert "length.yaml" in text
+
+
+def test_the_nightly_tick_leaves_what_dagster_does_not_know_yet_to_the_next_look(daemon):
+    workspace = load_workspace(daemon.folder)
+    write_judge(daemon.folder, "sentence_length")
+    write_items(daemon.folder, name="two")
+    write_testset(daemon.folder, "two")
+    with workspace.warehouse.writer() as connection:
+        connection.execute("DELETE FROM slices WHERE judge = 'length'")
+    schedule = daemon.definitions.resolve_schedule_def("nightly")
+    repository = daemon.definitions.get_repository_def()
+
+    def asked() -> set[str | None]:
+        context = dg.build_schedule_context(
+            instance=daemon.instance, repository_def=repository, scheduled_execution_time=datetime.now(UTC)
+        )
+        return {request.partition_key for request in schedule.evaluate_tick(context).run_requests or ()}
+
+    assert asked() == {None, "length", "length|one"}
+    sensor = next(s for s in daemon.definitions.sensors or () if s.name == "workspace_sensor")
+    context = dg.build_sensor_context(daemon.instance, repository_def=repository)
+    for request in sensor.evaluate_tick(context).dynamic_partitions_requests or ():
+        daemon.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
+    assert {"sentence_length", "sentence_length|one", "two"} <= asked()
 
 
 def test_what_a_sensor_notes_reaches_the_store(tmp_path):

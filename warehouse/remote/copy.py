@@ -276,7 +276,7 @@ class StoreCopy:
     def _lock(self) -> Generator[IO[str]]:
         folder = self.folder / INDEX_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lease.lock").open("a") as lock:
+        with (folder / "lease.lock").open("a+") as lock:  # NFS shares a lock only on a file that is open for reading
             yield lock
 
 
