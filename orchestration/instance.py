@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -121,11 +122,24 @@ def _opened(home: Path) -> dg.DagsterInstance:
     except CommandError as error:  # of a storage that two processes made at once, before they waited for each other
         raise WarehouseError(_damaged(home, str(error))) from None
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
+        if unset := _unset_variables(error):
+            raise WarehouseError(
+                f"{home / 'dagster.yaml'} takes {', '.join(unset)} from the environment, where nothing of that name is "
+                "set; type the command in a container of the deployment, or set what the deployment sets"
+            ) from None
         reason = str(error).strip().splitlines()[0]
         raise WarehouseError(
             f"{home / 'dagster.yaml'}: Dagster's settings cannot be read ({reason}); put the file back, or let "
             "`care doctor --repair` set it aside and `care run` write a new one"
         ) from None
+
+
+def _unset_variables(error: Exception) -> list[str]:
+    """Environment variables that Dagster's settings name and that are not set."""
+    found = [
+        re.search(r'environment variable "(\w+)" which is not set', e.message) for e in getattr(error, "errors", ())
+    ]
+    return sorted({match[1] for match in found if match})
 
 
 def _unreachable(home: Path, reason: str) -> str:

@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import yaml
+
+from tests.support.workspaces import care, make
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -90,3 +93,16 @@ def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
         assert f"COPY {package} {package}" in text
     assert re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE) == ["cpu", "gpu"]
     assert "USER 10001" in text.split("FROM cpu AS gpu")[0], "a number, so that Kubernetes can see that it is not root"
+
+
+def test_a_command_outside_of_the_deployment_is_told_what_is_not_set(tmp_path, monkeypatch):
+    home, folder = tmp_path / "home", make(tmp_path / "ws")
+    home.mkdir()
+    shutil.copy(DEPLOY / "dagster.yaml", home)
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setenv("CARE_WORKSPACE", str(folder))
+    for name in ("HOST", "DB", "USER", "PASSWORD"):
+        monkeypatch.delenv(f"DAGSTER_POSTGRES_{name}", raising=False)
+    said = " ".join(care(folder, "status", code=1).split())
+    assert "takes DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER" in said
+    assert "from the environment, where nothing of that name is set" in said
