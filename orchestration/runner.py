@@ -85,11 +85,15 @@ class Outcome:
         Runs and backfills of Dagster's daemon or UI that were queued, or waited for the workspace, at the end.
     failures : dict (asset, partition) -> message
         What failed and was not mended by a later run.
+    outdated : set of str
+        Test sets whose fit is not of the scores, settings and code that are there at the end, and whose fit was asked
+        for and did not fail.
     """
 
     materialised: list[Partition] = field(default_factory=list[Partition])
     left_to_daemon: int = 0
     failures: dict[Partition, str] = field(default_factory=dict[Partition, str])
+    outdated: set[str] = field(default_factory=set[str])
 
 
 def run_stale(
@@ -140,6 +144,7 @@ def run_stale(
         else:
             _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
         outcome.left_to_daemon = under_way(instance)
+        outcome.outdated = run.outdated(outcome)
         return outcome
 
 
@@ -191,6 +196,7 @@ class _Run:
         self._due: list[tuple[str, float]] = []
         self._experiments_end = 0.0
         self._later: Requests = {}
+        self._found: Requests = {}
         self.requested: Requests = {}
 
     def next(self) -> list[Launch]:
@@ -217,10 +223,25 @@ class _Run:
             if launch.assets != _INDEX:
                 self._tried.discard((*_INDEX, None))
             self._tried.update((asset, partition) for asset in launch.assets for partition in launch.partitions)
+            if launch.assets == ("scores",):  # what was fitted before lacks them
+                loaded = {split_partition("scores", str(partition))[1] for partition in launch.partitions}
+                self._tried.difference_update((asset, testset) for asset in (*FIT, *RESULTS) for testset in loaded)
         self.requested = self._later
         if not self._scope.is_narrowed:
             self._cursor = self._next_cursor
             self._cursor_file.save(self._cursor)
+
+    def outdated(self, outcome: Outcome) -> set[str]:
+        """Test sets in scope whose fit the reconciler still asks for at the end, and of which nothing failed.
+
+        It may ask for each fit once, so that work which comes back outdated every time does not keep a night going.
+        What a run of Dagster may be about to make is left to it.
+        """
+        if "aggregates" not in self._scope.assets or outcome.left_to_daemon:
+            return set()
+        failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
+        behind = {str(t) for t in self._found.get("aggregates", ()) if self._scope.has("aggregates", t)}
+        return behind - failed
 
     def _chosen(self, reason: str, source: Callable[[], Requests]) -> Requests:
         """What a source asks for within the scope; only the conditions may ask a second time for the same."""
@@ -273,7 +294,8 @@ class _Run:
 
     def _missing(self) -> Requests:
         """What the reconciler finds missing, whatever happened before."""
-        return missing(self._workspace) if self._workspace.warehouse.usable() else {}
+        self._found = missing(self._workspace) if self._workspace.warehouse.usable() else {}
+        return self._found
 
     def _experiments(self) -> Requests:
         """Experiments that are out of date, where a person selected them or care.yaml asks for them after changes."""

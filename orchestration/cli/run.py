@@ -127,6 +127,13 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
             "what depends on them is left to it",
             style="yellow",
         )
+    for testset in sorted(outcome.outdated):
+        errors.print(
+            f"{testset}: its fit is not of the scores and settings that are there now; run `care run` again",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
     count = len(outcome.materialised)
     nothing = "nothing could be made" if outcome.failures else "nothing to do"
     errors.print(f"{f'{count} asset partitions materialised' if count else nothing} in {seconds:.1f} s")

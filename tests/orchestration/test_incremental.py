@@ -9,10 +9,12 @@ import time
 import dagster as dg
 import pytest
 
+from orchestration import runner
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import (
     JUDGES,
+    care,
     care_json,
     make,
     query,
@@ -250,3 +252,49 @@ def test_systems_that_are_declared_later_are_compared_and_nothing_else_is_made(a
     assert {asset for asset, _ in run(after_a_night).materialised} == {"systems", "report", "report_index"}
     assert {row["first"] for row in care_json(after_a_night, "systems", "one")} <= {"a", "b"}
     assert run(after_a_night).materialised == []
+
+
+def judges_of_fit(folder) -> set[str]:
+    """The judges of the published fit, as the database has them."""
+    return {judge for (judge,) in query(folder, "SELECT DISTINCT judge FROM weights JOIN latest_fits USING (fit_id)")}
+
+
+def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_night):
+    folder, spec = after_a_night, after_a_night / "judges" / "redundancy.yaml"
+    text, before = spec.read_text(), score_rows(after_a_night)
+    spec.unlink()
+    assert not run(folder).failures
+    assert judges_of_fit(folder) == set(JUDGES) - {"redundancy"}
+    index = folder / "data" / "report" / "index.html"
+    assert f'<td class="n">{len(JUDGES) - 1}</td>' in index.read_text()
+
+    spec.write_text(text)
+    outcome = run(folder)
+    assert not outcome.failures
+    assert not outcome.outdated
+    assert ran(outcome, "scores") == ["redundancy|one"]
+    assert all(ran(outcome, asset) == ["one"] for asset in FIT), "one fit, with its scores"
+    assert judges_of_fit(folder) == set(JUDGES)
+    assert f'<td class="n">{len(JUDGES)}</td>' in index.read_text(), "the judges of the fit that people read"
+    assert score_rows(folder) == before, "nothing is scored twice"
+    assert run(folder).materialised == []
+
+
+def test_conditions_alone_fit_with_a_judge_that_comes_back_as_the_daemon_would(after_a_night, monkeypatch):
+    """Without the reconciler, which the daemon has once a night, if care.yaml names an hour."""
+    monkeypatch.setattr(runner, "missing", lambda workspace: {})
+    spec = after_a_night / "judges" / "redundancy.yaml"
+    text = spec.read_text()
+    spec.unlink()
+    run(after_a_night)
+    spec.write_text(text)
+    assert not run(after_a_night).failures
+    assert judges_of_fit(after_a_night) == set(JUDGES)
+
+
+def test_a_fit_that_is_behind_its_scores_at_the_end_is_told(after_a_night, monkeypatch):
+    monkeypatch.setattr(runner, "missing", lambda workspace: {"aggregates": {"one"}})
+    outcome = run(after_a_night)
+    assert outcome.outdated == {"one"}, "it was made once, and is still asked for"
+    assert ran(outcome, "aggregates") == ["one"]
+    assert "one: its fit is not of the scores and settings that are there now" in care(after_a_night, "run")
