@@ -44,6 +44,19 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
     load_publications(connection, store, testset)
 
 
+def load_edition(connection: duckdb.DuckDBPyConnection, store: FitStore, edition: Edition) -> None:
+    """Store the rows of an edition, of its fits and of what was found out about them anew, from the files.
+
+    Raises
+    ------
+    WarehouseError
+        A fit is damaged or gone.
+    """
+    for fit_id in sorted(set(edition.fits.values())):
+        _load_fit(connection, store, edition.testset, fit_id)
+    store_edition(connection, edition)
+
+
 def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
     store_fit(connection, store.read_fit(testset, fit_id))
     evaluation = store.read_annotation(testset, fit_id, EvaluationRecord)

@@ -296,9 +296,18 @@ def store_log(workspace: Workspace, testset: str) -> None:
 
 
 def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned: bool) -> None:
-    """Make a kept edition the published one, by hand."""
+    """Make a kept edition the published one, by hand; its rows in the database are stored anew.
+
+    Raises
+    ------
+    WarehouseError
+        A fit of the edition is damaged or gone; what was published before stays.
+    """
+    from warehouse.fit_rows import load_edition
     from warehouse.fits import Publication
 
+    with workspace.warehouse.writer() as connection:
+        load_edition(connection, workspace.fits, edition)
     publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned))
 
 

@@ -138,6 +138,35 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     assert "Held back" not in care(folder, "run")
 
 
+def in_files(folder, edition, aggregator="care"):
+    """The estimates that the files of an edition have."""
+    fits = load_workspace(folder).fits
+    kept = next(e for e in fits.editions("one") if e.edition == edition)
+    fit = fits.read_fit("one", kept.fits[aggregator])
+    return sorted(zip(fit.item_ids, fit.estimate.to_pylist(), strict=True))
+
+
+def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(after_a_night):
+    """Items that were gone for a night have other ordinals, under which the older fit has no rows."""
+    folder = after_a_night
+    first = care_json(folder, "history", "one")[0]["edition"]
+    write_items(folder, n=36)
+    run(folder)
+    second = care_json(folder, "history", "one")[0]["edition"]
+    write_items(folder, n=40, edited=39)
+    run(folder)
+    assert len(care_json(folder, "history", "one")) == 3
+    care(folder, "promote", first, "--why", "it was better")
+    assert len(estimates(folder)) == 40
+    assert estimates(folder) == in_files(folder, first)
+    weights = query(folder, "SELECT judge FROM weights JOIN latest_fits USING (fit_id) WHERE aggregator = 'care'")
+    assert sorted(judge for (judge,) in weights) == sorted(JUDGES)
+    care(folder, "promote", second)
+    assert estimates(folder) == in_files(folder, second)
+    care(folder, "rollback", "one")
+    assert estimates(folder) == in_files(folder, first)
+
+
 @pytest.mark.slow
 def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     folder = nights
