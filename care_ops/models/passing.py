@@ -39,6 +39,9 @@ TAUS = (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 1.6, 2.5)
 
 _TAU_SCALE = 1.0
 
+_SCORING_STEPS = 500
+"""At most; few labels on skewed scores take the most."""
+
 
 @dataclass(frozen=True)
 class System:
@@ -140,26 +143,44 @@ def _grid(systems: Sequence[System]) -> _Grid:
 
 
 def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
-    """Posterior mode of (intercept, slope) under Jeffreys' prior, by Newton's method on Firth's score; its covariance.
+    """Posterior mode of (intercept, slope) under Jeffreys' prior, by scoring with Firth's score; its covariance.
 
-    A score that does not vary over the labelled items has the slope 0, and variance 0.
+    Steps are halved until the posterior rises, which full ones on separated labels and skewed scores may not do. A
+    score that does not vary over the labelled items has the slope 0, and variance 0.
     """
     design = np.column_stack([np.ones_like(x), x]) if np.ptp(x) > 0 else np.ones((len(x), 1))
     beta = np.zeros(design.shape[1])
-    inverse = np.eye(len(beta))
-    for _ in range(200):
-        p = expit(design @ beta)
-        variance = w * p * (1 - p)
-        inverse = np.linalg.pinv(design.T * variance @ design)
-        leverage = variance * np.einsum("ij,jk,ik->i", design, inverse, design)
-        step = inverse @ (design.T @ (w * (y - p) + leverage * (0.5 - p)))
+    value, step, inverse = _scored(beta, design, y, w)
+    for _ in range(_SCORING_STEPS):
         size = float(np.abs(step).max())
-        beta = beta + step * min(1.0, 2.0 / max(size, 1e-12))
         if size < 1e-8:
             break
+        share = min(1.0, 2.0 / size)
+        found = _scored(beta + share * step, design, y, w)
+        while found[0] < value and share * size > 1e-10:
+            share /= 2.0
+            found = _scored(beta + share * step, design, y, w)
+        if found[0] < value:  # no step is left that rounding does not hide
+            break
+        beta, (value, step, inverse) = beta + share * step, found
     if len(beta) == 1:
         return float(beta[0]), 0.0, np.diag([float(inverse[0, 0]), 0.0])
     return float(beta[0]), float(beta[1]), inverse
+
+
+def _scored(beta: Array, design: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
+    """Log posterior of (k,) coefficients up to a constant, the scoring step from there, and the inverse information."""
+    logit = design @ beta
+    p = expit(logit)
+    variance = w * p * (1 - p)
+    information = design.T * variance @ design
+    sign, log_determinant = np.linalg.slogdet(information)
+    if sign <= 0:
+        return -np.inf, np.zeros_like(beta), np.zeros_like(information)
+    inverse = np.linalg.inv(information)
+    leverage = variance * np.einsum("ij,jk,ik->i", design, inverse, design)
+    value = float(w @ (y * log_expit(logit) + (1.0 - y) * log_expit(-logit))) + 0.5 * float(log_determinant)
+    return value, inverse @ (design.T @ (w * (y - p) + leverage * (0.5 - p))), inverse
 
 
 def _posterior(systems: Sequence[System], grid: _Grid) -> _Posterior:
@@ -248,12 +269,9 @@ def _shares(
         return np.full(len(slopes), float(system.labels.mean()))
     at, count = _binned(rest)
     p = expit(intercepts[:, None] + slopes[:, None] * at[None, :])
-    expected = p @ count
-    if of_these_items and not system.chosen:
-        noise = np.sqrt(np.maximum((p * (1 - p)) @ count, 0.0)) * rng.standard_normal(len(slopes))
-        known = float(system.labels.sum())
-        return np.clip(known + expected + noise, known, known + len(rest)) / n
-    mean = expected / n
+    if of_these_items and not system.chosen:  # a count of items, so that an interval ends at a share that there may be
+        return (float(system.labels.sum()) + rng.binomial(count.astype(np.int64), p).sum(axis=1)) / n
+    mean = p @ count / n
     if of_these_items:  # chosen items are unlike the rest, so all are predicted; what is known narrows the interval
         return mean.mean() + (mean - mean.mean()) * np.sqrt(1.0 - len(system.labels) / n)
     spread = np.sqrt(np.maximum(p**2 @ count / n - mean**2, 0.0) / n)

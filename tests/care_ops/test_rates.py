@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 from scipy.stats import beta, betabinom
 
 from care_ops.errors import FitError, InputError
 from care_ops.models.factor_analysis import normal_scores
-from care_ops.models.passing import System, draw_shares
+from care_ops.models.passing import System, _mode, draw_shares
 from care_ops.results.rates import ALL, item_scores, labels_needed, rates_of
 
 TAILS = (0.05, 0.5, 0.95)
@@ -97,6 +98,44 @@ def twelve_systems(rng, labels_each):
     members = [np.flatnonzero(names == name) for name in np.unique(names)]
     seen = np.concatenate([rng.choice(rows, labels_each, replace=False) for rows in members])
     return names, latent, gold, sampled(gold, seen)
+
+
+def test_few_items_are_left_and_a_share_of_them_is_a_count():
+    """Ten items without a label: an interval of real numbers between possible counts misses one in seven."""
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(600):
+        score = rng.standard_normal(30)
+        labels = (rng.random(30) < expit(0.8 + 1.5 * score)).astype(float)
+        draws = draw_shares([System(score, np.arange(20), labels[:20], np.ones(20))], 1000, rng)[:, 0]
+        assert draws * 30 == pytest.approx(np.round(draws * 30)), "items are whole"
+        lo, hi = np.quantile(draws, (0.05, 0.95))
+        covered += lo - 1e-9 <= labels.mean() <= hi + 1e-9
+    assert covered / 600 > 0.9 - 3 * np.sqrt(0.9 * 0.1 / 600), covered
+
+
+@pytest.mark.parametrize("seed", range(90))
+def test_the_grid_lies_around_a_top_of_the_posterior(seed):
+    """Labels that a score separates, weights that differ, and a few items far from the rest, against a local search."""
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(4, 25))
+    score = rng.standard_normal(m) if seed % 3 < 2 else np.where(np.arange(m) < 0.85 * m, -0.3, 3.0)
+    passes = rng.random(m) < expit(rng.normal(0, 2) + rng.normal(0, 3) * score)
+    labels = (score > np.median(score) if seed % 3 == 1 else passes).astype(float)
+    weights = np.ones(m) if seed % 2 else rng.uniform(0.1, 4.0, m)
+    score = score - weights @ score / weights.sum()
+
+    def minus_log_posterior(at):
+        logit = at[0] + at[1] * score
+        design = np.column_stack([np.ones(m), score])
+        information = design.T * (weights * expit(logit) * expit(-logit)) @ design
+        likelihood = weights @ (labels * log_expit(logit) + (1 - labels) * log_expit(-logit))
+        return -float(likelihood) - 0.5 * float(np.linalg.slogdet(information)[1])
+
+    level, slope, _ = _mode(score, labels, weights)
+    settings = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}
+    higher = minimize(minus_log_posterior, [level, slope], method="Nelder-Mead", options=settings)
+    assert minus_log_posterior([level, slope]) == pytest.approx(higher.fun, abs=1e-6)
 
 
 def test_systems_borrow_from_one_another_what_they_share():
