@@ -109,6 +109,12 @@ class Score:
     tokens_in: int | None = None
     tokens_out: int | None = None
 
+    def __post_init__(self) -> None:
+        """Replace halves of surrogate pairs, which an answer that was cut ends with and which no file can hold."""
+        if self.raw is not None and not self.raw.isascii():
+            words = self.raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            object.__setattr__(self, "raw", words)
+
     def of(self, item_id: str, item_key: str) -> Score:
         """This score, carried over to another item that has the same texts."""
         if item_id == self.item_id:

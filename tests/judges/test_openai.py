@@ -10,7 +10,7 @@ from care_ops.errors import InputError, JudgeError
 from judges.engines.base import Context, Ledger, SpendLimitError
 from judges.engines.checks import checks
 from judges.engines.factory import build_engine
-from judges.items import Item, Status
+from judges.items import Item, Score, Status
 from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, OpenAIEngine
 from tests.support.openai_server import Server, answer, first_token
@@ -244,3 +244,12 @@ def test_pairs_are_shown_both_ways(serve):
 def test_a_judge_without_a_template_is_told(serve):
     with pytest.raises(InputError, match="no prompt template"):
         build_engine(judge(serve(lambda *_: answer("7")), template=None))
+
+
+def test_an_answer_that_is_cut_within_a_character_can_be_kept(serve):
+    """Half of a surrogate pair comes in JSON as an escape, and is no text that a file can hold."""
+    score = scores(serve(lambda *_: answer("7 because it is fun \ud83d")))[0]
+    assert score.status == Status.OK
+    assert (score.raw or "").encode().decode().endswith("fun \N{REPLACEMENT CHARACTER}")
+    whole = Score("i", "k", 1.0, Status.OK, raw="\ud83d\ude00 and é")
+    assert whole.raw == "\N{GRINNING FACE} and é"

@@ -1,6 +1,7 @@
 """Score files: every layout reads the same, and bad input says what is wrong and where."""
 
 import json
+import re
 import sys
 
 import duckdb
@@ -342,3 +343,34 @@ def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch):
         with pytest.raises(InputError, match=r"://bucket/items\.csv is an address; give a path of this machine"):
             resolve(path, tmp_path)
     assert resolve("a folder/items.csv", tmp_path) == tmp_path / "a folder" / "items.csv"
+
+
+def test_half_a_character_in_json_is_replaced_and_nothing_else(tmp_path):
+    """JSON can spell half of a surrogate pair, which UTF-8, and so no part and no hash, can hold."""
+    rows = [
+        '{"item_id": "a", "prompt": "\\ud83d what", "response": "it is so", "tags": ["\\ude00", "x"]}',
+        '{"item_id": "b", "prompt": "\\ud83d\\ude00 is whole", "response": "é"}',
+    ]
+    (tmp_path / "items.jsonl").write_text("\n".join(rows) + "\n")
+    found = read_items(tmp_path / "items.jsonl")
+    assert [(r.item_id, r.prompt, r.response) for r in found] == [
+        ("a", "\N{REPLACEMENT CHARACTER} what", "it is so"),
+        ("b", "\N{GRINNING FACE} is whole", "é"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (
+            '{"item_id": "a", "prompt": "p"}\n{"item_id": "b", "prompt": %s}\n',
+            "line 2 (lists or objects in one another",
+        ),
+        ('[{"item_id": "a", "prompt": %s}]', "holds lists or objects in one another"),
+    ],
+)
+def test_json_that_is_nested_too_deeply_is_told(tmp_path, text, where):
+    path = tmp_path / ("items.jsonl" if text.startswith("{") else "items.json")
+    path.write_text(text % ("[" * 100_000 + "]" * 100_000))
+    with pytest.raises(InputError, match=re.escape(where)):
+        read_items(path)

@@ -142,7 +142,7 @@ def _no_text(path: Path, options: ReadingOptions, error: UnicodeError) -> InputE
 def _is_whole_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -169,6 +169,9 @@ def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
                 except ValueError as error:
                     refused.append(f"line {number} ({error})")
                     continue
+                except RecursionError:
+                    refused.append(f"line {number} (lists or objects in one another, too deep to be read)")
+                    continue
                 if not isinstance(record, dict):
                     refused.append(f"line {number} ({type(record).__name__}, no object)")
                     continue
@@ -189,6 +192,10 @@ def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
             document = json.load(text, object_pairs_hook=_unique_keys)
         except ValueError as error:
             raise InputError(f"{path}: is neither a JSON document nor one object a line: {error}") from error
+        except RecursionError:
+            raise InputError(
+                f"{path}: holds lists or objects in one another, too deep to be read; write a list of flat objects"
+            ) from None
     where = "a list of objects"
     if isinstance(document, dict):
         lists = [key for key, value in document.items() if _are_records(value)]
@@ -258,7 +265,7 @@ def _column(values: Sequence[Any]) -> pa.Array:
         return _texts(values)
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
         return _texts(values)
 
 
@@ -270,7 +277,16 @@ def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
 
 
 def _texts(values: Sequence[Any]) -> pa.Array:
-    return pa.array([_as_text(value) for value in values], pa.string())
+    texts = [_as_text(value) for value in values]
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([None if text is None else _well_formed(text) for text in texts], pa.string())
+
+
+def _well_formed(text: str) -> str:
+    """A text with U+FFFD in the place of each half of a surrogate pair, which JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _as_text(value: Any) -> str | None:
