@@ -54,7 +54,7 @@ def workspace_to_look_at(root: Path) -> Workspace:
             if fetched is not None:
                 if not (workspace.data / "dagster" / "history").exists():
                     _take_over_record_of_runs(workspace, workspace.copy)
-                _rebuild_after(workspace, fetched)
+                _catch_up(workspace, workspace.copy)
     return workspace
 
 
@@ -83,10 +83,10 @@ def store_held(
         yield
         return
 
-    def caught_up(fetched: Fetched) -> None:
+    def caught_up(_: Fetched) -> None:
         if alone:
             _take_over_record_of_runs(workspace, copy)
-        _rebuild_after(workspace, fetched)
+        _catch_up(workspace, copy)
 
     told = f"{who} on {socket.gethostname()} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
     with copy.writing(told, say, patience, caught_up):
@@ -142,13 +142,14 @@ def _take_over_record_of_runs(workspace: Workspace, copy: StoreCopy) -> None:
     _log.info("Dagster's record of runs was taken over from %s.", copy.address)
 
 
-def _rebuild_after(workspace: Workspace, fetched: Fetched) -> None:
-    """Make the database anew where another machine has changed the parts that it is made of."""
+def _catch_up(workspace: Workspace, copy: StoreCopy) -> None:
+    """Make the database anew where another machine has changed what it is made of; also after a look that was cut."""
     from assets.state.rebuild import rebuild_warehouse
 
-    if fetched.touches("parts"):
+    if copy.database_is_behind:
         for judge, why in rebuild_warehouse(workspace).items():
             _log.warning("the scores of judge %s are left out of the database: %s", judge, why)
+        copy.database_caught_up()
 
 
 def _has_daemon(home: Path) -> bool:

@@ -19,6 +19,7 @@ from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.locks import PATIENCE, alone
 from orchestration.runner import run_stale
+from orchestration.stores import workspace_to_look_at
 from orchestration.workspace import load_workspace
 from tests.support.stores import BUCKET, CREDENTIALS, SECRET, CuttingProxy, environment, s3_server
 from tests.support.workspaces import QUICK, care, make, query, score_rows
@@ -208,6 +209,35 @@ def test_another_machine_s_changes_reach_the_database(workspace):
     assert "nothing to do" in care(here, "run")
     assert sorted(score_rows(here)) == asked
     assert query(here, ESTIMATES) == query(there, ESTIMATES)
+
+
+def test_what_another_machine_publishes_is_what_the_database_here_answers(workspace, monkeypatch):
+    """Slow, because it needs three nights: a publication changes no part, and a look that is killed changes nothing."""
+    here, there = workspace("here"), workspace("there")
+    care(here, "run")
+    for folder in (here, there):
+        (folder / "judges" / "redundancy.yaml").write_text("engine: {kind: program, program: redundancy}\n")
+    care(here, "run")
+    care(there, "run")
+    later = query(here, ESTIMATES)
+    assert query(there, ESTIMATES) == later
+    care(there, "rollback", "one", "--why", "the first was better")
+    earlier = query(there, ESTIMATES)
+    assert earlier != later
+
+    def killed(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("assets.state.rebuild.rebuild_warehouse", killed)
+    with pytest.raises(KeyboardInterrupt):
+        workspace_to_look_at(here)
+    assert query(here, ESTIMATES) == later, "the files have come, and the database is still behind"
+    monkeypatch.undo()
+    assert "pinned" in care(here, "history", "one")
+    assert query(here, ESTIMATES) == earlier
+    rebuilt = (here / "data" / "care.duckdb").stat().st_mtime_ns
+    care(here, "history", "one")
+    assert (here / "data" / "care.duckdb").stat().st_mtime_ns == rebuilt, "and it is not made again"
 
 
 def test_what_keeps_a_store_from_answering_is_one_sentence(tmp_path, server, monkeypatch):

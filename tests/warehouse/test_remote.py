@@ -116,6 +116,35 @@ def test_another_machine_fetches_what_came_and_loses_what_went(machine):
     assert changes[2] == Fetched(), "nothing is fetched twice"
 
 
+def test_a_fetch_that_is_cut_leaves_word_that_the_database_is_behind(machine, monkeypatch):
+    here, there = machine("one"), machine("two")
+    with at_work(here):
+        write_bytes(here.folder / "report" / "a", b"no row comes from a page")
+    with there.looking():
+        assert not there.database_is_behind
+    with at_work(here):
+        write_bytes(here.folder / "parts" / "a", b"first")
+        write_bytes(here.folder / "report" / "b", b"fetched after the part")
+    fetch = Objects.fetch
+
+    def cut(self: Objects, key: str, target: Path) -> objects.Version:
+        if key == "report/b":
+            raise WarehouseError("the connection was cut")
+        return fetch(self, key, target)
+
+    monkeypatch.setattr(Objects, "fetch", cut)
+    with pytest.raises(WarehouseError, match="cut"), there.looking():
+        pass
+    monkeypatch.undo()
+    with there.looking() as fetched:
+        assert fetched is not None
+        assert fetched.came == ["report/b"], "the part has come before"
+        assert there.database_is_behind
+        there.database_caught_up()
+    with there.looking():
+        assert not there.database_is_behind
+
+
 def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
     here, there = machine("one"), machine("two")
     with at_work(here):

@@ -46,7 +46,10 @@ _SIDE_BY_SIDE = 8
 _PASSES = 3
 """How often a reader compares the folder with a store that another machine is writing to."""
 
-_ADDRESS, _READY = "address", "ready"
+_VERDICT = "/verdict.json"
+"""End of the key of the one kind of file outside the parts that the database is made of."""
+
+_ADDRESS, _READY, _BEHIND = "address", "ready", "database is behind"
 
 _log = logging.getLogger(__name__)
 _copies: dict[Path, StoreCopy] = {}
@@ -68,10 +71,6 @@ class Fetched:
     came: list[str] = field(default_factory=list[str])
     went: list[str] = field(default_factory=list[str])
     uploaded: list[str] = field(default_factory=list[str])
-
-    def touches(self, folder: str) -> bool:
-        """Whether files of this folder came or went."""
-        return any(name.startswith(f"{folder}/") for name in (*self.came, *self.went))
 
 
 class StoreCopy:
@@ -137,6 +136,18 @@ class StoreCopy:
                 if not more.came:
                     break
             yield fetched
+
+    @property
+    def database_is_behind(self) -> bool:
+        """Whether files that the database is made of came or went since ``database_caught_up`` was called.
+
+        It is kept with the folder, so that a process that is killed, or cut off, leaves it to the next.
+        """
+        return self.index.fact(_BEHIND) is not None
+
+    def database_caught_up(self) -> None:
+        """Take note that the database has been made of the files that are there."""
+        self.index.keep(_BEHIND, None)
 
     @contextmanager
     def replacing(self, path: Path, content: Path) -> Generator[None]:
@@ -205,6 +216,9 @@ class StoreCopy:
         self._must_be_of_this_store(files, listed)
         tags = self.index.tags()
         changes = Fetched(came=[k for k, entry in sorted(listed.items()) if k not in files or tags.get(k) != entry.tag])
+        gone = sorted(files & tags.keys() - listed.keys())
+        if any(key.startswith("parts/") or key.endswith(_VERDICT) for key in (*changes.came, *gone)):
+            self.index.keep(_BEHIND, "yes")  # before the first of them changes
         self._fetch(changes.came, listed)
         for key in sorted(files - listed.keys()):
             path = self.folder / key
