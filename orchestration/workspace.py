@@ -291,6 +291,7 @@ def load_workspace(root: Path) -> Workspace:
         A file is missing or invalid; the message names file and field.
     """
     from assets.labels import read_labels
+    from assets.sources import forgotten_items, forgotten_key
 
     root = root.absolute()
     settings = read_settings(root)
@@ -320,10 +321,14 @@ def load_workspace(root: Path) -> Workspace:
         from warehouse.remote.copy import copy_of
 
         copy_of(workspace.data, workspace.store)  # from now on what is written there reaches the store first
-    anchors = {
-        workspace.testset(name).name: Anchors.of(read_labels(resolve(file, root)))
-        for name, file in settings.anchors.items()
-    }
+    forgotten = forgotten_items(workspace) if settings.anchors else set[str]()
+    anchors: dict[str, Anchors] = {}
+    for name, file in settings.anchors.items():
+        testset, labels = workspace.testset(name).name, read_labels(resolve(file, root))
+        if forgotten:
+            given = tuple(x for x in labels.given if forgotten_key(testset, x.item_id) not in forgotten)
+            labels = replace(labels, given=given)
+        anchors[testset] = Anchors.of(labels)
     return replace(workspace, anchors=anchors)
 
 

@@ -40,6 +40,9 @@ from warehouse.storage import (
     write_table,
 )
 
+ITEMS_NAMED = "label_first"
+"""The entry of an aggregate's details that names items; no other does."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -329,6 +332,25 @@ class FitStore:
 
     def _edition(self, path: Path) -> Edition | None:
         return find_sound(path, partial(read_record, kind=Edition))
+
+    def leave_out(self, testset: str, items: Collection[str]) -> None:
+        """Take items out of what the editions of a test set have seen of labels, and of what their fits say in detail.
+
+        Their rows are not meant. A document that cannot be read is set aside.
+        """
+        for edition in self.editions(testset):
+            labels = edition.inputs.labels or {}
+            if labels.keys() & set(items):
+                kept = {item: label for item, label in labels.items() if item not in items}
+                without = replace(edition, inputs=replace(edition.inputs, labels=kept))
+                write_document(self._edition_file(testset, edition.edition), document_of(without))
+        for path in sorted(self.folder(testset).glob("fit=*.parquet")):
+            fit = find_sound(path, fit_of)
+            details = {} if fit is None else json.loads(fit.details)
+            named = details.get(ITEMS_NAMED) or ()
+            if fit is not None and set(named) & set(items):
+                details[ITEMS_NAMED] = [item for item in named if item not in items]
+                self.write_fit(replace(fit, details=json.dumps(details)))
 
     def publish(self, publication: Publication) -> None:
         """Append to the log of a test set's publications."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from assets.judge_keys import judge_key
 from assets.report.names import labels_name
@@ -29,6 +29,7 @@ from warehouse.storage import (
     delete_folder,
     find_sound,
     leftovers,
+    read_document,
     read_table,
     write_document,
     write_lines,
@@ -215,7 +216,8 @@ def finish_forgetting(workspace: Workspace) -> None:
 def still_held(workspace: Workspace, testset: str) -> list[str]:
     """Files that are the user's own and may hold an item of the test set: CARE reads them and never changes them."""
     source = workspace.testset(testset).source
-    named = [getattr(source, "items", None), getattr(getattr(source, "scores", None), "path", None)]
+    scores = getattr(source, "scores", None)
+    named = [getattr(source, "items", None), getattr(scores, "path", None), getattr(source, "path", None)]
     return [str(name) for name in named if isinstance(name, str)]
 
 
@@ -256,6 +258,8 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
         for kind, rows in _rows_of(workspace, name, items, remove=True).items():
             removed[kind] += rows
     for name, items in _versions_too(workspace, testset, item_id):
+        workspace.fits.leave_out(name, items)
+        _delete_documents_that_name(workspace, name, items)
         _delete_set_aside(workspace, name)
         leave_out(workspace.report_folder / labels_name(name), items)
     for page in workspace.report_folder.glob("*.html"):
@@ -263,6 +267,23 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     rebuild_warehouse(workspace)
     delete(_promise(workspace))
     return removed
+
+
+def _delete_documents_that_name(workspace: Workspace, testset: str, items: Collection[str]) -> None:
+    """Delete what the stages of the latest fit said of these items; the next run makes that fit anew."""
+    for path in sorted(workspace.fit_folder(testset).path.glob("*.json")):
+        document = find_sound(path, read_document)
+        if document is not None and any(_names(document, item) for item in items):
+            delete(path)
+
+
+def _names(value: object, item: str) -> bool:
+    """Whether a JSON value is the name of an item, holds it, or quotes it in a sentence."""
+    if isinstance(value, str):
+        return value == item or repr(item) in value
+    if isinstance(value, Mapping):
+        return any(_names(part, item) for pair in cast("Mapping[str, object]", value).items() for part in pair)
+    return isinstance(value, list) and any(_names(part, item) for part in cast("list[object]", value))
 
 
 def _delete_set_aside(workspace: Workspace, testset: str) -> None:

@@ -55,9 +55,11 @@ def forget(
     workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
 ) -> None:
     """Remove an item from items, scores, fits, database and pages, and never read it again."""
+    from assets.labels import read_labels
     from assets.state.retention import forget as remove_item
     from assets.state.retention import still_held
     from orchestration.locks import workspace_alone
+    from orchestration.workspace import labels_file
 
     with workspace_alone(workspace, "care forget") as loaded:
         removed = remove_item(loaded, testset, item)
@@ -65,3 +67,10 @@ def forget(
     console.print(f"{item} is forgotten: {counts}. `care run` writes the pages anew")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
     console.print(f"may still hold it, since CARE does not touch your own files: {own_files}; backups of data/")
+    labels = labels_file(workspace, testset)
+    if labels is not None and item in read_labels(labels).values:
+        console.print(
+            f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you",
+            markup=False,
+            soft_wrap=True,
+        )

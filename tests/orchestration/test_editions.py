@@ -2,9 +2,11 @@
 
 import csv
 import html
+import json
 import shutil
 from dataclasses import replace
 
+import pyarrow.parquet as pq
 import pytest
 
 from assets.fit.documents import FitDocument, PanelDocument
@@ -205,6 +207,48 @@ def test_an_item_is_forgotten_everywhere(after_a_night):
         assert '"i3"' not in path.read_text(), path
     assert run(folder).materialised == []
     assert "has no item 'nobody'" in care(folder, "forget", "nobody", "--testset", "one", code=2)
+
+
+def files_that_name(folder, item):
+    """Files of the data folder, tables with what is said of them, in which an item's id stands."""
+    named = set()
+    for path in (p for p in (folder / "data").rglob("*") if p.is_file()):
+        content = path.read_bytes()
+        if path.suffix == ".parquet":
+            table = pq.read_table(path)
+            content = str((table.to_pydict(), table.schema.metadata)).encode()
+        if item.encode() in content:
+            named.add(path.relative_to(folder / "data").as_posix())
+    return named
+
+
+def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
+    """Labels that a fit has seen are kept with its edition, and its details say which items to label first."""
+    folder, item = make(tmp_path / "ws"), "someone@example.org"
+    source = folder / "one.csv"
+    source.write_text(source.read_text().replace("\ni3,", f"\n{item},"))
+    labelled = "".join(f"i{k},{k % 5}\n" for k in range(4, 30))
+    (folder / "anchors.csv").write_text(f"item_id,label\n{labelled}{item},3\n")
+    with (folder / "care.yaml").open("a") as file:
+        file.write("anchors: {one: anchors.csv}\n")
+    assert not run(folder).failures
+    loaded = load_workspace(folder)
+    edition = loaded.fits.editions("one")[-1]
+    fit = loaded.fits.read_fit("one", edition.fits["care"])
+    loaded.fits.write_fit(replace(fit, details=json.dumps(json.loads(fit.details) | {"label_first": ["i5", item]})))
+    notes = {"failed": f"the first is {item!r}", "items": [{item: 1.0}]}
+    loaded.fit_folder("one").write_json("said", notes)
+    assert any("edition=" in name for name in files_that_name(folder, item))
+
+    said = " ".join(care(folder, "forget", item, "--testset", "one").split())
+    assert f"still labels it: {folder / 'anchors.csv'}" in said
+    assert files_that_name(folder, item) == set()
+    kept = load_workspace(folder)
+    assert len(kept.fits.editions("one")[-1].inputs.labels) == 26
+    assert json.loads(kept.fits.read_fit("one", edition.fits["care"]).details)["label_first"] == ["i5"]
+    assert not run(folder).failures, "the label of an item that is not there is no label"
+    assert files_that_name(folder, item) == set()
+    assert run(folder).materialised == []
 
 
 @pytest.mark.slow
