@@ -291,7 +291,6 @@ def load_workspace(root: Path) -> Workspace:
         A file is missing or invalid; the message names file and field.
     """
     from assets.labels import read_labels
-    from assets.sources import forgotten_items, forgotten_key
 
     root = root.absolute()
     settings = read_settings(root)
@@ -321,8 +320,11 @@ def load_workspace(root: Path) -> Workspace:
         from warehouse.remote.copy import copy_of
 
         copy_of(workspace.data, workspace.store)  # from now on what is written there reaches the store first
-    forgotten = forgotten_items(workspace) if settings.anchors else set[str]()
-    anchors: dict[str, Anchors] = {}
+    if not settings.anchors:
+        return workspace
+    from assets.sources import forgotten_items, forgotten_key
+
+    forgotten, anchors = forgotten_items(workspace), dict[str, Anchors]()
     for name, file in settings.anchors.items():
         testset, labels = workspace.testset(name).name, read_labels(resolve(file, root))
         if forgotten:
