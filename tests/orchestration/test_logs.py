@@ -66,7 +66,7 @@ def test_a_warning_within_a_run_is_printed_too(tmp_path):
     )
     command = [sys.executable, "-c", code, str(make(tmp_path / "ws"))]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert "warning: a part is damaged\n" in printed
+    assert "warning: a part is damaged\n" in printed, printed
 
 
 def test_dagster_shows_the_folder_of_the_workspace_as_configuration(tmp_path):
