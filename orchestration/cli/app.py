@@ -20,7 +20,7 @@ from orchestration.cli.judge_report import judge_report
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.migrate import migrate
-from orchestration.cli.output import print_logs
+from orchestration.cli.output import keep_standard_error, print_logs
 from orchestration.cli.probes import probes
 from orchestration.cli.rate import gate, rate
 from orchestration.cli.retention import forget, gc
@@ -72,5 +72,6 @@ def main() -> None:
     """Entry point."""
     # Dagster warns that parts of it are in beta: this concerns us, who pin its version, and no user of a command.
     warnings.filterwarnings("ignore", message=".*currently in (beta|preview).*")
+    keep_standard_error()
     print_logs(verbose=False)
     app()

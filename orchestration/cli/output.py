@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -77,6 +78,18 @@ def print_logs(*, verbose: bool) -> None:
             logger.addHandler(_ConsoleHandler())
 
 
+def keep_standard_error() -> None:
+    """Print errors, logs and progress of this process to where standard error leads now, whatever becomes of it later.
+
+    While Dagster runs a step it leads standard error into a file, which a ``tail`` shows on the terminal until the step
+    is at its end: a warning that it has not come to by then would be shown to nobody, and a bar would stand still.
+    """
+    now = sys.stderr
+    if now is None:  # the process was started with standard error closed
+        return
+    errors.file = os.fdopen(os.dup(now.fileno()), "w", buffering=1, encoding=now.encoding, errors=now.errors)
+
+
 class _ConsoleHandler(logging.Handler):
     """Prints records on the console for errors, above whatever progress that shows."""
 
@@ -128,8 +141,11 @@ def print_verdict(verdict: Verdict, where: Console, name: str | None = None) -> 
 
 
 @contextmanager
-def progress_bar() -> Generator[Progress]:
-    """A bar with the time left on standard error, which is gone when the work is done; nothing off a terminal."""
+def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
+    """A bar with the time left on standard error, which is gone when the work is done; nothing off a terminal.
+
+    What Python prints meanwhile is shown above the bar unless ``prints_above`` is False, as where Dagster keeps it.
+    """
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -137,7 +153,14 @@ def progress_bar() -> Generator[Progress]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+    with Progress(
+        *columns,
+        console=errors,
+        transient=True,
+        redirect_stdout=prints_above,
+        redirect_stderr=prints_above,
+        disable=not errors.is_terminal,
+    ) as progress:
         yield progress
 
 

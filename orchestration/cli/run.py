@@ -166,7 +166,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
     from orchestration.instance import launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale
 
-    with workspace_instance(loaded) as instance, progress_bar() as display:
+    with workspace_instance(loaded) as instance, progress_bar(prints_above=False) as display:
         if launcher := launcher_that_ends_runs_of_commands(instance):
             raise WarehouseError(
                 f"{loaded.root} is served by a deployment whose {launcher} would take the runs of this command for "

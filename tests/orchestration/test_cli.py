@@ -323,7 +323,7 @@ def test_status_says_missing_stale_and_counts(tmp_path):
     write_items(folder, 30, edited=3)
     states = json.loads(care("status", "--workspace", folder, "--json").stdout)
     assert {s["state"] for s in states} == {"stale"}
-    assert "30" not in care("status", "--workspace", folder).output
+    assert "30 / 30" not in care("status", "--workspace", folder).output
     result = care("report", "--workspace", folder)
     assert result.exit_code == 0
     assert result.output.strip().endswith("index.html")

@@ -1,6 +1,7 @@
 """What a person who debugs a night can see: on the terminal when asked for, in Dagster's log of a run always."""
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -48,25 +49,31 @@ def test_the_log_of_a_run_in_dagster_has_what_our_modules_warn_of(tmp_path):
     assert "a part is damaged" in messages
 
 
-def test_a_warning_within_a_run_is_printed_too(tmp_path):
-    """Dagster takes the logs of a run, and then Python prints nothing of them by itself."""
+def test_a_warning_within_a_run_is_printed_though_dagster_shows_nothing_of_what_it_captures(tmp_path):
+    """Dagster captures the output of a run and shows it by ``tail``, here one that is too slow to show any."""
+    slow = tmp_path / "bin" / "tail"
+    slow.parent.mkdir()
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
     code = (
         "import logging, pathlib, sys\n"
         "import dagster as dg\n"
-        "from orchestration.cli.output import print_logs\n"
+        "from orchestration.cli.output import keep_standard_error, print_logs\n"
         "from orchestration.instance import workspace_instance\n"
         "from orchestration.workspace import load_workspace\n"
         "@dg.op\n"
         "def reads(): logging.getLogger('warehouse.storage').warning('a part is damaged')\n"
         "@dg.job\n"
         "def reading(): reads()\n"
+        "keep_standard_error()\n"
         "print_logs(verbose=False)\n"
         "with workspace_instance(load_workspace(pathlib.Path(sys.argv[1]))) as instance:\n"
         "    reading.execute_in_process(instance=instance)\n"
     )
     command = [sys.executable, "-c", code, str(make(tmp_path / "ws"))]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert "warning: a part is damaged\n" in printed, printed
+    path = f"{slow.parent}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PATH": path})
+    assert "warning: a part is damaged\n" in run.stderr, run.stderr
 
 
 def test_dagster_shows_the_folder_of_the_workspace_as_configuration(tmp_path):
