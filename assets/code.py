@@ -4,9 +4,6 @@ A version is a hash over the asset's own module and all modules of ours that it 
 that these import in turn. Docstrings, comments, blank lines and imports for types alone are left out, so that
 only a change of what is computed makes anything again. Text is read, not compiled: this runs with every import of the
 definitions.
-
-Belongs here: from a module to its version. Belongs elsewhere: who is stale because of it
-(``orchestration.conditions``).
 """
 
 from __future__ import annotations

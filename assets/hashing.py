@@ -1,8 +1,4 @@
-"""Hashes by which versions and keys of a workspace are told apart: of plain values, and of what is read from files.
-
-Belongs here: hashing, and remembering the hash of a file that has not changed. Belongs elsewhere: what is hashed
-(``versions``, ``judge_keys``), hashes that seal the files of the data folder (``warehouse.storage``).
-"""
+"""Hashes by which versions and keys of a workspace are told apart: of plain values, and of what is read from files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A judge as it scores a test set: its specification completed, what its engine is given, and the key of its scores.
-
-Belongs here: the one place where a key is made, by which scores are found again. Belongs elsewhere: what a judge is
-(``judges.spec``), running it (``judging``).
-"""
+"""A judge as it scores a test set: its specification completed, what its engine is given, and the key of its scores."""
 
 from __future__ import annotations
 
@@ -10,18 +6,20 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING
 
-from assets.code import code_version
-from assets.sources import recorded_scores
-from care_ops.errors import CareError
-from judges.engines.base import Context, Ledger, Recordings
+from assets.code import code_version, read_module
+from assets.sources import recorded_scales, recorded_scores
+from care_ops.errors import CareError, JudgeError
+from judges.engines.base import Context, Ledger
 from judges.engines.factory import revision_of
 from judges.items import Item
+from judges.spec import JudgeSpec, LanguageModel
 from warehouse.testsets import FilesSource, resolve
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from judges.spec import JudgeSpec
+    from care_ops.scales import Brought
     from warehouse.items import ItemRecord
+    from warehouse.sources.files import RecordedTable
 
 
 _log = logging.getLogger(__name__)
@@ -35,30 +33,50 @@ def judge_item(record: ItemRecord) -> Item:
 def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
     """The specification with the test set's scale and prompt where a judge declares none."""
     spec, declared = workspace.judge(judge), workspace.testset(testset)
-    needs, engine = spec.engine.needs, spec.engine.with_template(declared.prompt)
+    needs, engine = spec.engine.needs, spec.engine
+    if isinstance(engine, LanguageModel):
+        engine = engine.with_template(declared.prompt)
     scale = declared.scale if spec.scale is None and (needs.recordings or needs.template) else spec.scale
+    if needs.recordings and declared.scale is not None:
+        scale = declared.scale  # to which a recorded score was brought when it was read
     if engine is spec.engine and scale == spec.scale:
         return spec
     return spec.model_copy(update={"scale": scale, "engine": engine})
 
 
-def engine_context(workspace: Workspace, judge: str, testset: str, ledger: Ledger | None = None) -> Context:
+def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
+    """Judges that are asked on another scale than the test set's, as their files say; they are brought to it."""
+    from care_ops.scales import Brought
+
+    panel = workspace.testset(testset).scale
+    specs = [workspace.judge(judge) for judge in workspace.judges_of(testset)] if panel is not None else []
+    return tuple(
+        Brought(spec.name, spec.scale, panel, is_declared=True)
+        for spec in specs
+        if panel is not None and spec.scale not in (None, panel) and not spec.engine.needs.recordings
+    )
+
+
+def engine_context(workspace: Workspace, ledger: Ledger | None = None) -> Context:
     """What a judge's engine needs beside its specification."""
-    return Context(workspace.root, recordings(workspace, judge, testset), ledger)
+    return Context(workspace.root, ledger, workspace.data / "endpoints")
 
 
-def recordings(workspace: Workspace, judge: str, testset: str) -> Recordings | None:
-    """Recorded scores of one judge; None where neither the judge nor the test set records any."""
-    name = workspace.judge(judge).engine.recorded_as
-    table = None if name is None else recorded_scores(workspace, testset)
-    if name is None or table is None:
-        return None
-    from judges.engines.recorded import NOT_RECORDED
+def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTable:
+    """The recorded scores of a test set, among which a recorded judge looks for its own.
 
-    if name not in table.scores.judges:
-        return NOT_RECORDED
-    values = table.scores.values[:, table.scores.judges.index(name)]
-    return Recordings(table.rows, values, table.responses.get(name, {}))
+    Raises
+    ------
+    JudgeError
+        The test set has no score file.
+    """
+    table = recorded_scores(workspace, testset)
+    if table is None:
+        raise JudgeError(
+            f"judge {judge!r} is recorded, but this test set has no score file; name the file under "
+            "`scores` in the test set's YAML, or list in the judge's `testsets` those that have one"
+        )
+    return table
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
@@ -89,26 +107,25 @@ def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
 def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
     """Version of what a judge runs; that of a recorded one from memory, where its score file has not changed."""
     name, source = spec.engine.recorded_as, workspace.testset(testset).source
-    if name is None or not isinstance(source, FilesSource) or source.scores is None:
-        return revision_of(spec, engine_context(workspace, spec.name, testset))
-    from judges.engines.recorded import NOT_RECORDED, fingerprint
+    if name is None:
+        return revision_of(spec, engine_context(workspace))
+    from judges.engines.recorded import NOTHING_RECORDED, fingerprints
 
+    def revisions(*judges: str) -> dict[str, str]:
+        table = recorded_table(workspace, spec.name, testset)
+        chosen = [judge for judge in judges or table.scores.judges if judge in table.scores.judges]
+        return fingerprints(table.scores.select_judges(chosen), table.responses) if chosen else {}
+
+    if not isinstance(source, FilesSource) or source.scores is None:
+        return revisions(name).get(name, NOTHING_RECORDED)
     declared = source.scores
-    read_as = [declared.columns.model_dump(), declared.layout, declared.reading.model_dump(), _reader_version()]
+    read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version()]
+    read_as += [workspace.testset(testset).scale, declared.scales | recorded_scales(workspace, testset)]
     file = resolve(declared.path, workspace.root)
-    revisions = workspace.file_hashes.of(file, read_as, lambda: _recorded_revisions(workspace, testset))
-    return revisions[name] if name in revisions else fingerprint(NOT_RECORDED)
-
-
-def _recorded_revisions(workspace: Workspace, testset: str) -> dict[str, str]:
-    """Version of the recordings of every judge in the score file of a test set."""
-    from judges.engines.recorded import fingerprints
-
-    table = recorded_scores(workspace, testset)
-    return {} if table is None else fingerprints(table.scores, table.responses)
+    return workspace.file_hashes.of(file, read_as, revisions).get(name, NOTHING_RECORDED)
 
 
 @cache
 def _reader_version() -> str:
     """Version of the code that reads score files: another release may read other values from the same file."""
-    return code_version("warehouse.sources.files", "warehouse", "judges")
+    return code_version("warehouse.sources.files", "warehouse", "judges") + read_module("care_ops.scales").digest

@@ -1,8 +1,4 @@
-"""Labels of a table: who was drawn how, what its rows leave open, and which rows contradict each other.
-
-Belongs here: from the rows of a table to ``care_ops.labels.Labels``. Belongs elsewhere: reading the table
-(``warehouse.sources.files``), what follows from labels (``care_ops.labels``).
-"""
+"""Labels of a table: who was drawn how, what its rows leave open, and which rows contradict each other."""
 
 from __future__ import annotations
 
@@ -19,11 +15,15 @@ if TYPE_CHECKING:
     from warehouse.testsets import ReadingOptions
 
 _TAKEN = {
-    "random": "{} labels do not say how their items were drawn, and are taken as drawn at random; if somebody picked "
-    "them, say so in a column `drawn` (random or chosen)",
+    "random": "{} labels do not say how their items were drawn; you say that it was at random",
     "chosen": "{} labels do not say how their items were drawn, and are taken as chosen; if they were drawn at random, "
     "say so in a column `drawn` (random or chosen)",
 }
+_UNSAID = (
+    "{} of {} labels do not say how their items were drawn, and labels of items that somebody picked say nothing of "
+    "the others: add a column `drawn` (random or chosen), or, if all were drawn at random, --drawn random "
+    '(drawn="random" in Python)'
+)
 
 
 def read_labels(
@@ -32,7 +32,7 @@ def read_labels(
     options: ReadingOptions | None = None,
     tell: Tell = tell_nobody,
     *,
-    unstated: Drawn = "chosen",
+    unstated: Drawn | None = "chosen",
 ) -> Labels:
     """Read labels: item ids, labels, and where there are such columns how each item was drawn, by whom it was labelled
     and when. Rows without a label are left out; an item may have several rows.
@@ -43,22 +43,26 @@ def read_labels(
         As ``warehouse.sources.files.read_label_cells`` takes them.
     tell : callable
         Called with the record of how the table was read.
-    unstated : {"random", "chosen"}
-        What items are taken for of which the table does not say how they were drawn.
+    unstated : {"random", "chosen"}, optional
+        What items are taken for of which the table does not say how they were drawn; with None it has to.
 
     Raises
     ------
     InputError
-        A column is missing, a label is no finite number, a probability is not in (0, 1], ``drawn`` is neither "random"
-        nor "chosen", rows of an item contradict each other, or one rater gave two labels of an item at one time.
+        A row does not say how its item was drawn and has to, a column is missing, a label is no finite number, a
+        probability is not in (0, 1], ``drawn`` is neither "random" nor "chosen", rows of an item contradict each
+        other, or one rater gave two labels of an item at one time.
     """
     rows, reading = read_label_cells(source, item, options)
+    silent = sum(row.drawn is None and row.probability is None for row in rows)
+    if silent and unstated is None:
+        raise InputError(f"{reading.source}: {_UNSAID.format(silent, len(rows))}")
+    unstated = unstated or "chosen"
     try:
         labels = Labels(tuple(_label(row, unstated) for row in rows))
     except InputError as error:
         raise InputError(f"{reading.source}: {error}") from None
     _refuse_copies(reading.source, labels)
-    silent = sum(row.drawn is None and row.probability is None for row in rows)
     taken = [_TAKEN[unstated].format(silent)] if silent else []
     tell(replace(reading, notes=(*reading.notes, *taken, *labels.sentences())))
     return labels

@@ -1,7 +1,4 @@
-"""Tables and tiny plots that Dagster's UI shows beside a materialisation.
-
-Belongs here: presentation of metadata. Belongs elsewhere: any stage, the pages of the report (``assets.report``).
-"""
+"""Tables and tiny plots that Dagster's UI shows beside a materialisation."""
 
 from __future__ import annotations
 
@@ -22,6 +19,23 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Any:
         records=[dg.TableRecord({k: _cell(v) for k, v in row.items()}) for row in rows],
         schema=dg.TableSchema([dg.TableColumn(name) for name in rows[0]]) if rows else dg.TableSchema([]),
     )
+
+
+_WHY = "why"
+
+
+def failure(reasons: Mapping[str, str]) -> dg.Failure:
+    """The failure of a run over several partitions: why each of those failed that did, in words and as a table."""
+    rows = [{"partition": partition, _WHY: why} for partition, why in reasons.items()]
+    return dg.Failure("; ".join(f"{row['partition']}: {row[_WHY]}" for row in rows), metadata={_WHY: table(rows)})
+
+
+def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
+    """Why each partition failed, of a failure that ``failure`` made; empty of any other."""
+    data = failed.user_failure_data
+    found = data.metadata.get(_WHY) if data is not None else None
+    rows = found.records if isinstance(found, dg.TableMetadataValue) else []
+    return {str(row.data["partition"]): str(row.data[_WHY]) for row in rows}
 
 
 def as_read(readings: Mapping[str, Reading]) -> dict[str, Any]:

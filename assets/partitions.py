@@ -1,7 +1,4 @@
-"""Partition dimensions: test sets and judges, both dynamic, so that adding one needs no code.
-
-Belongs here: the definitions that every asset shares.
-"""
+"""Partition dimensions: test sets and judges, both dynamic, so that adding one needs no code."""
 
 import dagster as dg
 

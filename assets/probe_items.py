@@ -4,9 +4,6 @@ They lie in a store of parts of their own (``Workspace.probe_parts``), so that n
 them.
 
 An own kind may be made by a program of somebody else's, which runs in the sandbox of judges' programs.
-
-Belongs here: between the store and the rest. Belongs elsewhere: making versions (``warehouse.probes``), running a judge
-(``judges.pool``), what responses say (``care_ops.models.probes``).
 """
 
 from __future__ import annotations

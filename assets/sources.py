@@ -1,13 +1,9 @@
-"""The sources of a test set, read: its items, its recorded scores, and which items must never be read again.
-
-Belongs here: from a specification to records, without what was forgotten, and how each file was read. Belongs
-elsewhere: reading one file (``warehouse.sources``), versions of sources (``versions``), forgetting
-(``state.retention``).
-"""
+"""The sources of a test set, read: its items, its recorded scores, and which items must never be read again."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assets.hashing import content_hash
@@ -65,29 +61,43 @@ def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """The recorded scores of a test set, read once; None where it declares none."""
+    """The recorded scores of a test set on its scale, read once; None where it declares none.
+
+    A judge on another scale is told by its range, by its own file, or by the test set (``care_ops.scales``).
+    """
+    from care_ops.scales import brought_to_one_scale
     from warehouse.sources import files
 
-    memory = workspace.memory
+    memory, spec = workspace.memory, workspace.testset(testset)
     if testset in memory.recorded_scores:
         return memory.recorded_scores[testset]
-    source = workspace.testset(testset).source
+    source = spec.source
+    read: list[Reading] = []
     if isinstance(source, ImportSource):
-        memory.recorded_scores[testset] = _imported(workspace, source).recorded()
-        return memory.recorded_scores[testset]
-    if not isinstance(source, FilesSource) or source.scores is None:
+        table, declared = _imported(workspace, source).recorded(), source.scales
+    elif isinstance(source, FilesSource) and source.scores is not None:
+        path, declared = resolve(source.scores.path, workspace.root), source.scores.scales
+        table = files.read_scores(path, source.scores.columns, source.scores.reading, read.append)
+    else:
         return None
-    declared = source.scores
-    testset_readings = memory.readings.setdefault(testset, {})
-    table = files.read_scores(
-        resolve(declared.path, workspace.root),
-        declared.columns,
-        declared.layout,
-        declared.reading,
-        lambda reading: testset_readings.update(scores=reading),
-    )
-    memory.recorded_scores[testset] = table
-    return table
+    own = recorded_scales(workspace, testset)
+    scores, brought = brought_to_one_scale(table.scores, spec.scale, declared | own)
+    for reading in read:
+        said = reading.noting(one.sentence for one in brought)
+        memory.readings.setdefault(testset, {})["scores"] = said
+    memory.recorded_scores[testset] = replace(table, scores=scores)
+    return memory.recorded_scores[testset]
+
+
+def recorded_scales(workspace: Workspace, testset: str) -> dict[str, tuple[float, float]]:
+    """Scales other than the test set's that files of recorded judges declare, by the names in the score file."""
+    panel = workspace.testset(testset).scale
+    specs = [workspace.judge(judge) for judge in workspace.judges_of(testset)] if panel is not None else []
+    return {
+        spec.engine.recorded_as: spec.scale
+        for spec in specs
+        if spec.engine.recorded_as is not None and spec.scale is not None and spec.scale != panel
+    }
 
 
 def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
@@ -99,7 +109,7 @@ def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
     if isinstance(source, ImportSource):
         return list(_imported(workspace, source).items.values())
     if isinstance(source, DemoSource):
-        return demo.generate(demo.DemoConfig(source.countries, source.answers, source.seed))
+        return demo.generate(source.countries, source.answers, source.seed)
     if isinstance(source, HuggingFaceSource):
         from warehouse.sources import huggingface
 

@@ -1,22 +1,21 @@
-"""Versions of what comes in: hashes of sources, judges and settings, by which a change is noticed.
-
-Belongs here: one hash for each external asset (``assets.inputs.external``). Belongs elsewhere: versions of code
-(``code``), reporting a version to Dagster (``orchestration.observe``).
-"""
+"""Versions of what comes in: hashes of sources, judges and settings, by which a change is noticed."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from assets.hashing import content_hash
-from assets.judge_keys import judge_key
+from assets.judge_keys import judge_key, scales_of_asked
 from assets.sources import forgotten_items
 from care_ops.errors import CareError
 from warehouse.testsets import VersionsSource, hash_of_file
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
+
+_log = logging.getLogger(__name__)
 
 
 def source_version(workspace: Workspace, testset: str) -> str:
@@ -38,6 +37,18 @@ def readable_source_version(workspace: Workspace, testset: str) -> str:
     return content_hash([fingerprint, sorted(forgotten)]) if forgotten else fingerprint
 
 
+def source_changed(workspace: Workspace, testset: str, read_version: str | None) -> bool:
+    """Whether the items were read from another version of their source.
+
+    A source that cannot be read is left out: `items` has failed and said why, and asking every night mends nothing.
+    """
+    try:
+        return read_version not in (None, readable_source_version(workspace, testset))
+    except CareError as error:
+        _log.info("%s: its source cannot be compared with its items (%s)", testset, error)
+        return False
+
+
 def judge_version(workspace: Workspace, judge: str) -> str:
     """Hash of what the judge's scores are made of, over its test sets; of the reason, where it is broken."""
     try:
@@ -47,9 +58,15 @@ def judge_version(workspace: Workspace, judge: str) -> str:
 
 
 def panel_version(workspace: Workspace, testset: str) -> str:
-    """Hash of everything but scores that a test set's panel depends on: roster with families, admission rule."""
+    """Hash of everything but scores that a test set's panel depends on: roster with families, admission, features."""
     roster = [(judge, workspace.judge(judge).family) for judge in workspace.judges_of(testset)]
-    return content_hash({"roster": roster, "admission": asdict(workspace.admission)})
+    made_of: dict[str, object] = {"roster": roster, "admission": asdict(workspace.admission)}
+    brought = scales_of_asked(workspace, testset)
+    if brought:
+        made_of["scales"] = [asdict(one) for one in brought]
+    if workspace.testset(testset).features:
+        made_of["features"] = readable_source_version(workspace, testset)
+    return content_hash(made_of)
 
 
 def review_version(workspace: Workspace, testset: str) -> str:

@@ -1,14 +1,10 @@
-"""What the stages are given: folders, specifications and settings of one workspace.
-
-Belongs here: the record, the folders and stores that follow from it, and which judge scores which test set. Belongs
-elsewhere: reading care.yaml (``orchestration.workspace``), reading sources (``sources``), a judge's key
-(``judge_keys``), the versions of what comes in (``versions``), Dagster.
-"""
+"""What the stages are given: folders, specifications and settings of one workspace."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -59,27 +55,6 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class MomentsConfig:
-    """Where moments are computed.
-
-    Attributes
-    ----------
-    dask_workers : int, optional
-        Processes of a local Dask cluster where no scheduler is named, by default one a core; 0 stays in this process.
-    threshold_rows : int
-        Test sets with fewer items stay in this process: a cluster costs more than it saves.
-    rows_per_shard : int
-        Items that a Dask task reads at once.
-    """
-
-    __pydantic_config__: ClassVar = NOTHING_ELSE
-
-    dask_workers: Annotated[int, Ge(0)] | None = None
-    threshold_rows: Annotated[int, Ge(0)] = 30_000_000
-    rows_per_shard: Annotated[int, Ge(1)] = 524_288
-
-
-@dataclass(frozen=True)
 class DaskConfig:
     """Where Dask runs.
 
@@ -88,11 +63,14 @@ class DaskConfig:
     address : str, optional
         Address of a running Dask scheduler, like tcp://host:8786, whose workers compute moments of large test sets. The
         environment variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
+    workers : int, optional
+        Processes of a local Dask cluster where no scheduler is named, by default one a core; 0 stays in this process.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     address: str | None = None
+    workers: Annotated[int, Ge(0)] | None = None
 
     def scheduler(self) -> str | None:
         """The scheduler's address, or None."""
@@ -117,21 +95,12 @@ class ReviewConfig:
         Whether a failed check holds back; otherwise it is only told.
     max_missing : float
         Share of the admitted panel's scores that may be missing.
-    max_missing_rise : float
-        By how much that share may rise from one published fit to the next.
     max_psi : float
         Largest population stability index of the recommended aggregate, beyond what chance gives.
     max_mean_shift : float
         How far its mean may move, in standard deviations.
     min_rank_correlation : float
         Least rank correlation (Spearman) of its estimates, over the items of both nights.
-    min_quality : float
-        Least cosine between the quality factor's loadings of both nights.
-    max_duplicates_rise : float
-        By how much the share of items may rise that repeat another's texts without sharing its split unit.
-    compared_judges : int
-        Largest panel whose fit is compared with other solvers' answers, one a night; 0 for none. Forty judges take
-        three seconds of CPU.
     declared : tuple of str
         Judges that are people, or the gold label, on purpose: their agreement with gold is no leak.
     """
@@ -140,13 +109,9 @@ class ReviewConfig:
 
     hold: bool = True
     max_missing: Annotated[float, Interval(ge=0, le=1)] = 0.20
-    max_missing_rise: Annotated[float, Interval(ge=0, le=1)] = 0.05
     max_psi: Annotated[float, Ge(0)] = 0.25
     max_mean_shift: Annotated[float, Ge(0)] = 0.5
     min_rank_correlation: Annotated[float, Interval(ge=-1, le=1)] = 0.70
-    min_quality: Annotated[float, Interval(ge=-1, le=1)] = 0.70
-    max_duplicates_rise: Annotated[float, Interval(ge=0, le=1)] = 0.01
-    compared_judges: Annotated[int, Ge(0)] = 40
     declared: tuple[str, ...] = ()
 
 
@@ -158,14 +123,11 @@ class CanaryConfig:
     ----------
     items : int
         Scored items about which each judge behind an API is asked again every night; 0 asks none.
-    tolerance : float
-        Mean absolute change of their scores that is let pass, as a share of the scale.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     items: Annotated[int, Ge(0)] = 12
-    tolerance: Annotated[float, Interval(gt=0, le=1)] = 0.1
 
 
 @dataclass(frozen=True)
@@ -182,11 +144,9 @@ class Workspace:
         Address of the store that parts, fits and reports are kept in; ``data`` is then a copy of it.
     testsets, judges : mapping name -> specification
         Judges that come with a recorded score file are among them.
-    admission, fit, pool, moments, review, canary, ray, dask : settings
+    admission, fit, pool, review, canary, ray, dask : settings
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
-    experiment_sizes : mapping experiment -> parameter -> value
-        What single parameters are instead.
     experiments_when : {"asked", "changed"}
         Whether a night makes them again where what they were made from has changed.
     experiment_minutes : int
@@ -203,13 +163,11 @@ class Workspace:
     admission: AdmissionRule
     fit: FitConfig
     pool: PoolConfig
-    moments: MomentsConfig
     review: ReviewConfig
     canary: CanaryConfig
     ray: RayConfig
     dask: DaskConfig
     experiments: str
-    experiment_sizes: Mapping[str, Mapping[str, int | Sequence[float]]]
     experiments_when: str = "asked"
     experiment_minutes: int = 20
     store: str | None = None
@@ -224,6 +182,14 @@ class Workspace:
         from warehouse.remote.copy import copy_of
 
         return copy_of(self.data, self.store)
+
+    @property
+    def option(self) -> str:
+        """What a command that is told to a person ends with: ``--workspace`` and the folder.
+
+        Empty where machines share the pages by a store, each of which has another folder: it is typed there.
+        """
+        return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
     @cached_property
     def parts(self) -> PartStore:
@@ -301,7 +267,28 @@ class Workspace:
         """The fit settings with the test set's own cut, scale and calibration."""
         spec = self.testset(testset)
         calibration = Calibration(**spec.calibration.model_dump())
-        return replace(self.fit, cut=spec.cut, scale=spec.scale, calibration=calibration)
+        return replace(
+            self.fit,
+            cut=spec.cut,
+            scale=spec.scale,
+            calibration=calibration,
+            not_quality=spec.not_quality,
+        )
+
+    def higher_is_right(self, testset: str) -> bool:
+        """Whether a higher score of a pair prefers ``response_2``, the right answer, as answers to a template do."""
+        from judges.prompts import find
+
+        prompt = self.testset(testset).prompt
+        return prompt is not None and find(prompt, self.root / "prompts").pairwise
+
+    def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Columns that name the systems of an item; of a pair first that of the answer which a higher score prefers.
+
+        They are those of the test set's file, or ``columns``, left and right, where these are given.
+        """
+        named = columns or self.testset(testset).systems
+        return named[::-1] if self.higher_is_right(testset) else named
 
     def anchors_of(self, testset: str) -> Anchors:
         """Labels that a fit of this test set may see."""

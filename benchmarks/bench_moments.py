@@ -33,8 +33,7 @@ def dgemm_peak(size: int = 1_200) -> float:
 
 
 def run() -> list[dict[str, object]]:
-    """One row a size: Mrows a CPU second, ratios to the rivals, share of the dgemm peak, cost of one more
-    judge and of one per cent more items as a share of a full pass.
+    """One row a size: Mrows a CPU second, ratios to the rivals, share of the dgemm peak.
 
     The share counts a multiplication and an addition for each distinct entry of the symmetric tensor of
     (1, x), and one multiplication for each product of two: nothing that the padding adds.
@@ -46,8 +45,6 @@ def run() -> list[dict[str, object]]:
         ours = cpu_seconds(lambda x=x: accumulate(x), 9)
         q = p + 1
         operations = n * (q * (q + 1) * (q + 2) / 3 + q * (q + 1) / 2)
-        state, first = accumulate(x[:, :-1]), np.ascontiguousarray(x[:, :-1])
-        whole, few = accumulate(x), x[: n // 100]
         rows.append(
             {
                 "n": n,
@@ -56,8 +53,6 @@ def run() -> list[dict[str, object]]:
                 "einsum_ratio": cpu_seconds(lambda x=x: naive(x), 3) / ours,
                 "khatri_rao_ratio": cpu_seconds(lambda x=x: khatri_rao(x), 3) / ours,
                 "dgemm_share": operations / ours / dgemm_peak(),
-                "one_judge": cpu_seconds(lambda s=state, v=first, x=x: s.with_judge(v, x[:, -1]), 9) / ours,
-                "one_percent": cpu_seconds(lambda w=whole, f=few: w.with_items(f), 9) / ours,
                 "missing_mrows_per_s": n / cpu_seconds(lambda x=holes: accumulate(x), 5) / 1e6,
             }
         )

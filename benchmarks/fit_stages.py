@@ -22,7 +22,7 @@ _STAGES = {
     "admit": ("assets.table.fitting", "admission"),
     "weight_intervals": ("assets.table.fitting", "intervals"),
     "describe": ("assets.table.fitting", "factors"),
-    "assemble": ("assets.table.fitting", "page data"),
+    "completed": ("assets.table.fitting", "page data"),
     "fit_facts": ("assets.table.fitting", "verdict"),
     "items_to_label": ("assets.table.fitting", "items to label"),
     "write_table": ("assets.table.files", "tables"),

@@ -1,4 +1,4 @@
-"""docs/reproduction.md from the ledger that a workspace keeps: ``python -m benchmarks.reproduction WORKSPACE``."""
+"""benchmarks/results/reproduction.md, by ``python -m benchmarks.reproduction WORKSPACE`` from its ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEAD = """# The paper's numbers, one by one
 
 ```
 care run --workspace examples/paper --select group:experiments
-python -m benchmarks.reproduction examples/paper > docs/reproduction.md
+python -m benchmarks.reproduction examples/paper > benchmarks/results/reproduction.md
 ```
 
 Every number of the paper's tables and every claim of its text and figures that a number can hold, beside ours. The

@@ -35,7 +35,7 @@ def panel(name: str) -> tuple[ScoreMatrix, list[str]]:
     assert isinstance(source, FilesSource)
     assert source.scores is not None
     records = read_source(workspace, name)
-    read = files.read_scores(resolve(source.scores.path, workspace.root), source.scores.columns, source.scores.layout)
+    read = files.read_scores(resolve(source.scores.path, workspace.root), source.scores.columns)
     rows = {item: k for k, item in enumerate(read.scores.item_ids)}
     judges = [j for j in read.scores.judges if j in workspace.judges_of(name)]
     scored = [r for r in records if r.item_id in rows]

@@ -1,7 +1,7 @@
 """What thirty random anchors make of ``care_tensor`` on recorded panels, and whether bad draws are flagged.
 
 ``python -m benchmarks.study_anchor_draws [VIEW ...]`` (CARE_DATA_DIR must be set) prints the table of
-docs/care-tensor.md; names choose some of the views.
+benchmarks/results/study-anchor-draws.md; names choose some of the views.
 
 Fixed before the result was seen: every recorded view of pairs, judges taken for Gaussian and for graded, five seeds of
 starts, forty draws of thirty anchors each, so that a view has two hundred draws. Accuracy is that of the decisions on

@@ -1,6 +1,6 @@
 """Which CARE-SVD: program, input matrix, penalties and sign rule over real panels, by leave-one-family-out.
 
-``python -m benchmarks.study_care_svd`` (CARE_DATA_DIR must be set) prints the tables of docs/care-svd.md.
+``python -m benchmarks.study_care_svd`` (CARE_DATA_DIR must be set) prints benchmarks/results/bench-panels.md's tables.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ async def _continuous(
 
     async def one(turn: int, item: Item) -> tuple[str, float]:
         prompt = engine._tokens(engine._template.render(item, engine._scale))
-        reading = scoring.Reading(engine._ballot)
+        reading = scoring.Unfolding(engine._ballot)
         while nodes := list(reading.next_nodes(engine._negligible)):
             answers = await asyncio.gather(
                 *(node(f"{turn} {item.item_id} {at}", [*prompt, *at], engine._ballot.wanted[at]) for at in nodes)

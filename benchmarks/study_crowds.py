@@ -15,9 +15,10 @@ The design, fixed before any result was seen.
   that cell, which is to be -.01 or more; the worst cell is printed.
 
 No constant of the model was chosen on these panels: the strength of its prior comes from planted crowds. But ``care``
-was the factor alone when they were first looked at (docs/missing.md has both figures), and became the mean of the
-factor and of the families' means afterwards. Panels that nobody had looked at confirm that (``--fewest 10 --most 19
---without-rivals``): the same design on all views with ten to nineteen judges, thinned to 2, 3 and 5 scores.
+was the factor alone when they were first looked at (``benchmarks/results/bench-crowds.md`` has both figures), and
+became the mean of the factor and of the families' means afterwards. Panels that nobody had looked at confirm that
+(``--fewest 10 --most 19 --without-rivals``): the same design on all views with ten to nineteen judges, thinned to 2, 3
+and 5 scores.
 
 Belongs here: draws and table. Belongs elsewhere: the model (``care_ops.models.sparse_factor``).
 """

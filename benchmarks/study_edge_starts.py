@@ -1,6 +1,7 @@
 """What further starts are worth to states and edges that are fitted together, on seeds that chose nothing.
 
-``python -m benchmarks.study_edge_starts`` prints a row a draw, and below them the table of docs/care-tensor.md.
+``python -m benchmarks.study_edge_starts`` prints a row a draw, and below them the table of
+``benchmarks/results/study-edge-starts.md``.
 
 Fixed before the result was seen: twenty draws of votes and six of mixed panels, seeds from 100 on (``DRAWS``). A draw
 is *bad* where F1 is below .9. What counts is how many draws are bad from one start and after further ones, and how many

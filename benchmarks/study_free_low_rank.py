@@ -1,6 +1,7 @@
 """Algorithm 1 as it is written, where L may have negative eigenvalues, beside ours, where it may not.
 
-``python -m benchmarks.study_free_low_rank`` (CARE_DATA_DIR must be set) prints the table of docs/care-svd.md.
+``python -m benchmarks.study_free_low_rank`` (CARE_DATA_DIR must be set) prints the table of
+``benchmarks/results/study-free-low-rank.md``.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from benchmarks.study_gate import COLUMN, VIEW, pairs, rows_of_pair
 from benchmarks.study_rates import VIEWS, Array, Cell, cells, column_of
 from care_ops.results.gate import gate
 from care_ops.results.rates import item_scores, rates_of
-from care_ops.results.sequential import Stream, evidence_of, interval, log_capitals, sequential_gate
+from care_ops.results.sequential import Stream, evidence_of, interval, log_capitals
 from tests.support.panels import prepare, views
 
 LEVEL = 0.9
@@ -120,7 +120,7 @@ def _print_decisions(
             gate(a, y, names, "new", "old", level=1 - (1 - LEVEL) / len(LOOKS), seed=k).outcome
         ),
         "confidence sequence": lambda a, y, order, names, k: (
-            sequential_gate(a, y, order, names, "new", "old", level=LEVEL, seed=k).outcome
+            gate(a, y, names, "new", "old", order=order, level=LEVEL, seed=k).outcome
         ),
     }
     for name, method in methods.items():

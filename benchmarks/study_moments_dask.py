@@ -34,12 +34,11 @@ _SUMS = ("count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "s
 
 def summed(path: str, where: str) -> None:
     """Sum a file in this process (``where`` is "here") or on a local cluster; print wall and CPU seconds as JSON."""
-    from assets.fit.moments import dask_client
-    from assets.workspace import MomentsConfig
+    from assets.fit.moments import LEAST_ROWS, dask_client
+    from assets.workspace import DaskConfig
 
     began = time.perf_counter()
-    config = MomentsConfig(threshold_rows=0, dask_workers=0 if where == "here" else None)
-    with dask_client(config, 1) as client:
+    with dask_client(LEAST_ROWS, DaskConfig(workers=0 if where == "here" else None)) as client:
         moments_of_shards(shards_of(Path(path)), JUDGES, client)
     wall = time.perf_counter() - began
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -44,7 +44,7 @@ from care_ops.aggregators.care_tensor import CareTensor, Fitted
 from care_ops.config import StructureConfig
 from care_ops.errors import FitError
 from care_ops.models import mixture
-from care_ops.models.probes import ORDINARY_NUISANCE, ProbeEvidence, measured, nearness
+from care_ops.models.probes import ORDINARY_NUISANCE, FallsAndMoves, measured, nearness
 from care_ops.moments.state import accumulate
 from care_ops.probes import ProbeResponses
 from care_ops.scores import ScoreMatrix
@@ -61,7 +61,7 @@ RESAMPLES = 200
 RULES = ("d'", "surely greater d'", "nearest", "nearest of all", "own weights")
 
 
-def directions(factors: Factors, evidence: ProbeEvidence, judges: Array) -> dict[str, Array]:
+def directions(factors: Factors, evidence: FallsAndMoves, judges: Array) -> dict[str, Array]:
     """The direction by which each rule orders items or states, shape (p,)."""
     strong = factors.candidates()
     leading = factors.directions[:, 0]
@@ -82,7 +82,7 @@ def directions(factors: Factors, evidence: ProbeEvidence, judges: Array) -> dict
     }
 
 
-def discriminability(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
+def discriminability(evidence: FallsAndMoves, directions: Array, judges: Array) -> Array:
     """d' of each direction: its mean fall over the root of its mean square move and of the ordinary nuisance."""
     asked = judges[:, evidence.asked]
     scores = directions[evidence.asked] / np.maximum((asked @ directions[evidence.asked]).std(axis=0), 1e-12)
@@ -91,7 +91,7 @@ def discriminability(evidence: ProbeEvidence, directions: Array, judges: Array) 
     return falls[spoilt].mean(axis=0) / np.sqrt((moves[kept] ** 2).mean(axis=0) + ORDINARY_NUISANCE)
 
 
-def surely_greater(factors: Factors, evidence: ProbeEvidence, judges: Array, chosen: int) -> bool:
+def surely_greater(factors: Factors, evidence: FallsAndMoves, judges: Array, chosen: int) -> bool:
     """Whether a factor's d' exceeds that of the leading one in 97.5 % of the resamples."""
     rng = np.random.default_rng(0)
     pair = factors.directions[:, [0, chosen]]

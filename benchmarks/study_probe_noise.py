@@ -58,8 +58,10 @@ from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care import candidates_of, defensible
-from care_ops.models.probes import LEAST_ITEMS, ProbeEvidence, doubted, measured, unit_variance, weigh
+from care_ops.aggregators.care import candidates_of
+from care_ops.aggregators.defensible import defensible
+from care_ops.least import LEAST_ITEMS
+from care_ops.models.probes import FallsAndMoves, doubted, measured, unit_variance, weigh
 from care_ops.moments.state import accumulate
 from care_ops.probes import ProbeResponses
 from care_ops.scores import ScoreMatrix
@@ -67,7 +69,7 @@ from care_ops.simulate import ProbedDraw, Probing, item_id, probed_panel
 from tests.support.probed_sets import DEMO_JUDGES, ProbedSet, generated_set
 
 Array = NDArray[np.float64]
-Rule = Callable[[ProbeEvidence, Array], float]
+Rule = Callable[[FallsAndMoves, Array], float]
 
 NULL_DRAWS, DRAWS, FIRST_SEED = 400, 200, 1000
 NULL_STYLES = (0.2, 0.4, 0.8)
@@ -96,13 +98,13 @@ RESPONDING = {
 }
 
 
-def by_item(evidence: ProbeEvidence) -> Array:
+def by_item(evidence: FallsAndMoves) -> Array:
     """Mean fall over the kinds of an item, shape (items, judges); 0 where there is none."""
     present = ~np.isnan(evidence.falls)
     return np.where(present, evidence.falls, 0.0).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
 
 
-def now(evidence: ProbeEvidence, _: Array) -> float:
+def now(evidence: FallsAndMoves, _: Array) -> float:
     """The rule before this study."""
     present = ~np.isnan(evidence.falls).all(axis=1)
     falls, count = by_item(evidence), present.sum(axis=0)
@@ -117,17 +119,17 @@ def now(evidence: ProbeEvidence, _: Array) -> float:
     return max(0.0, 1.0 - float((error**2).sum()) / size) if size > 0 else 0.0
 
 
-def bagged(evidence: ProbeEvidence, covariance: Array) -> float:
+def bagged(evidence: FallsAndMoves, covariance: Array) -> float:
     """The mean of ``now`` over resamples of the items."""
     rng = np.random.default_rng(0)
     total = 0.0
     for _ in range(RESAMPLES):
         rows = rng.integers(0, len(evidence.falls), len(evidence.falls))
-        total += now(ProbeEvidence(evidence.asked, evidence.falls[rows], evidence.moves[rows]), covariance)
+        total += now(FallsAndMoves(evidence.asked, evidence.falls[rows], evidence.moves[rows]), covariance)
     return total / RESAMPLES
 
 
-def flipped(evidence: ProbeEvidence, _: Array) -> float:
+def flipped(evidence: FallsAndMoves, _: Array) -> float:
     """One less the 95 % quantile of the sum of squared falls under random signs, over that sum."""
     falls = by_item(evidence)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (FLIPS, len(falls)))
@@ -141,7 +143,7 @@ def flipped(evidence: ProbeEvidence, _: Array) -> float:
     return max(0.0, 1.0 - float(np.quantile(size(signs @ falls), 0.95)) / size_here) if size_here > 0 else 0.0
 
 
-def held_out(evidence: ProbeEvidence, covariance: Array) -> float:
+def held_out(evidence: FallsAndMoves, covariance: Array) -> float:
     """The lower end of the interval of what held-out items gain over chance, over the mean."""
     falls = by_item(evidence)
     fold = np.arange(len(falls)) % FOLDS
@@ -153,7 +155,7 @@ def held_out(evidence: ProbeEvidence, covariance: Array) -> float:
     return max(0.0, 1.0 - norm.ppf(0.975) * error / mean) if mean > 0 else 0.0
 
 
-def bayes(evidence: ProbeEvidence, _: Array) -> float:
+def bayes(evidence: FallsAndMoves, _: Array) -> float:
     """Posterior probability that judges respond, with the variance of mean falls at its likeliest."""
     falls = by_item(evidence)
     mean, error = falls.mean(axis=0), falls.std(axis=0, ddof=1) / np.sqrt(len(falls))
@@ -163,7 +165,7 @@ def bayes(evidence: ProbeEvidence, _: Array) -> float:
     return float(1.0 / (1.0 + np.exp(-np.clip(log_factor.max(), -500, 500))))
 
 
-def flipped_sd(evidence: ProbeEvidence, _: Array) -> float:
+def flipped_sd(evidence: FallsAndMoves, _: Array) -> float:
     """As ``flipped``, in standard deviations of the judges."""
     falls = by_item(evidence)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (FLIPS, len(falls)))

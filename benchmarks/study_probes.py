@@ -1,4 +1,4 @@
-"""What probes are worth: ``make bench-probes`` prints the tables of docs/probes.md.
+"""What probes are worth: ``make bench-probes`` prints the tables of benchmarks/results/bench-probes.md.
 
 The sets, the kinds that are declared true of them, sample sizes and seeds are those of
 ``tests.support.declared_probes``, which was written before any estimator that reads probes. Constants of the estimator

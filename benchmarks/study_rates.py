@@ -34,10 +34,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
-from care_ops.aggregators.care import candidates_of, defensible
+from care_ops.aggregators.care import candidates_of, disagreement
+from care_ops.aggregators.defensible import defensible
 from care_ops.aggregators.registry import REGISTRY
 from care_ops.results.rates import rates_of
 from tests.support.panels import PreparedView, prepare, views
@@ -119,10 +119,7 @@ def cells(panel: PreparedView) -> Iterator[Cell]:
     problem, view = panel.problem, panel.view
     answer = REGISTRY["care"].fit(problem).estimate
     answers = defensible(problem)
-    candidates = candidates_of(answers)
-    pair = (answers.latent, candidates.rival) if candidates.rivalled else (answers.families, answers.factor)
-    assert pair[1] is not None
-    apart = np.abs(rankdata(pair[0]) - rankdata(pair[1])) / len(answer)
+    apart = disagreement(answers, candidates_of(answers)) / len(answer)
     cut = problem.config.cut
     votes = problem.panel_mean
     if view.binary and cut is not None:

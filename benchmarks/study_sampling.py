@@ -19,7 +19,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.study_rates import Array
-from care_ops.aggregators.care import candidates_of, defensible, disagreement
+from care_ops.aggregators.care import candidates_of, departures_of, disagreement, factors_of
+from care_ops.aggregators.defensible import defensible
 from care_ops.models.hypotheses import average_hypotheses
 from care_ops.results.sampling import draw, inclusion
 from tests.support.panels import PreparedView, prepare, views
@@ -33,12 +34,12 @@ def gains(panel: PreparedView, m: int, chosen: float, draws: int) -> Array:
     """m of ``care`` with labels less m of the mean, on the other items, by draw."""
     answers = defensible(panel.problem)
     candidates = candidates_of(answers)
-    z, mean = np.nan_to_num(panel.problem.standardised), panel.problem.panel_mean
+    z, mean = departures_of(answers, np.nan_to_num(panel.problem.standardised)), panel.problem.panel_mean
     probability = inclusion(disagreement(answers, candidates), m, chosen)
     measured: list[float] = []
     for seed in range(draws):
         rows = np.sort(draw(probability, np.random.default_rng([seed, m])))
-        average = average_hypotheses(candidates.hypotheses, answers.factors, z, rows, panel.view.gold[rows])
+        average = average_hypotheses(candidates.hypotheses, factors_of(answers), z, rows, panel.view.gold[rows])
         latent = answers.latent if average is None else average.latent
         rest = ~np.isin(panel.view.units, panel.view.units[rows])
         measured.append(panel.view.measure(latent, rest) - panel.view.measure(mean, rest))

@@ -1,7 +1,7 @@
 """Views and within-state covariance of ``care_tensor`` on real panels: order, cost, and how far seeds move them.
 
 ``python -m benchmarks.study_tensor_choices [VIEW ...]`` (CARE_DATA_DIR must be set) prints the tables of
-docs/care-tensor.md; names choose some of the panels.
+benchmarks/results/study-tensor-choices.md; names choose some of the panels.
 """
 
 from __future__ import annotations

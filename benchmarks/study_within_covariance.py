@@ -1,6 +1,7 @@
 """The within-state covariance of ``care_tensor``'s posterior, full against diagonal, where the truth is known.
 
-``python -m benchmarks.study_within_covariance`` prints a table of docs/care-tensor.md. Five regimes (judges, items,
+``python -m benchmarks.study_within_covariance`` prints a table of
+``benchmarks/results/study-tensor-choices.md``. Five regimes (judges, items,
 noise), each with judges that are independent within states and with edges of .3 at 40 % of the pairs within each third,
 ten seeds. Both mixtures start from the same k-means centres, so that they differ in their covariance alone.
 

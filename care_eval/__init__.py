@@ -13,10 +13,8 @@
 >>> result.to_frame().column_names
 ['item_id', 'care', 'avg']
 
-docs/library.md says what there is. The names are imported when they are first used, because this package also holds all
+docs/data.md says what there is. The names are imported when they are first used, because this package also holds all
 others in the distribution that ``deploy/namespaced.py`` makes.
-
-Belongs here: the names that a caller needs. Belongs elsewhere: anything that they do (``table``, ``result``).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,4 @@
-"""Rates of systems, a gate between two of them, and penalties by labels, of tables that a caller has at hand.
-
-Belongs here: what a caller may hand in. Belongs elsewhere: the work (``assets.table.rating``,
-``assets.table.selecting``).
-"""
+"""Rates of systems, a gate between two of them, and penalties by labels, of tables that a caller has at hand."""
 
 from __future__ import annotations
 
@@ -13,7 +9,8 @@ import pyarrow as pa
 
 from assets.labels import read_labels
 from assets.table.fitting import TableConfig
-from assets.table.rating import Method, Sequential, gate_table, rate_table
+from assets.table.options import names_of
+from assets.table.rating import Method, gate_table, rate_table
 from assets.table.reading import TableInputs, read_table, score_columns
 from assets.table.selecting import Choice, Search, select_table
 from care_eval.table import Columns, as_table, optional_table, several
@@ -30,8 +27,9 @@ def rate(
     scores: TableSource | Columns,
     labels: TableSource | Mapping[str, float],
     *,
+    drawn: Literal["random"] | None = None,
     items: TableSource | Columns | None = None,
-    system: str | None = None,
+    system: str | Sequence[str] | None = None,
     judges: TableSource | Mapping[str, str] | None = None,
     anchors: TableSource | Mapping[str, float] | None = None,
     population: bool = False,
@@ -49,12 +47,15 @@ def rate(
     scores, judges, anchors, item, judge, score :
         See ``fit``.
     labels : path, frame or mapping item -> label
-        Labels of people on a random sample of the items, which no fit sees. A table may also say how each item was
-        drawn (``drawn``, ``probability``); docs/rates.md has the columns.
+        Labels of people on some of the items, which no fit sees. A table says how each item was drawn (columns
+        ``drawn``, ``probability``; docs/labels.md).
+    drawn : "random", optional
+        Says so of labels that do not say it, as those of a mapping; without it these are refused.
     items : path, frame or mapping column -> values, optional
         The item's id, the column that names its system, and ``split_unit``.
-    system : str, optional
-        That column. Without it all items are one system.
+    system : str or (left, right), optional
+        That column; without it all items are one system. Of pairs those of the left system, which a higher score or
+        label prefers, and of the right one, and rates are shares of wins.
     population : bool
         Whether the rates are of items to come, and not of these.
     level : float
@@ -62,25 +63,25 @@ def rate(
     sequential : bool
         Whether intervals hold however often one looks while labels come in; they are wider.
     label_bounds : (lo, hi), optional
-        For these: between which a label must lie; by default 0 and 1.
+        For these and for pairs: between which a label must lie; by default 0 and 1.
 
     Raises
     ------
     InputError
-        A table cannot be used, or a label is of an item without scores or is also an anchor.
+        A table cannot be used, labels do not say how they were drawn, or one is of an anchor or has no scores.
     FitError
         The panel gives no answer, or no system has enough labels.
     """
     inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
     table = read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody)
-    config = TableConfig(systems=() if system is None else (system,))
     return rate_table(
         table,
-        _labels(labels, item),
-        config,
+        _labels(labels, item, drawn),
+        TableConfig(systems=names_of(system)),
         level=level,
         of_these_items=not population,
-        sequential=Sequential(label_bounds) if sequential else None,
+        sequential=sequential,
+        label_bounds=label_bounds,
     )
 
 
@@ -90,8 +91,9 @@ def gate(
     against: str,
     labels: TableSource | Mapping[str, float],
     *,
+    drawn: Literal["random"] | None = None,
     items: TableSource | Columns,
-    system: str,
+    system: str | Sequence[str],
     judges: TableSource | Mapping[str, str] | None = None,
     anchors: TableSource | Mapping[str, float] | None = None,
     margin: float = 0.0,
@@ -111,34 +113,35 @@ def gate(
     new, against : str
         The system that is to be released, and the one that it is compared with.
     margin : float
-        Loss that is let pass, in units of the labels; fix it before you look.
+        Loss that is let pass, in units of the labels, of pairs in shares of wins; fix it before you look.
     method : {"ppi", "rogan-gladen"}
         How labels correct the judges; the second goes by the judges' errors on each system, and needs ``cut``.
     cut : float, optional
         An answer above it passes.
-    scores, labels, items, system, judges, anchors, level, sequential, label_bounds, item, judge, score :
+    scores, labels, drawn, items, system, judges, anchors, level, sequential, label_bounds, item, judge, score :
         See ``rate``.
 
     Raises
     ------
     InputError
-        As ``rate``, or a system has no labels, or the two are one.
+        As ``rate``, or a system has no labels, or the two are one, or never met in a pair.
     FitError
         The panel gives no answer.
     """
     inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
     table = read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody)
-    config = TableConfig(fit=FitConfig(cut=cut), systems=(system,))
+    config = TableConfig(fit=FitConfig(cut=cut), systems=names_of(system))
     return gate_table(
         table,
-        _labels(labels, item),
+        _labels(labels, item, drawn),
         config,
         new,
         against,
         margin=margin,
         level=level,
         method=method,
-        sequential=Sequential(label_bounds) if sequential else None,
+        sequential=sequential,
+        label_bounds=label_bounds,
     )
 
 
@@ -193,11 +196,11 @@ def select(
     )
 
 
-def _labels(labels: TableSource | Mapping[str, float], item: str | None) -> Labels:
-    """The labels of a table or of a mapping; items of which it does not say how they were drawn count as random."""
+def _labels(labels: TableSource | Mapping[str, float], item: str | None, drawn: Literal["random"] | None) -> Labels:
+    """The labels of a table or of a mapping, and how their items were drawn."""
     table: TableSource
     if isinstance(labels, Mapping):
         table = pa.table({item or "item_id": list(labels.keys()), "label": list(labels.values())})
     else:
         table = labels
-    return read_labels(table, item, ReadingOptions(), unstated="random")
+    return read_labels(table, item, ReadingOptions(), unstated=drawn)

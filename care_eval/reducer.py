@@ -1,8 +1,4 @@
-"""Reducers for inspect_ai: one score out of a panel's, by the weights of an earlier fit, and one out of several epochs.
-
-Belongs here: how inspect_ai hands scores over. Belongs elsewhere: what the fit says (``result``), inspect_ai itself,
-which is not imported.
-"""
+"""Reducers for inspect_ai: one score of a panel's, by the weights of an earlier fit, or of several epochs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What came of a fit, as a caller of the library sees it.
-
-Belongs here: a result's numbers as arrays and frames, its text for a terminal and for a notebook, its figures and
-files. Belongs elsewhere: computing any of it (``assets.table``).
-"""
+"""What came of a fit, as a caller of the library sees it."""
 
 from __future__ import annotations
 
@@ -26,11 +22,11 @@ from assets.table.criteria import CriteriaFit, write_criteria
 from assets.table.files import aggregates_table, judges_table, write_files
 from assets.table.fitting import TableFit
 from assets.table.rows import aggregate_rows, constraints_sentence, judge_rows
-from care_ops.aggregators.base import Aggregate
 from care_ops.errors import InputError
+from care_ops.labels import Drawn
+from care_ops.records import Aggregate, Certificate
 from care_ops.results.verdict import Verdict
 from care_ops.scores import Array
-from care_ops.structure.program import Certificate
 from warehouse.fits import nullable
 
 FrameKind = Literal["arrow", "pandas", "polars"]
@@ -127,8 +123,8 @@ class FitResult:
         return self.table.verdict
 
     @property
-    def to_label(self) -> Sequence[str]:
-        """The items that are most worth a label: those where the defensible answers differ most, and some at random."""
+    def to_label(self) -> Mapping[str, Drawn]:
+        """The items that are most worth a label: chosen where defensible answers differ most, or drawn at random."""
         return self.table.to_label
 
     @property

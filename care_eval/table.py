@@ -1,8 +1,4 @@
-"""A fit of tables that a caller has at hand: files, frames or columns.
-
-Belongs here: what a caller may hand in. Belongs elsewhere: reading and fitting it (``assets.table``), what comes out
-(``result``).
-"""
+"""A fit of tables that a caller has at hand: files, frames or columns."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ def fit(
     ----------
     scores : path, frame or mapping column -> values
         A row for each score (item, judge, score), or a row for each item and a column for each judge. A frame is one
-        of pandas, polars, pyarrow or DuckDB. docs/input.md has the files and the names of columns.
+        of pandas, polars, pyarrow or DuckDB. docs/data.md has the files and the names of columns.
     items : path, frame or mapping column -> values, optional
         The item's id, and any of ``response``, ``gold`` and ``split_unit``; no fit sees ``gold``.
     judges : path, frame or mapping judge -> family, optional
@@ -76,7 +72,8 @@ def fit(
         The scores allow no fit.
     """
     config = table_config(options)
-    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
+    tables = as_table(scores, "scores"), optional_table(items, "items")
+    inputs = TableInputs(*tables, judges, anchors, config.fit.scale, config.scales)
     columns = score_columns(item, several(judge), score, several(drop))
     reading = reading_options(separator, encoding, decimal, sheet)
     table = read_table(inputs, columns, reading, tell_nobody)
@@ -113,7 +110,13 @@ def fit_criteria(
         The scores of a criterion allow no fit.
     """
     config = table_config(options)
-    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges)
+    inputs = TableInputs(
+        as_table(scores, "scores"),
+        optional_table(items, "items"),
+        judges,
+        scale=config.fit.scale,
+        scales=config.scales,
+    )
     tables = read_criteria(inputs, by, score_columns(None, None, None, None), ReadingOptions(), tell_nobody)
     return CriteriaResult(fit_all_criteria(tables, config), frame_kind(scores))
 

@@ -1,5 +1,1 @@
-"""The mathematics of CARE: arrays in, arrays out.
-
-Belongs here: estimators, moments, certificates, metrics. Belongs elsewhere: files (but the shards that
-``moments.sharded`` reads), Dagster, DuckDB, plots, clocks, global random state.
-"""
+"""The mathematics of CARE: arrays in, arrays out; no files (but shards), no Dagster, clocks or global random state."""

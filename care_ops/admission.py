@@ -1,8 +1,6 @@
 """Admission of judges to a panel: statistics of each judge against the rest, and the rule that decides.
 
-Belongs here: missing, degenerate and misaligned judges (law 1). Belongs elsewhere: how good a judge is. Low or negative
-agreement alone is reported and never excludes, because on a confounded panel the judge that agrees least can be the
-best one.
+Low or negative agreement alone never excludes: on a confounded panel the odd judge out can be the best one.
 """
 
 from __future__ import annotations
@@ -17,49 +15,26 @@ from numpy.typing import NDArray
 from care_ops.blocks import columns
 from care_ops.config import AdmissionRule
 from care_ops.errors import listed
+from care_ops.least import TELLING_SCORES
+from care_ops.records import JudgeCheck
 from care_ops.scores import Array, ScoreMatrix, varies
-from care_ops.sparsity import TELLING_SCORES, comparable, is_sparse
+from care_ops.sparsity import comparable, is_sparse
 
 _STANDARD_ERRORS = 3.0
 """Agreement within so many standard errors of zero cannot be told from that of chance."""
 
+_MOST_ALIKE, _LEAST_ENTROPY = 0.95, 0.20
+"""A judge that gives one score this often, or whose scores carry fewer bits, tells hardly any two items apart."""
+
+_LEAST_RETURN, _LEAST_RISE = 0.30, 0.25
+"""Agreement that must come back when shifted rows are put right, and by how much it must rise, to exclude a judge: what
+a good judge has with its rows in place, and several times what the best of all shifts gains by chance."""
+
 _LEAST_GAIN = 0.05
 """Smallest gain of agreement by a shift of the rows that is reported."""
 
-
-@dataclass(frozen=True)
-class JudgeCheck:
-    """What admission found about one judge.
-
-    Attributes
-    ----------
-    judge : str
-    admitted : bool
-    reason : str or None
-        Why the judge is not admitted.
-    notes : str or None
-        What is reported about the judge without any consequence.
-    missing_rate : float
-        Share of the scores that are missing or out of range.
-    mode_share : float
-        Share of the commonest score among the scores present.
-    entropy : float
-        Entropy of the scores in bits.
-    agreement : float
-        Correlation with the mean of the other judges; NaN where it is undefined.
-    out_of_range : int
-        Scores that were dropped because they lie outside the judge's declared scale.
-    """
-
-    judge: str
-    admitted: bool
-    reason: str | None
-    notes: str | None
-    missing_rate: float
-    mode_share: float
-    entropy: float
-    agreement: float
-    out_of_range: int
+_LEAST_AGREEMENT = 0.1
+"""Agreement with the other judges below this is reported, however many items there are; it never excludes."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +88,9 @@ def check_panel(
         mode_share, entropy = concentration(column)
         alignment = _alignment(_standardise(column), total, spectrum)
         if mode_share == 1.0:
-            reason = "degenerate: fewer than two different scores"
+            given = int((~np.isnan(column)).sum())
+            degenerate = "degenerate: fewer than two different scores" if given else "it has no score"
+            reason = outside_scale(given, (out_of_range or {}).get(judge, 0)) or degenerate
         elif rule.admit == "all":
             reason = None
         else:
@@ -124,11 +101,11 @@ def check_panel(
                 judge,
                 reason is None,
                 reason,
-                _notes(rule, len(scores.item_ids), alignment) if reason is None else None,
+                _notes(len(scores.item_ids), alignment) if reason is None else None,
                 missing,
                 mode_share,
                 entropy,
-                alignment.agreement,
+                _if_defined(alignment.agreement),
                 (out_of_range or {}).get(judge, 0),
             )
         )
@@ -147,7 +124,7 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
     refused = [check for check in checks if not check.admitted]
     if not refused:
         return ""
-    mostly_absent = sum(check.missing_rate > 0.5 for check in checks)
+    mostly_absent = sum(0.5 < check.missing_rate < 1.0 for check in checks)
     if 2 * mostly_absent > len(checks):
         return (
             f"{mostly_absent:,} judges have scored less than half of the items, as the workers of a crowd do: if they "
@@ -182,7 +159,7 @@ def _check_crowd(
         agreement = _correlation(filled[rows, j], (total[rows] - filled[rows, j]) / (count[rows] - 1))
         reason = None
         if given == 0:
-            reason = "it has no score"
+            reason = outside_scale(given, out_of_range.get(judge, 0)) or "it has no score"
         elif rule.admit == "rule" and given >= TELLING_SCORES:
             asked = replace(rule, max_missing=1.0)
             unmoved = _Alignment(agreement, -np.inf, certain=False, how="")
@@ -190,10 +167,29 @@ def _check_crowd(
         missing = 1.0 - given / max(len(column), 1)
         checks.append(
             JudgeCheck(
-                judge, reason is None, reason, None, missing, mode_share, entropy, agreement, out_of_range.get(judge, 0)
+                judge,
+                reason is None,
+                reason,
+                None,
+                missing,
+                mode_share,
+                entropy,
+                _if_defined(agreement),
+                out_of_range.get(judge, 0),
             )
         )
     return checks
+
+
+def _if_defined(agreement: float) -> float | None:
+    return None if np.isnan(agreement) else agreement
+
+
+def outside_scale(given: int, out_of_range: int) -> str | None:
+    """That most scores of a judge lie outside the scale, where so many do: more than it gave within."""
+    if out_of_range <= given:
+        return None
+    return f"{out_of_range:,} of its {given + out_of_range:,} scores lie outside the scale"
 
 
 def _correlation(a: Array, b: Array) -> float:
@@ -210,26 +206,26 @@ def _reason(
     returned = alignment.best
     if missing > rule.max_missing:
         return f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
-    if mode_share >= rule.max_mode_share:
-        return f"degenerate: one score on {mode_share:.1%} of items (limit {rule.max_mode_share:.0%})"
-    if entropy < rule.min_entropy:
-        return f"degenerate: {entropy:.2f} bits (limit {rule.min_entropy:.2f})"
+    if mode_share >= _MOST_ALIKE:
+        return f"degenerate: one score on {mode_share:.1%} of items (limit {_MOST_ALIKE:.0%})"
+    if entropy < _LEAST_ENTROPY:
+        return f"degenerate: {entropy:.2f} bits (limit {_LEAST_ENTROPY:.2f})"
     if mismatches:
         return f"misaligned: {mismatches} rows carry another text than the item they are joined to"
-    if alignment.certain and returned >= rule.min_return and returned - alignment.agreement >= rule.min_gain:
+    if alignment.certain and returned >= _LEAST_RETURN and returned - alignment.agreement >= _LEAST_RISE:
         return f"misaligned: agreement {alignment.agreement:+.2f} becomes {returned:+.2f} {alignment.how}"
     return None
 
 
-def _notes(rule: AdmissionRule, items: int, alignment: _Alignment) -> str | None:
+def _notes(items: int, alignment: _Alignment) -> str | None:
     """What is worth a look at an admitted judge, or None."""
     standard_error = 1 / np.sqrt(max(items, 1))
     agreement = alignment.agreement
-    if agreement < max(rule.report_agreement, _STANDARD_ERRORS * standard_error):
-        return f"agreement with the other judges is {agreement:+.2f}: are its rows joined to the right items?"
     if alignment.best - agreement >= max(_LEAST_GAIN, _STANDARD_ERRORS * np.sqrt(2) * standard_error):
         change = f"agreement {agreement:+.2f} becomes {alignment.best:+.2f} {alignment.how}"
         return f"{change}: are its rows joined to the right items?"
+    if agreement < max(_LEAST_AGREEMENT, _STANDARD_ERRORS * standard_error):
+        return f"agreement with the other judges is {agreement:+.2f}"
     return None
 
 

@@ -1,8 +1,4 @@
-"""Anchors: the one door through which a label reaches a fit.
-
-Belongs here: labelled items and what a fit may see of them. Belongs elsewhere: gold used for evaluation, which
-never passes through here.
-"""
+"""Anchors: the one door through which a label reaches a fit."""
 
 from __future__ import annotations
 

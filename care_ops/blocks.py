@@ -2,8 +2,6 @@
 
 Arrays of a million items that are made only to be summed cost more than the sums: the system clears their memory
 anew each time.
-
-Belongs here: cutting rows into blocks. Belongs elsewhere: what is computed of them, and samples (``samples``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Maps from a latent quality, which has no unit, to a score scale, each under a declared assumption.
-
-Belongs here: monotone maps from latent to scale or to a probability. Belongs elsewhere: estimating the latent.
-"""
+"""Maps from a latent quality, which has no unit, to a score scale, each under a declared assumption."""
 
 from __future__ import annotations
 
@@ -10,23 +7,22 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import rankdata
 
+from care_ops.least import LABELS_TO_ADVISE, LABELS_TO_CONFIRM
 from care_ops.scores import varies
 
 Array = NDArray[np.float64]
-
-LEAST_LABELS = 20
-"""Least number of binary labels, of which both kinds must occur, for a probability to be given."""
-
-LEAST_FOR_SLOPE = 30
-"""Least number of labels for a slope to be taken from them; with fewer they give the location alone."""
 
 _LEVEL_SD = 1.5
 _SLOPE, _SLOPE_SD = 1.5, 0.75
 """Normal priors of the logit's intercept (around 0) and of its slope on a latent of variance one."""
 
 
-def to_panel_scale(latent: Array, panel_mean: Array) -> tuple[Array, float, float]:
+def to_panel_scale(
+    latent: Array, panel_mean: Array, ends: tuple[float, float] = (-np.inf, np.inf)
+) -> tuple[Array, float, float]:
     """Give ``latent`` the location and the spread of the panel's mean score (an increasing affine map).
+
+    The spread is smaller where some items would otherwise lie beyond the ends of the panel's scale.
 
     The declared assumption is that the panel's mean, whatever its mistakes on single items, is right
     about the level and the range of quality over the whole set.
@@ -37,6 +33,8 @@ def to_panel_scale(latent: Array, panel_mean: Array) -> tuple[Array, float, floa
         NaN where nothing is known.
     panel_mean : (n,) array
         Mean of the judges' scores by item.
+    ends : (low, high)
+        Of the panel's scale.
 
     Returns
     -------
@@ -48,8 +46,11 @@ def to_panel_scale(latent: Array, panel_mean: Array) -> tuple[Array, float, floa
     if not varies(latent[scored]):
         return np.where(np.isnan(latent), np.nan, panel_mean[scored].mean()), float(panel_mean[scored].mean()), 0.0
     unit = float(np.std(panel_mean[scored]) / np.std(latent[scored]))
-    offset = float(np.mean(panel_mean[scored])) - unit * float(np.mean(latent[scored]))
-    return offset + unit * latent, offset, unit
+    centre, middle = float(np.mean(panel_mean[scored])), float(np.mean(latent[scored]))
+    below, above = middle - float(np.nanmin(latent)), float(np.nanmax(latent)) - middle
+    unit = max(0.0, min(unit, (centre - ends[0]) / below, (ends[1] - centre) / above))
+    offset = centre - unit * middle
+    return np.clip(offset + unit * latent, *ends), offset, unit  # clipped, since it may be beyond an end by a rounding
 
 
 def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
@@ -86,7 +87,7 @@ def _levels(estimate: Array) -> Array:
 def to_labels(estimate: Array, labels: Array, weights: Array | None = None) -> tuple[float, float] | None:
     """(offset, unit) of ``offset + unit * estimate`` on the labels' scale; None without labels.
 
-    With fewer than ``LEAST_FOR_SLOPE`` labels the map is a shift, shrunk by m / (m + 3). With more it is that of least
+    With fewer than ``LABELS_TO_ADVISE`` labels the map is a shift, shrunk by m / (m + 3). With more it is that of least
     squares, with a slope that is not negative.
 
     Parameters
@@ -102,7 +103,7 @@ def to_labels(estimate: Array, labels: Array, weights: Array | None = None) -> t
     m, share = float(weights.sum()), weights / weights.sum()
     seen, said = float(share @ estimate), float(share @ labels)
     spread = float(share @ (estimate - seen) ** 2)
-    if m < LEAST_FOR_SLOPE or np.ptp(estimate) == 0:
+    if m < LABELS_TO_ADVISE or np.ptp(estimate) == 0:
         return (said - seen) * m / (m + 3), 1.0
     unit = max(0.0, float(share @ ((estimate - seen) * (labels - said))) / spread)
     return said - unit * seen, unit
@@ -130,10 +131,10 @@ def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> 
 
     Returns
     -------
-    (a, b), or None where the labels are fewer than ``LEAST_LABELS`` or all alike, or fall as the latent rises: no
+    (a, b), or None where the labels are fewer than ``LABELS_TO_CONFIRM`` or all alike, or fall as the latent rises: no
     calibrated probability can be given.
     """
-    if len(labels) < LEAST_LABELS or np.ptp(labels) == 0:
+    if len(labels) < LABELS_TO_CONFIRM or np.ptp(labels) == 0:
         return None
     weights = np.ones(len(labels)) if weights is None else weights
     at = np.array([0.0, _SLOPE])

@@ -1,14 +1,14 @@
 """Settings of a fit: admission, penalties, aggregators.
 
 Plain data without numpy, so that reading a configuration costs nothing.
-
-Belongs here: settings of the mathematics and their defaults. Belongs elsewhere: anything that computes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from care_ops.errors import InputError
+from care_ops.least import LEAST_RESAMPLES
 
 Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
@@ -28,9 +29,6 @@ DeclaredRule = Literal["leading", "balance", "probes"]
 
 Groups = tuple[tuple[str, ...], ...]
 """Groups of judges, by their names."""
-
-RENAMED_SETTINGS = {"judges": "observation_model"}
-"""Former names of settings of a fit, each with its present name. A file that has a former name is refused."""
 
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
 """Aggregators that every command runs unless others are named; the first is the recommended answer."""
@@ -54,14 +52,14 @@ LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "g
 """All but ``best_judge``, which needs labels, and ``ged``, which needs pairs of systems."""
 
 
-LEAST_RESAMPLES = 20
-"""Least number of resamples of a bootstrap. The ends of an interval of fewer are single draws."""
-
 Bound = tuple[Callable[[Any], bool], str]
 """A function that says whether a value lies within a bound, and the bound in words."""
 
 NOTHING_ELSE = {"extra": "forbid"}
 """The ``__pydantic_config__`` of a settings class that is read from a file: keys without a field are refused."""
+
+
+_ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : (?:\{(.*)\})?.*$")
 
 
 def check(settings: Any, settings_name: str) -> None:
@@ -111,6 +109,23 @@ def _bounds(metadata: Any) -> list[Bound]:
             raise TypeError(f"no bound is known that is declared by {metadata!r}")
 
 
+def explained(kind: type) -> dict[str, str]:
+    """What each field of a settings class means, from the ``Attributes`` of its docstring, allowed words first."""
+    lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
+    words_of: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in lines:
+        if match := _ATTRIBUTE.match(line):
+            names = match[1].split(", ")
+            words_of |= {
+                name: [match[2].replace('"', "").replace(", ", " | ") + "." if match[2] else ""] for name in names
+            }
+        elif line.startswith("    "):
+            for name in names:
+                words_of[name].append(line.strip())
+    return {name: " ".join(filter(None, words)) for name, words in words_of.items()}
+
+
 @dataclass(frozen=True)
 class AdmissionRule:
     """Who is admitted to a panel; see ``admission.check_panel``.
@@ -118,23 +133,14 @@ class AdmissionRule:
     Attributes
     ----------
     admit : {"rule", "all"}
-        ``rule`` applies the thresholds below; ``all`` admits every judge that has at least two different scores.
+        ``rule`` leaves out judges that miss too many scores, say next to nothing or are joined to the wrong items
+        (``care_ops.admission``); ``all`` admits every judge that has at least two different scores.
     absent : {"auto", "failed", "not_asked"}
         What a score that is not there means: that its judge failed, which counts against the judge, or that it was not
         asked, as in a crowd. ``auto`` takes it for not asked where most judges scored less than half of the items; in
         a workspace, which asks every judge about every item, it takes it for failed.
     max_missing : float
         Largest share of missing or out-of-range scores (paper: 10 %).
-    max_mode_share : float
-        A judge that gives one score this often, or more, is degenerate.
-    min_entropy : float
-        Bits; a judge whose scores carry less is degenerate.
-    min_return : float
-        A judge whose rows are shifted or reversed is misaligned: agreement that must come back when they are put right.
-    min_gain : float
-        How far that agreement must exceed the one of the rows as they are.
-    report_agreement : float
-        Agreement with the other judges below this, or below 3 / sqrt(items), is reported; it never excludes.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -142,11 +148,6 @@ class AdmissionRule:
     admit: Literal["rule", "all"] = "rule"
     absent: Absent = "auto"
     max_missing: Annotated[float, Interval(ge=0, le=1)] = 0.10
-    max_mode_share: Annotated[float, Interval(gt=0, le=1)] = 0.95
-    min_entropy: Annotated[float, Ge(0)] = 0.20
-    min_return: Annotated[float, Interval(ge=0, le=1)] = 0.30
-    min_gain: Annotated[float, Interval(ge=0, le=2)] = 0.25
-    report_agreement: Annotated[float, Interval(ge=-1, le=1)] = 0.1
 
     def __post_init__(self) -> None:
         check(self, "admission")
@@ -167,7 +168,7 @@ class StructureConfig:
         Weight of L's penalty over that of S: tau * sqrt(p), at which neither of the two takes up a shared factor alone.
     edges_within : tuple of groups of judges, optional
         Groups of judges, like [[a, b], [c, d]]: S has a direct edge only between judges of one group. With [] it has
-        none, with null between any two judges. See docs/care-svd.md.
+        none, with null between any two judges. See docs/method.md.
     nonnegative_within : tuple of groups of judges
         Groups of judges between which no entry of L is negative: what they share never sets two of them against each
         other. With this or ``edges_within`` a general conic solver takes the place of our own.
@@ -217,7 +218,7 @@ class TensorConfig:
         How a judge's score is distributed given the state. With ``gaussian`` every judge is Gaussian. With the others a
         judge of two values is Bernoulli and one of at most ten grades is an ordered logit (with ``categorical`` its
         grades have no order); a judge of more values is Gaussian, with ``student`` Student's t, and with
-        ``scale_mixture`` all such judges share one scale of noise on each item. See docs/care-tensor.md.
+        ``scale_mixture`` all such judges share one scale of noise on each item. See docs/method.md.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -275,16 +276,18 @@ class FitConfig:
     quality : {"leading", "balance", "probes"}
         Which factor ``care_svd`` takes for quality where there are no anchors: the leading one, the one on which the
         judges load most evenly, or, where there are probes, the one nearest to what they say; with ``probes`` this
-        holds for ``care_tensor`` too. See docs/care-svd.md and docs/probes.md.
+        holds for ``care_tensor`` too. See docs/method.md and docs/probes.md.
     subtract_confounders : bool
         Whether ``care_svd`` takes the other factors' directions off its weights.
     missing : {"pairwise", "em"}
         Means and covariances over the items where the scores they need are present, or those of greatest likelihood,
-        which allow for scores that are missing because of others. See docs/missing.md.
+        which allow for scores that are missing because of others. See docs/method.md.
     resamples : int
         Bootstrap resamples for intervals of weights, 20 or more; 0 for none.
     seed : int
         Mixed with the content of the scores into the seed of random starts.
+    not_quality : tuple of str
+        Features of the texts that are declared to be no part of quality: ``care`` takes out all that they explain.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -300,6 +303,7 @@ class FitConfig:
     missing: Missing = "pairwise"
     resamples: Annotated[int, Ge(0)] = 60
     seed: int = 0
+    not_quality: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.aggregators, str):  # one name, not a sequence of letters

@@ -1,7 +1,6 @@
 """The one hierarchy of errors.
 
-Each message says what is wrong, where, and what to do about it. Belongs here: exception classes, how a message lists
-names. Belongs elsewhere: handling errors.
+Each message says what is wrong, where, and what to do about it.
 """
 
 from __future__ import annotations
@@ -30,6 +29,11 @@ class JudgeError(CareError):
 
 class WarehouseError(CareError):
     """Parts or the database are in a state that must not be built upon."""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what is counted, for a sentence."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:

@@ -4,8 +4,6 @@ An estimator reads a matrix of scores, items in rows and judges in columns, with
 optional: labels that the fit may see, NaN where there is none. ``predict`` applies the function that a fit is of one
 item's scores (``frozen``), so that new items need no new fit. scikit-learn itself is not imported, except for its
 tags, which only scikit-learn asks for.
-
-Belongs here: the conventions. Belongs elsewhere: any computation (``fit``, ``frozen``), names of items, files.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ from care_ops.config import (
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.frozen import freeze
+from care_ops.least import LEAST_COLUMNS
 from care_ops.scores import Array, ScoreMatrix
 
 STRUCTURED = ("care_svd", "care_tensor")
@@ -104,7 +103,7 @@ class PanelEstimator(ABC):
             The scores allow no fit.
         """
         scores = self._matrix(X)
-        if scores.shape[0] < 2 or scores.shape[1] < 2:
+        if scores.shape[0] < 2 or scores.shape[1] < LEAST_COLUMNS:
             raise ArrayError(
                 f"a panel needs two items and two judges; found array with {scores.shape[0]} sample(s) and "
                 f"{scores.shape[1]} feature(s)"
@@ -202,7 +201,7 @@ class PanelEstimator(ABC):
 
 @dataclass(eq=False, kw_only=True)
 class CareEstimator(PanelEstimator):
-    """``care``, the recommended score; see docs/care.md.
+    """``care``, the recommended score; see docs/method.md.
 
     Examples
     --------
@@ -223,7 +222,7 @@ class CareEstimator(PanelEstimator):
 
 @dataclass(eq=False, kw_only=True)
 class CareSvdEstimator(PanelEstimator):
-    """``care_svd``, for scores that are numbers; see docs/care-svd.md.
+    """``care_svd``, for scores that are numbers; see docs/method.md.
 
     Parameters
     ----------
@@ -250,7 +249,7 @@ class CareSvdEstimator(PanelEstimator):
 
 @dataclass(eq=False, kw_only=True)
 class CareTensorEstimator(PanelEstimator):
-    """``care_tensor``, for votes and preferences; see docs/care-tensor.md.
+    """``care_tensor``, for votes and preferences; see docs/method.md.
 
     Parameters
     ----------

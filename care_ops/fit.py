@@ -1,8 +1,4 @@
-"""The fit of one panel, from scores to aggregates, stage by stage.
-
-Belongs here: the pure composition of the stages, for ``care fit`` and for the assets, which run the same
-stages one by one. Belongs elsewhere: files, plots, gold.
-"""
+"""The fit of one panel, from scores to aggregates, stage by stage."""
 
 from __future__ import annotations
 
@@ -13,16 +9,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import Aggregate, Aggregator, Pair, Problem
+from care_ops.aggregators.base import Aggregator, Pair, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
 from care_ops.aggregators.placement import placed
 from care_ops.aggregators.registry import REGISTRY
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
+from care_ops.least import LEAST_COLUMNS
 from care_ops.moments.missing import em_moments, expected_sums
 from care_ops.moments.state import Moments, of_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
 from care_ops.structure.program import Structure
 from care_ops.threads import one_blas_thread
@@ -92,7 +90,7 @@ def fit_panel(
     FitError
         Fewer than two judges, or no aggregator could answer.
     """
-    if scores.shape[1] < 2:
+    if scores.shape[1] < LEAST_COLUMNS:
         raise FitError(
             f"fit: a panel needs at least two judges, there is {scores.shape[1]} "
             f"({', '.join(scores.judges) or 'none'}); add judges or loosen the admission rule"

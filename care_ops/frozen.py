@@ -1,12 +1,9 @@
-"""A fit frozen to a function of one item's scores, so that new items can be scored without fitting again.
-
-Belongs here: finding and applying that function, and how faithful it is. Belongs elsewhere: which fit is pinned.
-"""
+"""A fit frozen to a function of one item's scores, so that new items can be scored without fitting again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +12,8 @@ from scipy.special import ndtri
 
 from care_ops.blocks import blocks, by_rows, columns
 from care_ops.errors import FitError, listed
+from care_ops.records import Array
 from care_ops.scores import ScoreMatrix, varies
-
-Array = NDArray[np.float64]
 
 _MOST_KNOTS = 101
 _FOLDS = 5
@@ -77,32 +73,11 @@ class Frozen:
         estimate = by_rows(lambda some: features(some) @ self.coefficients + self.intercept, values)
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "judges": list(self.judges),
-            "mean": self.mean.tolist(),
-            "sd": self.sd.tolist(),
-            "knots": [k.tolist() for k in self.knots],
-            "heights": [h.tolist() for h in self.heights],
-            "coefficients": self.coefficients.tolist(),
-            "intercept": self.intercept,
-            "fidelity": self.fidelity,
-        }
 
-    @staticmethod
-    def from_dict(stored: dict[str, Any]) -> Frozen:
-        """The inverse of ``as_dict``."""
-        return Frozen(
-            tuple(stored["judges"]),
-            _array(stored["mean"]),
-            _array(stored["sd"]),
-            tuple(map(_array, stored["knots"])),
-            tuple(map(_array, stored["heights"])),
-            _array(stored["coefficients"]),
-            stored["intercept"],
-            stored["fidelity"],
-        )
+def with_features(scores: ScoreMatrix) -> ScoreMatrix:
+    """The features of the items as columns beside the judges', for a function of both: ``care`` may rest on either."""
+    judges = (*scores.judges, *(f"\x1f{name}" for name in scores.features))
+    return replace(scores, values=np.column_stack([scores.values, *scores.features.values()]), judges=judges)
 
 
 def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:

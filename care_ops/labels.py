@@ -6,15 +6,12 @@ known, by whose inverse they are weighted (Horvitz and Thompson, Journal of the 
 
 People err, too. Where an item has several labels, their spread says how much one label is worth (the intraclass
 correlation of Shrout and Fleiss, Psychological Bulletin 1979), and k labels of an item count as k / (1 + (k - 1) ICC).
-
-Belongs here: the record and what follows from it. Belongs elsewhere: reading files (``warehouse.sources``), asking
-people, estimates (``results.rates``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from math import isfinite
@@ -107,6 +104,17 @@ class Labels:
     def binary(self) -> bool:
         """Whether every label is 0 or 1."""
         return all(label.value in (0.0, 1.0) for label in self.given)
+
+    def as_shares(self, bounds: tuple[float, float]) -> Labels:
+        """Labels of pairs as the left answer's share of a win: 0 at the lower bound, 1 at the upper one."""
+        low, high = bounds
+        outside = [label.value for label in self.given if not low <= label.value <= high]
+        if outside or not low < high:
+            raise InputError(
+                f"labels: {outside[0] if outside else low:g} is no label of a pair, which lies between {low:g} (the "
+                f"right answer is better) and {high:g} (the left one is); say which bounds yours have (--label-bounds)"
+            )
+        return Labels(tuple(replace(label, value=(label.value - low) / (high - low)) for label in self.given))
 
     @cached_property
     def reliability(self) -> float | None:

@@ -1,65 +1,16 @@
-"""Metrics of an aggregate against gold, with order and scale apart.
-
-Belongs here: metrics on (estimate, gold) pairs. Belongs elsewhere: which items may be evaluated (``assets.evaluation``
-leaves out what a fit has seen).
-"""
+"""Metrics of an aggregate against gold, with order and scale apart."""
 
 from __future__ import annotations
-
-from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
 from care_ops.calibration import fill_uniformly
+from care_ops.doubt import Changed
 from care_ops.errors import InputError
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Metrics of one aggregate against gold. A metric that this kind of gold does not define is None.
-
-    Attributes
-    ----------
-    n : int
-        Items with both an estimate and gold.
-    tau : float
-        Kendall's tau-b (order).
-    auc : float
-        Area under the ROC curve (order; binary gold).
-    mae : float
-        Mean absolute error on the scale as estimated (order and scale together).
-    mae_filled : float
-        Mean absolute error after the estimates are mapped to fill the scale uniformly (order alone).
-    accuracy, balanced_accuracy : float
-        Share of right decisions at the aggregate's own threshold, and its mean over both classes (binary gold).
-    risk_coverage : float
-        How well doubt finds the errors at the aggregate's threshold (``risk_coverage_gain``).
-    calibration_error : float
-        Calibration error of the aggregate's probabilities, where it gives some (``calibration_error``).
-    """
-
-    n: int
-    tau: float | None
-    auc: float | None
-    mae: float | None
-    mae_filled: float | None
-    accuracy: float | None
-    balanced_accuracy: float | None
-    risk_coverage: float | None
-    calibration_error: float | None
-
-    @property
-    def order(self) -> float | None:
-        """How well the items are ordered: AUC where gold is binary, else Kendall's tau."""
-        return self.tau if self.auc is None else self.auc
-
-    def as_dict(self) -> dict[str, float | int | None]:
-        """Plain numbers by name."""
-        return asdict(self)
+from care_ops.records import Evaluation
+from care_ops.scores import Array
 
 
 def rank_correlation(x: Array, y: Array) -> float:
@@ -79,6 +30,16 @@ def rank_correlation(x: Array, y: Array) -> float:
     if both.sum() < 2 or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
         return float("nan")
     return float(np.corrcoef(rankdata(x[both]), rankdata(y[both]))[0, 1])
+
+
+def changed(one: Array, other: Array) -> Changed:
+    """How an answer differs from another one of the same items, both (n,); of equal estimates the first is better."""
+    a, b = rankdata(one), rankdata(other)
+    n = len(a)
+    top = min(max(n // 10, 1), n)
+    first, second = np.argsort(-a, kind="stable")[:top], np.argsort(-b, kind="stable")[:top]
+    halves_changed = int(np.sum((a > (n + 1) / 2) != (b > (n + 1) / 2)))
+    return Changed(rank_correlation(one, other), halves_changed, top - len(np.intersect1d(first, second)), top)
 
 
 def evaluate(

@@ -1,8 +1,4 @@
-"""Probes: how judges respond to versions of an answer whose quality is known to be kept or spoilt.
-
-Belongs here: the record of responses and what is declared of each kind of version. Belongs elsewhere: how a text is
-changed (``warehouse.probes``), what responses say of a panel (``models.probes``).
-"""
+"""Probes: how judges respond to versions of an answer whose quality is known to be kept or spoilt."""
 
 from __future__ import annotations
 
@@ -11,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import InputError
+from care_ops.records import Array
 from care_ops.scores import ScoreMatrix
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -43,6 +37,8 @@ class ProbeResponses:
     changes: Array = field(repr=False)
 
     def __post_init__(self) -> None:
+        if not self.item_ids:  # a list of no rows does not say how wide they are
+            object.__setattr__(self, "changes", np.empty((0, len(self.judges))))
         if self.changes.shape != (len(self.item_ids), len(self.judges)) or len(self.kinds) != len(self.item_ids):
             raise InputError(
                 f"probes: changes have shape {self.changes.shape}, but there are {len(self.item_ids)} versions, "
@@ -114,12 +110,15 @@ Version = tuple[str, str, bool]
 """The item that a version was made from, its kind, and whether that spoils quality."""
 
 
+_TURNED = "swap"
+"""Kind of which the scores are turned round at the middle of the scale before they are compared."""
+
+
 def responses(
     versions: Mapping[str, Version],
     scores: ScoreMatrix,
     originals: ScoreMatrix,
     *,
-    turned: str = "swap",
     scale: tuple[float, float] | None = None,
 ) -> ProbeResponses:
     """What judges say of versions, beside what they say of the originals.
@@ -131,8 +130,6 @@ def responses(
         Of the versions, by any of the judges; its items are among ``versions``.
     originals : ScoreMatrix
         The panel. Versions of other items are left out, and so are judges that are not on it.
-    turned : str
-        Kind of which the scores are turned round at the middle of the scale before they are compared.
     scale : (low, high), optional
         Scores of versions outside it count as missing.
 
@@ -148,11 +145,11 @@ def responses(
     values = scores.select_judges(judges).values[kept]
     if scale is not None:
         values = np.where((values < scale[0]) | (values > scale[1]), np.nan, values)
-    is_turned = np.array([kind == turned for _, kind, _ in made], dtype=bool)
+    is_turned = np.array([kind == _TURNED for _, kind, _ in made], dtype=bool)
     if is_turned.any():
         if scale is None:
             raise InputError(
-                f"probes: scores of kind {turned!r} are turned round at the middle of the scale; declare the scale"
+                f"probes: scores of kind {_TURNED!r} are turned round at the middle of the scale; declare the scale"
             )
         values = np.where(is_turned[:, None], scale[0] + scale[1] - values, values)
     changes = values - originals.select_judges(judges).values[[row[of] for of, _, _ in made]]

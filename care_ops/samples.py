@@ -2,9 +2,6 @@
 
 Estimates of items, their weights and all decisions rest on every item. Descriptions that people read, and the search
 for starting points of an iteration that ends on all items, rest on a sample where there are more items than this.
-
-Belongs here: the size of such a sample, and drawing it. Belongs elsewhere: samples of items to label
-(``results.sampling``), resamples of a bootstrap (``results.uncertainty``).
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""The score matrix: what every estimator reads.
-
-Belongs here: the one in-memory form of judge scores and its checks. Belongs elsewhere: where scores come from
-(``warehouse``), which judges may enter a fit (``admission``).
-"""
+"""The score matrix: what every estimator reads."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,12 +34,15 @@ class ScoreMatrix:
         Unique.
     families : mapping judge -> family
         Declared family of each judge (base model, vendor, prompt family). A judge that is not named has none.
+    features : mapping name -> (n,) array
+        What can be seen of the items without judging them, such as the number of words; NaN where it is not known.
     """
 
     values: Array
     item_ids: tuple[str, ...]
     judges: tuple[str, ...]
     families: Mapping[str, str] = field(default_factory=dict[str, str])
+    features: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
     def __post_init__(self) -> None:
         values = np.ascontiguousarray(self.values, dtype=np.float64)
@@ -88,6 +87,7 @@ class ScoreMatrix:
         object.__setattr__(taken, "item_ids", tuple([self.item_ids[i] for i in rows]))
         object.__setattr__(taken, "judges", tuple([self.judges[j] for j in columns]))
         object.__setattr__(taken, "families", self.families)
+        object.__setattr__(taken, "features", {name: feature[rows] for name, feature in self.features.items()})
         return taken
 
     def sorted_items(self) -> ScoreMatrix:
@@ -110,7 +110,7 @@ class ScoreMatrix:
         if tuple(judges) == self.judges:
             return self
         columns = [index[judge] for judge in judges]
-        return ScoreMatrix(self.values[:, columns], self.item_ids, tuple(judges), self.families)
+        return replace(self, values=self.values[:, columns], judges=tuple(judges))
 
     def select_items(self, keep: NDArray[np.bool_]) -> ScoreMatrix:
         """The rows where ``keep`` (n,) holds."""
@@ -119,13 +119,19 @@ class ScoreMatrix:
 
     def fingerprint(self) -> str:
         """Content hash, the same whatever the order of items and judges."""
-        return self._fingerprint
+        if not self.features:
+            return self.fingerprint_of_scores
+        digest = hashlib.sha256(self.fingerprint_of_scores.encode())
+        for name, feature in sorted(self.canonical().features.items()):
+            digest.update(name.encode() + (feature + 0.0).tobytes())
+        return digest.hexdigest()
 
     @cached_property
-    def _fingerprint(self) -> str:
+    def fingerprint_of_scores(self) -> str:
+        """The same of the scores alone, without the features of the items."""
         canonical = self.canonical()
         if canonical is not self:
-            return canonical.fingerprint()
+            return canonical.fingerprint_of_scores
         digest = hashlib.sha256()
         digest.update("\x1f".join(canonical.item_ids).encode())
         digest.update("\x1e".join(canonical.judges).encode())
@@ -137,8 +143,8 @@ class ScoreMatrix:
 
 
 def content_seed(scores: ScoreMatrix) -> int:
-    """A seed that follows from the content alone, whatever the order of items and judges."""
-    return int(scores.fingerprint()[:16], 16)
+    """A seed that follows from the scores alone, whatever the order of items and judges."""
+    return int(scores.fingerprint_of_scores[:16], 16)
 
 
 def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -1,8 +1,4 @@
-"""Choices by a few labels: of penalties, as in the paper, or of judges that join a panel. Penalties also by likelihood.
-
-Belongs here: grids, criteria, greedy search, and which items may choose. Belongs elsewhere: the estimators. What labels
-chose must be measured on the other items only.
-"""
+"""Choices of penalties, by a few labels as in the paper or by likelihood, and of judges that join a panel."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import Aggregate, Aggregator
+from care_ops.aggregators.base import Aggregator
 from care_ops.aggregators.care_svd import CareSVD, fit_structure, penalty_rate
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig, StructureConfig
@@ -21,9 +17,8 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit import Watch, run_aggregators
 from care_ops.metrics import evaluate
 from care_ops.moments.state import Moments, accumulate, shrink
-from care_ops.scores import ScoreMatrix, content_seed
-
-Array = NDArray[np.float64]
+from care_ops.records import Aggregate
+from care_ops.scores import Array, ScoreMatrix, content_seed
 
 Criterion = Literal["order", "error"]
 

@@ -1,7 +1,4 @@
-"""Data drawn from the paper's own models, with the truth beside them.
-
-Belongs here: generators for tests and experiments. Belongs elsewhere: estimating anything.
-"""
+"""Data drawn from the paper's own models, with the truth beside them."""
 
 from __future__ import annotations
 
@@ -67,7 +64,6 @@ def joint_gaussian(
     confounders: int,
     strengths: tuple[float, ...] = (2.0, 1.2, 0.7),
     edge_density: float = 0.15,
-    edge: float = 0.25,
 ) -> GaussianDraw:
     """Draw from S - L with orthonormal loadings, quality leading (Assumptions 1 and 2 of the paper).
 
@@ -75,7 +71,7 @@ def joint_gaussian(
     S has random edges of either sign. The smallest eigenvalue of the precision is one.
     """
     upper = np.triu_indices(p, 1)
-    edges = np.where(rng.random(len(upper[0])) < edge_density, rng.choice([-edge, edge], len(upper[0])), 0.0)
+    edges = np.where(rng.random(len(upper[0])) < edge_density, rng.choice([-0.25, 0.25], len(upper[0])), 0.0)
     sparse = np.zeros((p, p))
     sparse[upper] = edges
     sparse = sparse + sparse.T
@@ -90,19 +86,19 @@ def joint_gaussian(
     return GaussianDraw(rng.standard_normal((n, p)) @ root.T, sparse, low_rank, directions)
 
 
-def four_state_mixture(
-    rng: np.random.Generator,
-    *,
-    n: int,
-    p: int,
-    noise: float = 1.0,
-    weights: tuple[float, float, float, float] = (0.35, 0.15, 0.2, 0.3),
-) -> MixtureDraw:
+_WEIGHTS = (0.35, 0.15, 0.2, 0.3)
+"""Of the four states."""
+
+_DENSITY = 0.4
+"""Share of the pairs of judges in a third that are edges."""
+
+
+def four_state_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float = 1.0) -> MixtureDraw:
     """Draw from four Gaussian states with means uniform on (1, 4) and independent noise."""
     means = rng.uniform(1.0, 4.0, (4, p))
-    states = rng.choice(4, size=n, p=np.array(weights))
+    states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
     scores = means[states] + noise * rng.standard_normal((n, p))
-    return MixtureDraw(scores, states.astype(np.intp), means, np.array(weights), noise)
+    return MixtureDraw(scores, states.astype(np.intp), means, np.array(_WEIGHTS), noise)
 
 
 def grouped_mixture(
@@ -111,9 +107,6 @@ def grouped_mixture(
     n: int,
     p: int,
     noise: float,
-    edge: float = 0.3,
-    density: float = 0.4,
-    weights: tuple[float, float, float, float] = (0.35, 0.15, 0.2, 0.3),
 ) -> tuple[MixtureDraw, NDArray[np.bool_]]:
     """Four states, and judges that depend on one another within each third of them (paper, "graph-aware" experiment).
 
@@ -124,15 +117,15 @@ def grouped_mixture(
         Whether the within-state precision of a pair differs from zero, which it never does across thirds.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
-    upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < density), 1)
+    upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < _DENSITY), 1)
     edges = upper | upper.T
-    precision = np.where(edges, edge, 0.0)
+    precision = np.where(edges, 0.3, 0.0)
     precision = precision + np.eye(p) * (1.0 + max(0.0, 0.1 - np.linalg.eigvalsh(precision + np.eye(p))[0]))
     root = np.linalg.cholesky(np.linalg.inv(precision))
     means = rng.uniform(1.0, 4.0, (4, p))
-    states = rng.choice(4, size=n, p=np.array(weights))
+    states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
     scores = means[states] + noise * (rng.standard_normal((n, p)) @ root.T)
-    return MixtureDraw(scores, states.astype(np.intp), means, np.array(weights), noise), edges
+    return MixtureDraw(scores, states.astype(np.intp), means, np.array(_WEIGHTS), noise), edges
 
 
 Kind = Literal["binary", "categorical", "ordinal", "student", "scale mixture", "mixed"]
@@ -161,10 +154,8 @@ class ObservedDraw:
     levels: tuple[int, ...]
 
 
-def observed_mixture(
-    rng: np.random.Generator, kind: Kind, *, truth: int, n: int, p: int = 9, k: int = 3
-) -> ObservedDraw:
-    """Draw from k states with judges of one kind (paper, appendix "General CARE Setup").
+def observed_mixture(rng: np.random.Generator, kind: Kind, *, truth: int, n: int) -> ObservedDraw:
+    """Draw from three states with nine judges of one kind (paper, appendix "General CARE Setup").
 
     Parameters
     ----------
@@ -176,7 +167,7 @@ def observed_mixture(
         ``mixed`` has thirds of Gaussian, binary and ordinal judges.
     """
     fixed = np.random.default_rng([truth, len(kind)])
-    weights = np.array([0.5, 0.3, 0.2][:k]) if k == 3 else np.full(k, 1.0 / k)
+    weights, p, k = np.array([0.5, 0.3, 0.2]), 9, 3
     states = rng.choice(k, size=n, p=weights / weights.sum())
     scores, parameters, levels = np.empty((n, p)), dict[int, Array](), list[int]()
     shared = np.sqrt(4.0 / rng.chisquare(4.0, n)) if kind == "scale mixture" else np.ones(n)
@@ -223,15 +214,14 @@ class DependentDraw:
     levels: tuple[int, ...]
 
 
-def dependent_judges(
-    rng: np.random.Generator, kind: Kind, *, n: int, p: int = 12, edge: float = 1.0, density: float = 0.4
-) -> DependentDraw:
+def dependent_judges(rng: np.random.Generator, kind: Kind, *, n: int, p: int = 12) -> DependentDraw:
     """Draw judges of one kind given binary Q and C, with edges within each third of them.
 
     Judges with heavy tails are a Gaussian graphical model whose scores are then stretched: each score by itself to a t
     of three degrees (``student``), or all scores of an item by one scale (``scale mixture``). Graded judges, and panels
     of real and graded ones, are log-linear in pairs: an edge multiplies the centred grades of two judges, but for
-    ``categorical`` it counts whether the two agree. In ``mixed`` each third has Gaussian, binary and ordinal judges.
+    ``categorical`` it counts whether the two agree; it is worth log odds of one, and of
+    real judges a partial correlation of .4. In ``mixed`` each third has Gaussian, binary and ordinal judges.
 
     Parameters
     ----------
@@ -239,20 +229,15 @@ def dependent_judges(
     kind : str
     n, p : int
         Items and judges.
-    edge : float
-        Strength of an edge: log odds of two votes, and of two grades a standard deviation apart. Real judges have a
-        partial correlation of .4 at strength one.
-    density : float
-        Share of the pairs in a third that are edges.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
-    upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < density), 1)
+    upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < _DENSITY), 1)
     edges = upper | upper.T
     states = rng.integers(0, 4, n)
     mean = rng.normal(scale=0.2, size=(4, p)) + np.where(np.arange(4) >= 2, 1.3, -1.3)[:, None]
     mean = mean + np.where(np.arange(4) % 2 == 1, 1.0, -1.0)[:, None] * (np.arange(p) % 2 == 0)
     if kind in ("student", "scale mixture"):
-        scores = mean[states] + 0.7 * _tailed_noise(rng, kind, edges, edge, n)
+        scores = mean[states] + 0.7 * _tailed_noise(rng, kind, edges, n)
         return DependentDraw(scores, states.astype(np.intp), edges, (0,) * p)
     levels = {"binary": (2,) * p, "categorical": (3,) * p, "ordinal": (4,) * p}.get(
         kind, tuple((0, 2, 4)[j % 3] for j in range(p))
@@ -264,7 +249,7 @@ def dependent_judges(
         scores[:, columns] = _log_linear_scores(
             rng,
             states,
-            edge * upper[np.ix_(columns, columns)],
+            1.0 * upper[np.ix_(columns, columns)],
             [levels[j] for j in columns],
             mean[:, columns],
             by_grade[:, columns] if kind == "categorical" else None,
@@ -326,10 +311,10 @@ def _log_linear_scores(
     return scores
 
 
-def _tailed_noise(rng: np.random.Generator, kind: Kind, edges: NDArray[np.bool_], edge: float, n: int) -> Array:
+def _tailed_noise(rng: np.random.Generator, kind: Kind, edges: NDArray[np.bool_], n: int) -> Array:
     """Noise of a Gaussian graphical model with unit variances, stretched to heavy tails; shape (n, p)."""
     p = len(edges)
-    precision = np.eye(p) - 0.4 * edge * edges
+    precision = np.eye(p) - 0.4 * edges
     precision += np.eye(p) * max(0.1 - float(np.linalg.eigvalsh(precision)[0]), 0.0)
     covariance = np.linalg.inv(precision)
     root = np.sqrt(np.diag(covariance))

@@ -1,8 +1,4 @@
-"""Panels of which most judges scored few of the items, as the workers of a crowd do.
-
-Belongs here: which panels are such, which groups of judges share no item, and units in which scores can be compared.
-Belongs elsewhere: models of such panels (``models.sparse_factor``), who may sit on one (``admission``).
-"""
+"""Panels of which most judges scored few of the items, as the workers of a crowd do."""
 
 from __future__ import annotations
 
@@ -11,15 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.least import TELLING_SCORES
 from care_ops.scores import varies
 
 Array = NDArray[np.float64]
-
-LEAST_SCORES = 3
-"""Fewest scores of an item on which an estimate can rest. Where two differ, nothing says which of them is wrong."""
-
-TELLING_SCORES = 20
-"""Fewest scores of one judge from which its range, its spread and its agreement are read."""
 
 _NARROW = 0.1
 """Share of the range of all scores below which a judge's own range is narrow."""

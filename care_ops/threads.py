@@ -1,7 +1,4 @@
-"""One thread for numpy's and scipy's linear algebra, where problems are so small that more make them slower.
-
-Belongs here: limiting threads of BLAS. Belongs elsewhere: processes and clusters, which the caller starts.
-"""
+"""One thread for numpy's and scipy's linear algebra, where problems are so small that more make them slower."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ turned into one of ``care_eval``'s, and builds a wheel of that. Scores keep thei
 workspace is the same to both.
 
     from care_eval.orchestration.definitions import build_defs
-
-Belongs here: rewriting imports. Belongs elsewhere: any other difference between the two distributions.
 """
 
 from __future__ import annotations
@@ -62,6 +60,7 @@ def _project(text: str) -> str:
     text = text[: text.index("[tool.dg]")]
     for old, new in (
         ('name = "care-eval"', 'name = "care-eval-namespaced"'),
+        ('"care-eval[', '"care-eval-namespaced['),
         ('care = "orchestration.', f'care = "{NAME}.orchestration.'),
         (
             "include = ["

@@ -1,6 +1,6 @@
 """The documentation's site: `make docs` builds it into build/docs.
 
-Belongs here: settings of Sphinx, and the two reference pages that are printed from the code. Belongs elsewhere: the
+Belongs here: settings of Sphinx, and the reference pages that are printed from the code. Belongs elsewhere: the
 pages (``docs/*.md``).
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,24 @@ suppress_warnings = ["ref.python"]  # words of a docstring's types (n, tau) that
 
 _PRINTED = Path(__file__).parent / "reference"
 
+_RESULTS = "benchmarks/results"
+
+_MODULES = {
+    "Scores": "scores",
+    "Settings": "config",
+    "Fits": "fit",
+    "Aggregates": "aggregators.base",
+    "Choosing penalties and judges by labels": "selection",
+    "Rates of systems": "results.rates",
+    "Gates": "results.gate",
+    "Rates and gates for many looks": "results.sequential",
+    "Sparse and low-rank structure": "structure.program",
+    "Bounds of the theory": "structure.bounds",
+    "Order and scale against gold": "metrics",
+    "Draws from the paper's models": "simulate",
+}
+"""The modules of ``care_ops`` that the reference shows, by what they are for."""
+
 
 def _commands() -> str:
     """Every command with its options, as typer prints them."""
@@ -53,10 +72,39 @@ def _settings() -> str:
     return f"# Settings: care.yaml\n\nEvery setting with its meaning and its default.\n\n```yaml\n{template()}\n```\n"
 
 
+def _python() -> str:
+    """Every public name of the mathematics, as its docstring has it."""
+    head = (
+        "# The mathematics in Python\n\nThe package `care_ops` takes arrays and gives arrays. It reads no files (but"
+        " the shards of `care_ops.moments.sharded`) and\nuses no global state. Shapes, units, errors and sources stand"
+        " with each name.\n"
+    )
+    parts = [
+        f"\n## {title}\n\n```{{eval-rst}}\n.. automodule:: care_ops.{name}\n```\n" for title, name in _MODULES.items()
+    ]
+    return "".join([head, *parts])
+
+
 def print_reference(_: Sphinx) -> None:
     """Write the pages that are made from the code, so that they cannot differ from it."""
+    _PRINTED.mkdir(exist_ok=True)
     (_PRINTED / "commands.md").write_text(_commands())
     (_PRINTED / "settings.md").write_text(_settings())
+    (_PRINTED / "python.md").write_text(_python())
+
+
+def bring_results(_: Sphinx) -> None:
+    """Copy the tables of measurements, which lie beside the commands that wrote them, among the pages."""
+    copies = Path(__file__).parent / "results"
+    shutil.rmtree(copies, ignore_errors=True)
+    copies.mkdir()
+    for page in (Path(__file__).parents[1] / _RESULTS).glob("*.md"):
+        (copies / page.name).write_text(page.read_text().replace("](../../docs/", "](../"))
+
+
+def link_results(_app: Sphinx, _name: str, source: list[str]) -> None:
+    """Links to the tables of measurements lead to their copies."""
+    source[0] = source[0].replace(f"](../{_RESULTS}/", "](results/")
 
 
 def leave_out_the_plan(
@@ -73,5 +121,7 @@ def leave_out_the_plan(
 def setup(app: Sphinx) -> None:
     """What Sphinx calls when it starts."""
     app.connect("builder-inited", print_reference)
+    app.connect("builder-inited", bring_results)
+    app.connect("source-read", link_results)
     app.connect("autodoc-process-docstring", leave_out_the_plan)
     app.add_lexer("mermaid", TextLexer)  # a diagram that GitHub draws, and that is text here

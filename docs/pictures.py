@@ -1,11 +1,13 @@
-"""Pictures for the documentation, taken by a headless Chromium from a workspace that has been run.
+"""Pictures for the documentation, taken by a headless Chromium.
 
-``make pictures`` runs it on the demo: the report in light and dark, and Dagster's UI: the asset graph, the dialog that
-materialises a judge, and what the review of a fit found.
+``make pictures`` takes README's from the fit of docs/index.md, in light and dark, and Dagster's asset graph from the
+demo.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,11 +19,19 @@ from tests.support.dagster_ui import WAIT_MS, serving
 OUT = Path(__file__).parent / "images"
 
 
+def fitted(folder: Path) -> Path:
+    """The page of the fit that README shows, over the scores that the script of docs/index.md makes."""
+    script = re.findall(r"^```python\n(.*?)^```", (OUT.parent / "index.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+    subprocess.run([sys.executable, "-c", script], cwd=folder, check=True)
+    given = ["scores.csv", "--items", "items.csv", "--judges", "judges.csv"]
+    subprocess.run([sys.executable, "-m", "orchestration.cli", "fit", *given], cwd=folder, check=True)
+    return folder / "scores-fit" / "report.html"
+
+
 def shoot_report(browser: Browser, page_file: Path, scheme: str) -> None:
     """The top of a page in one colour scheme."""
-    page = browser.new_page(viewport={"width": 1120, "height": 1130}, color_scheme=scheme)  # type: ignore[arg-type]
-    folder = page_file.absolute().parents[2]  # a picture must not say where the workspace lies on this machine
-    page.set_content(page_file.read_text(encoding="utf-8").replace(str(folder), folder.name))
+    page = browser.new_page(viewport={"width": 1120, "height": 880}, color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_content(page_file.read_text(encoding="utf-8"))
     page.screenshot(path=OUT / f"report-{scheme}.png")
     page.close()
 
@@ -46,22 +56,6 @@ def shoot_graph(browser: Browser, ui: str) -> None:
     page.close()
 
 
-def shoot_asset(browser: Browser, ui: str) -> None:
-    """Choosing the judges to materialise, and the checks of a review."""
-    page = browser.new_page(viewport={"width": 1280, "height": 760})
-    page.goto(f"{ui}/assets/judge_inference")
-    page.get_by_role("button", name="Materialize…").first.click(timeout=WAIT_MS)
-    page.wait_for_timeout(3_000)
-    page.get_by_role("button", name="All", exact=True).click()
-    page.wait_for_timeout(1_000)
-    page.screenshot(path=OUT / "ui-materialise.png")
-    page.goto(f"{ui}/assets/review?view=checks")
-    page.get_by_text("gold_leakage").first.click(timeout=WAIT_MS)
-    page.wait_for_timeout(3_000)
-    page.screenshot(path=OUT / "ui-checks.png")
-    page.close()
-
-
 def main() -> None:
     """Take every picture from the workspace named on the command line."""
     workspace = Path(sys.argv[1])
@@ -74,10 +68,10 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
         )
+        report = fitted(Path(folder))
         for scheme in ("light", "dark"):
-            shoot_report(browser, workspace / "data" / "report" / "testset-demo.html", scheme)
+            shoot_report(browser, report, scheme)
         shoot_graph(browser, ui)
-        shoot_asset(browser, ui)
         browser.close()
 
 

@@ -2,9 +2,6 @@
 
 An engine that runs out of memory gets its batch again in smaller pieces, in a fresh actor. The batches of an actor
 whose node is gone go to the actors that are left. A batch in pieces comes back in pieces, each of which can be stored.
-
-Belongs here: which actor gets what, and when again. Belongs elsewhere: the actor (``worker``), where there is a
-place for one (``places``), and what a batch is (``pool``).
 """
 
 from __future__ import annotations

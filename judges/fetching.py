@@ -1,9 +1,6 @@
 """Fetches the weights of the next judges' models from the hub while others score.
 
 On a cluster each node fetches what its actors load, when they load it: nothing is fetched ahead.
-
-Belongs here: the thread that fetches, and when there is something for it to do. Belongs elsewhere: asking the hub
-(``hub``) and loading a model (``engines``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The hub of models: which commit a repository is at, whether its terms must be accepted, and its files.
-
-Belongs here: asking the hub. Belongs elsewhere: loading a model (``engines``), writing a judge's file.
-"""
+"""The hub of models: which commit a repository is at, whether its terms must be accepted, and its files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The item that a judge is given and the score that it returns.
-
-Belongs here: these two records, which the rest of CARE exchanges with the judges. Belongs elsewhere: how they are
-stored (``warehouse``).
-"""
+"""The item that a judge is given and the score that it returns."""
 
 from __future__ import annotations
 
@@ -25,6 +21,7 @@ class Status(StrEnum):
     PARSE_ERROR = "parse_error"
     OUT_OF_RANGE = "out_of_range"
     REFUSED = "refused"
+    CUT_OFF = "cut_off"
     ENGINE_ERROR = "engine_error"
     TIMEOUT = "timeout"
 
@@ -83,8 +80,6 @@ class Score:
         The engine's own words or the error message, at most 500 characters.
     latency_ms : float or None
         Time that the answer took, in milliseconds.
-    text_mismatch : bool
-        The score was recorded for a text that differs from the item's.
     p_json : str or None
         Probability of each legal answer as JSON, if the engine gives it. For a pair that was shown in both orders it
         holds one set of probabilities for each order.
@@ -102,7 +97,6 @@ class Score:
     status: Status
     raw: str | None = None
     latency_ms: float | None = None
-    text_mismatch: bool = False
     p_json: str | None = None
     valid_mass: float | None = None
     order: str | None = None
@@ -123,20 +117,7 @@ class Score:
 
     def as_row(self) -> dict[str, Any]:
         """The score as a row of a Parquet part: column name to value."""
-        return {
-            "item_id": self.item_id,
-            "item_key": self.item_key,
-            "score": self.score,
-            "status": str(self.status),
-            "raw": self.raw,
-            "latency_ms": self.latency_ms,
-            "text_mismatch": self.text_mismatch,
-            "p_json": self.p_json,
-            "valid_mass": self.valid_mass,
-            "order": self.order,
-            "tokens_in": self.tokens_in,
-            "tokens_out": self.tokens_out,
-        }
+        return {**vars(self), "status": str(self.status)}
 
 
 def _hash_of(*texts: str | None) -> str:

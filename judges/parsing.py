@@ -2,9 +2,6 @@
 
 An answer that cannot be read with certainty counts as missing: a number on another scale, a range of scores, or two
 different verdicts.
-
-Belongs here: from text to score and status. Belongs elsewhere: asking a model (``engines``) and reading
-probabilities (``scoring``).
 """
 
 from __future__ import annotations
@@ -14,16 +11,21 @@ from collections.abc import Mapping
 
 from judges.items import Status
 
-_NUMBER = r"[-−]?\d+(?:[.,]\d+)?"
+# No part of a text may be tried in more ways than one: a model can write anything, and a great deal of it.
+_NUMBER = r"[-−]?(?<!\d)\d+(?:[.,]\d+)?"
+_IN_LIST = r"[-−]?\d+(?:\.\d+)?"
 _RANGE = re.compile(r"(?<![\d.,])(\d+(?:[.,]\d+)?)\s*(?:[-–—~]|to)\s*(\d+(?:[.,]\d+)?)(?![\d])")
-_INTERVAL = re.compile(rf"[\[({{]\s*{_NUMBER}(?:\s*,\s*{_NUMBER})+\s*[\])}}]")
+_INTERVAL = re.compile(rf"[\[({{]\s*{_IN_LIST}(?:\s*,\s*{_IN_LIST})+\s*[\])}}]")
 _SHARE = re.compile(rf"({_NUMBER})\s*(?:/|out\s+of|of|von|sur|из)\s*({_NUMBER})(?![\w])", re.IGNORECASE)
 _ALONE = re.compile(rf"(?<![\w.,]){_NUMBER}(?![\w]|[.,]\d)")
 _REFUSAL = re.compile(
-    r"\b(?:I\s*(?:'m|’m|\s+am)?\s*(?:cannot|can't|can’t|can not|won't|won’t|will not|unable|not able)"
-    r"|I\s*(?:'m|’m|\s+am)\s+sorry|as an? (?:AI|language model)|I (?:must|have to) decline|not comfortable)",
+    r"\b(?:I(?:\s*['’]m|\s+am)?\s*(?:cannot|can't|can’t|can not|won't|won’t|will not|unable|not able)"
+    r"|I(?:\s*['’]m|\s+am)\s+sorry|as an? (?:AI|language model)|I (?:must|have to) decline|not comfortable)",
     re.IGNORECASE,
 )
+_MOST_CHARACTERS = 10_000
+"""What is read of either end of a text."""
+
 _WORDS = {
     word: float(value) for value, word in enumerate("zero one two three four five six seven eight nine ten".split())
 }
@@ -57,6 +59,8 @@ def parse_answer(
     """
     if text is None or not text.strip():
         return None, Status.PARSE_ERROR
+    if len(text) > 2 * _MOST_CHARACTERS:
+        text = f"{text[:_MOST_CHARACTERS]}\n{text[-_MOST_CHARACTERS:]}"
     after_marker = _after_last(marker, text)
     if all(re.fullmatch(r"-?\d+", answer) for answer in answers):
         shift = next(iter(answers.values())) - float(next(iter(answers)))

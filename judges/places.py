@@ -2,9 +2,6 @@
 
 Actors that have loaded do not wait long for others that have no place yet: two judges that each held one GPU and waited
 for a second one would wait for ever.
-
-Belongs here: starting actors where the cluster has room, and ending them. Belongs elsewhere: the actor itself
-(``worker``) and its batches (``actors``).
 """
 
 from __future__ import annotations

@@ -2,10 +2,6 @@
 
 A batch is made when it is asked for, and forgotten when its scores are stored, so that a long test set takes no more
 memory than a few batches.
-
-Belongs here: batching, the connection to Ray, and the choice between Ray and this process. Belongs elsewhere: which
-items are one question (``questions``), the actors (``actors``), which items are pending and where scores are kept; the
-caller decides the last two.
 """
 
 from __future__ import annotations
@@ -13,21 +9,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
 from care_ops.errors import JudgeError
-from judges.engines.base import Context, SpendLimitError
+from judges.engines.base import Context, StoppedError
 from judges.engines.factory import LoadedModels, build_engine
 from judges.items import MAY_PASS, Item, Score
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
-from judges.spec import JudgeSpec
+from judges.spec import JudgeSpec, OpenAIEngine
 
 if TYPE_CHECKING:
     from judges.actors import Actors
@@ -35,6 +33,9 @@ if TYPE_CHECKING:
 
 Sink = Callable[[Sequence[Score], str], None]
 """A function that stores a batch: it gets the scores and the version of the engine that made them."""
+
+BATCHES_AHEAD = 2
+"""Batches that an engine is given at once: while it answers one, the next is already there; more would only be lost."""
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +82,6 @@ class PoolConfig:
         loaded here and this process for all other judges.
     actors : int
         Ray actors for each judge, each with a copy of its model.
-    in_flight : int
-        Batches that each actor is given before it has answered the first of them.
     side_by_side : int
         Judges that run at the same time, if the machine has room for their models.
     """
@@ -91,7 +90,6 @@ class PoolConfig:
 
     mode: Literal["auto", "inline", "ray"] = "auto"
     actors: Annotated[int, Ge(1)] = 1
-    in_flight: Annotated[int, Ge(1)] = 2
     side_by_side: Annotated[int, Ge(1)] = 1
 
 
@@ -105,16 +103,9 @@ class Pool:
     ----------
     config : PoolConfig
     ray : RayConfig, optional
-
-    Raises
-    ------
-    JudgeError
-        ``config.mode`` is not one of the known modes.
     """
 
     def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:
-        if config.mode not in ("auto", "inline", "ray"):
-            raise JudgeError(f"pool: no mode {config.mode!r}; use auto, inline or ray")
         self._config, self._ray = config, ray
         self._started_ray = False
         self._starting = threading.Lock()
@@ -221,16 +212,20 @@ class Session:
         started = time.perf_counter()
         sizes = questions.items, len(questions), len(batches)
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
+        down = ""
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
             sink(item_scores, version)
-            _must_not_be_down(spec, item_scores)
+            down = down or _why_down(spec, item_scores)
+            batches.stopped = bool(down)  # what has been asked is still stored: it is paid for
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
             state = Progress(done, questions.items, len(questions), time.perf_counter() - started, tokens)
             _log.debug("Judge %r: batch %d is stored; %s.", spec.name, number, state)
             if progress is not None:
                 progress(state)
+        if down:
+            raise JudgeError(down)
         return done
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:
@@ -245,17 +240,40 @@ class Session:
 
         self._start_ray()
         if self._actors is None:
-            self._actors = Actors(self._config.actors, self._config.in_flight)
+            self._actors = Actors(self._config.actors, BATCHES_AHEAD)
         return self._actors.score(spec, iter(batches), len(batches), context)
 
     def _inline(self, spec: JudgeSpec, batches: _Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
+        if isinstance(spec.engine, OpenAIEngine):
+            most = BATCHES_AHEAD + spec.engine.concurrency // spec.batch_size
+            yield from self._overlapping(spec, batches, context, most)
+            return
         with closing(build_engine(spec, context, self._models)) as engine:
             for number, batch in enumerate(batches):
+                yield number, engine.score(batch), engine.version
+
+    def _overlapping(
+        self, spec: JudgeSpec, batches: _Batches, context: Context, most: int
+    ) -> Iterator[tuple[int, list[Score], str]]:
+        """Several batches under way, so that an endpoint has enough to do while one ends; the first one is alone."""
+        under_way = deque[Future[list[Score]]]()
+        stopped: StoppedError | None = None
+        waiting = iter(batches)
+        finished = 0
+        with ThreadPoolExecutor(most) as threads, closing(build_engine(spec, context, self._models)) as engine:
+            while True:
+                to_begin = 0 if stopped else (most if finished else 1) - len(under_way)
+                under_way.extend(threads.submit(engine.score, batch) for batch in islice(waiting, to_begin))
+                if not under_way:
+                    break
                 try:
-                    yield number, engine.score(batch), engine.version
-                except SpendLimitError as reached:
-                    yield number, reached.scores, engine.version
-                    raise
+                    scores = under_way.popleft().result()
+                except StoppedError as error:
+                    stopped, scores = stopped or error, error.scores
+                yield finished, scores, engine.version
+                finished += 1
+        if stopped is not None:
+            raise stopped
 
 
 class _Batches:
@@ -264,12 +282,15 @@ class _Batches:
     def __init__(self, questions: Questions, size: int) -> None:
         self._questions, self._size = questions, size
         self._unanswered: dict[str, Question] = {}
+        self.stopped = False
 
     def __len__(self) -> int:
         return ceil(len(self._questions) / self._size)
 
     def __iter__(self) -> Iterator[list[Item]]:
         for batch in self._questions.batches(self._size):
+            if self.stopped:
+                return
             self._unanswered.update((question.item.key, question) for question in batch)
             yield [question.item for question in batch]
 
@@ -279,13 +300,13 @@ class _Batches:
         return [score.of(*member) for score, question in answered for member in question.members]
 
 
-def _must_not_be_down(spec: JudgeSpec, scores: Sequence[Score]) -> None:
-    """Raise ``JudgeError`` if so much of a batch failed that asking for the rest would waste time and money."""
+def _why_down(spec: JudgeSpec, scores: Sequence[Score]) -> str:
+    """Why asking for the rest would waste time and money, where so much of a batch failed; empty otherwise."""
     failed = [score for score in scores if score.status in MAY_PASS]
     if not spec.engine.needs.template or len(failed) <= spec.most_failing * len(scores):
-        return
+        return ""
     counts = ", ".join(f"{count} {status}" for status, count in Counter(str(s.status) for s in failed).items())
-    raise JudgeError(
+    return (
         f"judge {spec.name!r} was stopped: {len(failed)} of {len(scores)} items of a batch failed ({counts}; the first "
         f"says {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure that "
         "its model answers, and run again: the items that failed and the remaining ones are asked then"

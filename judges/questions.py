@@ -1,9 +1,6 @@
 """What a judge is asked about a test set: its pending items, those with equal texts as one question.
 
 Of a long test set only ids, keys and lengths are held. Its texts are read when their turn comes, some at a time.
-
-Belongs here: which items make a question, the order of the questions, and reading their texts in chunks. Belongs
-elsewhere: where items are stored (``warehouse``), which of them are pending, and batches (``pool``).
 """
 
 from __future__ import annotations

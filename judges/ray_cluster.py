@@ -1,8 +1,4 @@
-"""Connecting to Ray: the cluster that the environment or care.yaml names, or an embedded one.
-
-Belongs here: what is told where a cluster does not answer or asks for a token. Belongs elsewhere: when Ray is needed
-and when it is shut down (``pool``).
-"""
+"""Connecting to Ray: the cluster that the environment or care.yaml names, or an embedded one."""
 
 from __future__ import annotations
 

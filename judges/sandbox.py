@@ -4,10 +4,8 @@ A program is a judge, which scores a response, or makes versions of one for prob
 
 Bubblewrap (or, for root, unshare) gives the process a file system of its own (the Python that runs this code, the
 program, and 64 MB of /tmp), no network, no view of other processes and an empty environment. It runs as an unprivileged
-user under resource limits. Time and the size of an answer are limited from outside.
-
-Belongs here: starting, asking and ending that process. Belongs elsewhere: scores (``engines.sandboxed``) and the
-code that runs inside (``sandbox_worker``).
+user under resource limits. Time and the size of an answer are limited from outside. The process ends with the one that
+started it, however that ends.
 """
 
 from __future__ import annotations
@@ -88,7 +86,7 @@ def available() -> Kind:
     """The safest kind of sandbox that works on this machine; ``none`` if neither of the two does."""
     if shutil.which("bwrap") and _works(_bwrap()):
         return "bwrap"
-    if shutil.which("unshare") and os.geteuid() == 0 and _works(_unshare()):
+    if shutil.which("unshare") and shutil.which("setpriv") and os.geteuid() == 0 and _works(_unshare()):
         return "unshare"
     return "none"
 
@@ -265,13 +263,15 @@ def _unshare() -> list[str]:
             continue
         make = f'mkdir -p "$R{path}"' if Path(path).is_dir() else f'mkdir -p "$(dirname "$R{path}")"; touch "$R{path}"'
         steps.append(f'{make}; mount --bind "{path}" "$R{path}"; mount -o remount,ro,bind "$R{path}"')
+    # The shell stays, as root, so that the program cannot undo what ends it: the first process of the namespace, which
+    # takes the others with it. It ends with unshare, and unshare with its parent.
     steps += [
         'mkdir "$R/proc" "$R/dev"; mount -t proc proc "$R/proc"',
         'for d in null zero urandom; do touch "$R/dev/$d"; mount --bind "/dev/$d" "$R/dev/$d"; done',
-        'mount -o remount,ro "$R"; cd "$R/tmp"; exec chroot "$R" "$@"',
+        'mount -o remount,ro "$R"; cd "$R/tmp"; chroot "$R" "$@"; exit',
     ]
     spaces = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--propagation", "private"]
-    return ["unshare", *spaces, "sh", "-c", "\n".join(steps), "sandbox"]
+    return ["setpriv", "--pdeathsig", "KILL", "unshare", *spaces, "sh", "-c", "\n".join(steps), "sandbox"]
 
 
 def _system_link(path: str) -> bool:

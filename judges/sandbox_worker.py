@@ -1,18 +1,18 @@
 """The script that runs inside the sandbox: it loads one program and answers one JSON line per question.
 
 It imports no module of CARE, because none is readable inside the sandbox.
-
-Belongs here: resource limits, loading the program, the question loop. Belongs elsewhere: building the sandbox
-(``judges.sandbox``).
 """
 
+import ctypes
 import json
 import os
 import resource
+import signal
 import sys
 from typing import Any
 
 _NOBODY = 65534
+_PR_SET_PDEATHSIG = 1  # of the system's header sys/prctl.h
 
 
 def main() -> None:
@@ -39,6 +39,8 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    if user == "same" and sys.platform == "linux":  # a sandbox sees to it from outside
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     source, name = json.loads(questions.readline())
     function, answer = _load(source, name), {"program_judge": _score, "probe": _text}[name]
     _say(answers, {"ready": True})

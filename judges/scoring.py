@@ -4,9 +4,6 @@ An answer may be spelled in several ways (with and without a space before it) an
 sequences of all spellings form a trie. The model is asked for the next token's probabilities once at each inner node of
 the trie that can matter, starting at the root. A number that another digit may extend (1 to 10) counts as an answer
 only with the probability that no digit follows.
-
-Belongs here: the trie, which of its nodes matter, and the probabilities that it yields. Belongs elsewhere:
-tokenizers and models (``engines``).
 """
 
 from __future__ import annotations
@@ -73,7 +70,7 @@ class Ballot:
         return frozenset(legal)
 
 
-class Reading:
+class Unfolding:
     """What is known of the answers to one prompt, while the model is asked at one node of the trie after another.
 
     Notes

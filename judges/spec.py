@@ -1,8 +1,4 @@
-"""The specification of a judge, which a person writes as one YAML file.
-
-Belongs here: the fields of a specification, their validation, and the key that identifies a judge's scores. Belongs
-elsewhere: running a judge (``engines``).
-"""
+"""The specification of a judge, which a person writes as one YAML file."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -65,33 +62,9 @@ class EngineBase(BaseModel, ABC):
         return 0.0
 
     @property
-    def registered_program(self) -> str | None:
-        """Name of the built-in program that the engine runs, or None."""
-        return None
-
-    @property
-    def program_file(self) -> str | None:
-        """Path of the workspace's own program that the engine runs, or None."""
-        return None
-
-    @property
     def recorded_as(self) -> str | None:
         """Name of the judge in the test set's score file, or None."""
         return None
-
-    @property
-    def template_name(self) -> str | None:
-        """Name of the prompt template that the engine itself declares, or None."""
-        return None
-
-    @property
-    def template_variant(self) -> str | None:
-        """Name of the built-in templates' variant that the engine asks for, or None."""
-        return None
-
-    def with_template(self, _name: str | None) -> Self:
-        """A copy that uses a test set's prompt template, if the engine takes templates and declares none itself."""
-        return self
 
     @abstractmethod
     def key_content(self) -> dict[str, Any]:
@@ -131,14 +104,6 @@ class ProgramEngine(EngineBase):
     @property
     def needs(self) -> Needs:
         return Needs(sandbox=self.file is not None and not self.unsafe)
-
-    @property
-    def registered_program(self) -> str | None:
-        return self.program
-
-    @property
-    def program_file(self) -> str | None:
-        return self.file
 
     def key_content(self) -> dict[str, Any]:
         return {"kind": self.kind, "program": self.program or "file"}
@@ -203,15 +168,8 @@ class LanguageModel(EngineBase):
             return {"prompt": "raw", "scoring": "text", "orders": "given", "max_tokens": 8, **data}
         return data
 
-    @property
-    def template_name(self) -> str | None:
-        return self.template
-
-    @property
-    def template_variant(self) -> str | None:
-        return "paper" if self.profile == "paper" else None
-
     def with_template(self, name: str | None) -> Self:
+        """A copy that uses a test set's prompt template, where the engine declares none itself."""
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
@@ -280,10 +238,10 @@ class LocalModel(LanguageModel):
         Longest prompt and answer together, in tokens; by default what the model allows.
     num_gpus : float, optional
         Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and a share (0.5) puts two models on one
-        GPU. By default ``tensor_parallel`` times ``pipeline_parallel``.
-    tensor_parallel, pipeline_parallel : int, optional
-        Number of GPUs of one machine over which vLLM spreads each layer, and the layers. By default each layer is
-        spread over all of ``num_gpus``.
+        GPU. By default ``tensor_parallel``.
+    tensor_parallel : int, optional
+        Number of GPUs of one machine over which vLLM spreads each layer, by default all of ``num_gpus``. Where they are
+        fewer, the layers are spread over as many groups of GPUs as there are.
     gpu_memory : float
         Share of a GPU's memory that vLLM takes, in (0, 1].
     vllm : mapping
@@ -297,7 +255,6 @@ class LocalModel(LanguageModel):
     max_length: int | None = Field(default=None, ge=16)
     num_gpus: float | None = Field(default=None, ge=0)
     tensor_parallel: int | None = Field(default=None, ge=1)
-    pipeline_parallel: int = Field(default=1, ge=1)
     gpu_memory: float = Field(default=0.9, gt=0, le=1)
     vllm: FrozenOptions = Field(default=())
 
@@ -307,8 +264,8 @@ class LocalModel(LanguageModel):
             raise ValueError("a model is spread over several GPUs, and takes options of vLLM, with kind: vllm only")
         if self.num_gpus is not None and self.num_gpus > 1 and self.num_gpus != self.parallel[0] * self.parallel[1]:
             raise ValueError(
-                f"num_gpus is {self.num_gpus:g}, but tensor_parallel times pipeline_parallel is "
-                f"{self.parallel[0] * self.parallel[1]}; leave num_gpus out, or make them equal"
+                f"num_gpus is {self.num_gpus:g}, which no whole number of groups of {self.parallel[0]} GPUs "
+                "(tensor_parallel) makes; leave num_gpus out, or give a multiple"
             )
         return self
 
@@ -319,9 +276,9 @@ class LocalModel(LanguageModel):
     @property
     def parallel(self) -> tuple[int, int]:
         """Number of GPUs over which each layer is spread, and number of groups of layers."""
-        if self.tensor_parallel is not None:
-            return self.tensor_parallel, self.pipeline_parallel
-        return max(1, int((self.num_gpus or 1) / self.pipeline_parallel)), self.pipeline_parallel
+        gpus = max(1, int(self.num_gpus or 1))
+        each = self.tensor_parallel or gpus
+        return each, max(1, gpus // each)
 
     @property
     def gpus(self) -> float:
@@ -335,22 +292,38 @@ class LocalModel(LanguageModel):
 
 
 class OpenAIEngine(LanguageModel):
-    """Any server that speaks the OpenAI chat completions protocol.
+    """Any server that speaks the OpenAI chat completions protocol, or a vendor's own.
 
     Attributes
     ----------
     base_url : str
-        Address of the server, without ``/chat/completions``.
+        Address of the server, without ``/chat/completions`` (``/messages``, ``/models``).
+    form : {"anthropic", "google"}, optional
+        The vendor's own protocol: Anthropic's messages, Google's generateContent. They are read as text.
     api_key_env : str, optional
         Name of the environment variable that holds the API key. The key itself is never written anywhere.
-    requests_per_minute : float, optional
-        Largest number of requests that are started in a minute.
+    headers : mapping of str to str
+        Further headers of each request. ``${NAME}`` in a value stands for an environment variable, which is as secret
+        as the key.
+    extra_body : mapping
+        Further fields of each request, as the endpoint wants them; they are part of the judge's key.
+    reasoning_effort : str, optional
+        How much a model that reasons is to do so, in the endpoint's words; part of the judge's key.
+    revision : str, optional
+        A word of your own: with another one everything is asked anew, since the model behind the name has changed.
+    model_must_be : str, optional
+        The one name of a model that may answer. Without it any may, since an alias stands for changing models; who
+        answered is recorded with the scores.
+    requests_per_minute, tokens_per_minute : float, optional
+        Largest number of requests that are started, and of tokens that they take, in a minute.
     concurrency : int
-        Largest number of requests that are open at the same time.
+        Largest number of requests that are open at the same time; fewer are, while the endpoint says that it is too
+        many.
     timeout_s : float
-        Seconds to wait for the answer to one request.
+        Seconds within which the whole answer to one request must be there.
     retries : int
-        How often a request is repeated after a timeout, HTTP 429 or HTTP 5xx; the pauses between attempts grow.
+        How often a request is repeated after a timeout, an answer that makes no sense, or HTTP 5xx, and twice as often
+        after HTTP 429; the pauses between attempts grow.
     price_in, price_out : float, optional
         Price of input and output tokens, in US dollars per million tokens; 0 for an endpoint that costs nothing. CARE
         knows no vendor's prices: without them nothing is said of what the judge costs.
@@ -362,7 +335,14 @@ class OpenAIEngine(LanguageModel):
     kind: Literal["openai"] = "openai"
     base_url: str
     api_key_env: str | None = "OPENAI_API_KEY"
+    form: Literal["anthropic", "google"] | None = None
+    headers: dict[str, str] = Field(default={})
+    extra_body: dict[str, Any] = Field(default={})
+    reasoning_effort: str | None = None
+    revision: str | None = None
+    model_must_be: str | None = None
     requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: float | None = Field(default=None, gt=0)
     concurrency: int = Field(default=8, ge=1)
     timeout_s: float = Field(default=60.0, gt=0)
     retries: int = Field(default=4, ge=0)
@@ -373,6 +353,12 @@ class OpenAIEngine(LanguageModel):
     @property
     def needs(self) -> Needs:
         return Needs(endpoint=True, template=True)
+
+    def key_content(self) -> dict[str, Any]:
+        """What identifies any language model, and what else is asked of this one, where there is anything."""
+        more = {name: getattr(self, name) for name in ("extra_body", "form", "reasoning_effort", "revision")}
+        common = {name: value for name, value in super().key_content().items() if name not in more}
+        return common | {name: value for name, value in more.items() if value}
 
     @property
     def lacks_prices(self) -> bool:
@@ -391,6 +377,14 @@ class OpenAIEngine(LanguageModel):
             raise ValueError("spend_limit: with price_in and price_out at 0 nothing is ever spent; set the prices")
         if self.prompt == "raw":
             raise ValueError("prompt: a chat endpoint takes no raw prompts; leave this setting out")
+        if self.form and self.reasoning_effort:
+            raise ValueError(
+                f"reasoning_effort: {self.form}'s form has a field of its own for it; put it in extra_body"
+            )
+        if taken := sorted({"messages", "model", "n", "stream"} & set(self.extra_body)):
+            raise ValueError(
+                f"extra_body: {', '.join(taken)} cannot be set here; the engine's other settings decide it"
+            )
         return self
 
 
@@ -478,6 +472,14 @@ class JudgeSpec(BaseModel):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
+NO_SETTINGS: Mapping[str, Any] = {}
+
+RETIRED = {"engine.pipeline_parallel": 1}
+"""Settings of a judge's file that there are no more; see ``load_yaml``."""
+
+MOVED = {"engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,"}
+
+
 def load_spec(path: Path) -> JudgeSpec:
     """Read one judge's YAML file.
 
@@ -486,7 +488,7 @@ def load_spec(path: Path) -> JudgeSpec:
     InputError
         The file cannot be read or is not a valid specification; the message names the file and the field.
     """
-    data = load_yaml(path)
+    data = load_yaml(path, RETIRED, MOVED)
     data.setdefault("name", path.stem)
     try:
         return JudgeSpec.model_validate(data)
@@ -494,13 +496,25 @@ def load_spec(path: Path) -> JudgeSpec:
         raise InputError(f"{path}: {explain(error)}") from error
 
 
-def load_yaml(path: Path) -> dict[str, Any]:
+def load_yaml(
+    path: Path, retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
+) -> dict[str, Any]:
     """The mapping in a YAML file.
+
+    Parameters
+    ----------
+    path : Path
+    retired : mapping of setting to value
+        Former settings, with dots between groups, and the value that everybody has now; with this value they are read
+        over, as in a file that a former ``care init`` wrote.
+    moved : mapping of setting to str
+        What to write instead of those among them that have another place.
 
     Raises
     ------
     InputError
-        The file is missing, unreadable, empty or no YAML mapping; the message says which, and what to do.
+        The file is missing, unreadable, empty or no YAML mapping, or gives a former setting another value; the message
+        says which, and what to do.
     """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -514,7 +528,27 @@ def load_yaml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: is empty; write {{}} into it if nothing is to be declared")
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold a mapping of fields, but holds a {type(data).__name__}")
-    return data  # type: ignore[no-any-return]
+    try:
+        return _without_retired(data, retired, moved)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+    """What a file holds, without settings that there are no more; see ``load_yaml``."""
+    for path, constant in retired.items():
+        *groups, name = path.split(".")
+        holders: list[Any] = [content]
+        for group in groups:
+            holders.append(holders[-1].get(group) if isinstance(holders[-1], dict) else None)
+        if not isinstance(holders[-1], dict) or name not in holders[-1]:
+            continue
+        if holders[-1].pop(name) != constant:
+            instead = f"write {moved[path]} instead" if path in moved else f"it is {constant} for everybody"
+            raise InputError(f"{path} is no setting any more: {instead}; delete the line")
+        if groups and not holders[-1]:
+            del holders[-2][groups[-1]]
+    return content
 
 
 def explain(error: ValidationError) -> str:

@@ -1,7 +1,4 @@
-"""Trying a judge on a few answers whose quality is obvious, before it is asked about a whole test set.
-
-Belongs here: the probes and what their scores say about the judge. Belongs elsewhere: running the judge (``pool``).
-"""
+"""Trying a judge on a few answers whose quality is obvious, before it is asked about a whole test set."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The Ray actor that holds a judge's loaded model, and what is said when it fails.
-
-Belongs here: the actor, and waiting for its answer. Belongs elsewhere: how many actors there are and where
-(``places``), and which batches they get (``actors``).
-"""
+"""The Ray actor that holds a judge's loaded model, and what is said when it fails."""
 
 from __future__ import annotations
 

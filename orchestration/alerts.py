@@ -1,8 +1,4 @@
-"""Alerts: a line to a webhook, to a file, or to both, where a night failed or did not come.
-
-Belongs here: sending an alert, and putting a night or a failed step into words. Belongs elsewhere: deciding what is
-worth an alert (``sensors``).
-"""
+"""Alerts: a line to a webhook, to a file, or to both, where a night failed or did not come."""
 
 from __future__ import annotations
 
@@ -47,7 +43,7 @@ def send(settings: AlertSettings, root: Path, text: str) -> bool:
             file.write(json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "text": text}) + "\n")
     if settings.webhook is not None:
         _post(settings.address(), text)
-    return settings.file is not None or settings.webhook is not None
+    return settings.reach_anybody
 
 
 def _post(address: str, text: str) -> None:
@@ -82,7 +78,7 @@ def night_text(workspace: str, verdicts: Mapping[str, Verdict], failures: Mappin
     """
     told = [f"{testset}: {verdict.sentence}" for testset, verdict in verdicts.items()]
     failed = [f"{what} failed: {why}" for what, why in failures.items()]
-    return " | ".join([f"CARE: care run on {workspace} needs a person.", *told, *failed])
+    return " | ".join([f"CARE: {workspace} needs a person.", *told, *failed])
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
@@ -96,8 +92,10 @@ def failure_message(event: dg.DagsterEvent) -> str:
     if error is None:
         return "the step failed"
     message = error.message.strip().split("\n")[0]
-    # Python puts the name of the class before its message. Our own messages are sentences without it.
-    return message.partition(": ")[2] or message if error.cls_name in ours else message
+    # Python puts the name of the class before its message. Our own messages are sentences without it, and Dagster's
+    # names mean nothing to whoever reads an alert.
+    nameless = error.cls_name in ours or message.startswith("dagster.")
+    return message.partition(": ")[2] or message if nameless else message
 
 
 def _class_names(kind: type[Exception]) -> set[str]:

@@ -1,7 +1,4 @@
-"""A Dagster component that mounts a workspace into an existing project.
-
-Belongs here: its attributes. Belongs elsewhere: the definitions (``definitions``).
-"""
+"""A Dagster component that mounts a workspace into an existing project."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""When an asset is stale: one rule, by which the daemon and ``care run`` go alike.
-
-Belongs here: automation conditions. Belongs elsewhere: evaluating them (``runner``, or Dagster's daemon).
-"""
+"""When an asset is stale: one rule, by which the daemon and ``care run`` go alike."""
 
 from __future__ import annotations
 
@@ -9,27 +6,25 @@ import dagster as dg
 
 AC = dg.AutomationCondition
 
+_CHANGED = AC.data_version_changed() & ~AC.executed_with_root_target()
+"""Of an input: it has another content, and was not made by a run that makes the asset itself as well."""
+
 
 def stale(changed: dg.AutomationCondition | None = None) -> dg.AutomationCondition:
-    """The asset is missing, or its code or an input has changed since it was last asked for, or it failed once.
+    """The asset is missing, or its code or an input has changed since it was last asked for.
 
     A change is remembered until the asset is asked for, so that a change that comes while something upstream still
-    runs is not lost.
+    runs is not lost. What failed is not asked for again: its run is tried once more as it is (``launches.RETRY``).
 
     Parameters
     ----------
     changed : AutomationCondition, optional
         Whether the inputs have changed; by default, whether the data version of one of them has.
     """
-    changed = changed or AC.any_deps_match(AC.data_version_changed())
+    changed = changed or AC.any_deps_match(_CHANGED)
     reset = AC.newly_requested() | AC.initial_evaluation()
     return (
-        (
-            (AC.missing() & ~AC.execution_failed())
-            | AC.code_version_changed().since(reset)
-            | changed.since(reset)
-            | AC.execution_failed().newly_true()
-        )
+        ((AC.missing() & ~AC.execution_failed()) | AC.code_version_changed().since(reset) | changed.since(reset))
         & ~AC.any_deps_in_progress()
         & ~AC.in_progress()
     ).with_label("stale")
@@ -64,22 +59,17 @@ def following() -> dg.AutomationCondition:
     before the moments that a fit waits for.
     """
     coming = AC.any_deps_match(AC.will_be_requested()).ignore(dg.AssetSelection.assets("gold", "probes"))
-    changed = AC.any_deps_match(AC.data_version_changed()) | coming
+    changed = AC.any_deps_match(_CHANGED) | coming
     return (stale(changed) & ~AC.any_deps_missing()).with_label("stale, or an input will be")
-
-
-def for_reports() -> dg.AutomationCondition:
-    """As ``following``, and no blocking check of an input has failed."""
-    return (following() & AC.all_deps_blocking_checks_passed()).with_label("stale, checks passed")
 
 
 CONDITIONS: dict[str, dg.AutomationCondition] = {
     **dict.fromkeys(("items", "gold", "scores", "moments"), from_all_inputs()),
     **dict.fromkeys(("judge_inference", "panel"), from_any_input()),
     **dict.fromkeys(
-        ("probes", "structure", "aggregates", "review", "evaluation", "intervals", "systems", "factors"), following()
+        ("probes", "structure", "aggregates", "review", "evaluation", "intervals", "systems", "factors", "report"),
+        following(),
     ),
-    "report": for_reports(),
     "report_index": from_inputs_so_far(),
 }
 """The condition of every asset of a night; assets of the same condition share the object."""

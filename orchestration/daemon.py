@@ -1,8 +1,4 @@
-"""``python -m orchestration.daemon``: what ``care daemon`` becomes, Dagster's daemon with a code server of its own.
-
-Belongs here: how often that code server is started anew. Belongs elsewhere: which workspace is served and who else may
-serve it (``cli.show``).
-"""
+"""``python -m orchestration.daemon``: what ``care daemon`` becomes, Dagster's daemon with a code server of its own."""
 
 import sys
 

@@ -4,9 +4,6 @@ Dagster promises to keep only what ``import dagster`` exports and documents. Eac
 why, and says what would make it unnecessary. ``tests/orchestration/test_dagster_internals.py`` tries each one, so that
 a release of Dagster that changed one fails there, in words, before it fails a night; ``test_house.py`` holds that no
 other module imports ``dagster._*`` or ``dagster_shared``.
-
-Belongs here: such uses, as functions that need no knowledge of Dagster's internals to be called. Belongs elsewhere:
-deciding anything, and whatever Dagster documents.
 """
 
 from __future__ import annotations
@@ -35,6 +32,7 @@ Unnecessary once a schedule may name assets of different partitions as its targe
 """
 
 RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+WILL_RETRY_TAG = "dagster/will_retry"
 """Tags by which a run covers a range of partitions.
 
 Why: running a range in this process takes these tags; Dagster has constants for them and exports none. Unnecessary once
@@ -112,18 +110,6 @@ def latest_tags(instance: dg.DagsterInstance, asset: dg.AssetKey, tag: str) -> d
         asset, dg.DagsterEventType.ASSET_MATERIALIZATION, [tag]
     )
     return {partition: tags[tag] for partition, tags in tags_by_partition.items() if tag in tags}
-
-
-def failed_blocking_checks(result: dg.ExecuteInProcessResult, asset: str) -> list[str]:
-    """What the blocking checks of an asset say that failed in a run.
-
-    Why: the method is there for tests and not documented. Unnecessary once it is.
-    """
-    return [
-        f"{check.check_name}: {check.description}"
-        for check in result.get_asset_check_evaluations()
-        if check.asset_key.to_user_string() == asset and not check.passed and check.blocking
-    ]
 
 
 def dump_cursor(cursor: AutomationCursor) -> str:

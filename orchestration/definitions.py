@@ -2,8 +2,6 @@
 
 ``defs`` reads the workspace named by ``CARE_WORKSPACE`` (by default the current folder); a team that has
 a Dagster of its own calls ``build_defs`` with its folder.
-
-Belongs here: putting assets, conditions, resources, sensors and schedules together. Belongs elsewhere: any of these.
 """
 
 import os

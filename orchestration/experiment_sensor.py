@@ -2,9 +2,6 @@
 
 One at a time and the quickest first, as ``care run`` does, within the minutes of a day (UTC) from the first one on.
 What a killed run did not make is still out of date at the next look and is asked for again, once.
-
-Belongs here: the sensor, and what it remembers between two looks. Belongs elsewhere: whether anything has changed and
-in which order experiments go (``assets.experiments.due``), the other sensors (``sensors``).
 """
 
 import json
@@ -18,6 +15,7 @@ import dagster as dg
 from assets.experiments.due import cheapest_first, inputs_version, is_settled, settle
 from assets.experiments.registry import outdated
 from assets.workspace import Workspace
+from orchestration.launches import NO_RETRY
 
 _ATTEMPTS = 2
 """How often an experiment is tried, like any asset: once, and once more where that failed."""
@@ -111,6 +109,6 @@ def experiment_sensor(load: Callable[[], Workspace], watch_seconds: int) -> dg.S
         context.update_cursor(json.dumps(asdict(looked.seen)))
         if looked.experiment is None:
             return dg.SkipReason(looked.why_none)
-        return dg.RunRequest(asset_selection=[dg.AssetKey(looked.experiment)])
+        return dg.RunRequest(asset_selection=[dg.AssetKey(looked.experiment)], tags=NO_RETRY)
 
     return experiments_sensor

@@ -1,9 +1,4 @@
-"""The Dagster instance of a workspace, its own or a deployment's, and what killed processes left behind in it.
-
-Belongs here: opening the instance, reading it, and ending what nobody works on any more. Belongs elsewhere: who may
-work on the workspace (``locks``), what is stale (``conditions``), what is run (``runner``), Dagster's internals
-(``dagster_internals``).
-"""
+"""The Dagster instance of a workspace, its own or a deployment's, and what killed processes left behind in it."""
 
 from __future__ import annotations
 

@@ -4,9 +4,6 @@ Dagster's own launcher starts a run as a process of the code server and never lo
 is killed, with all of its processes, the run counts as started for ever. This launcher lets Dagster's run monitoring
 ask the code server whether it still works on a run. A run that it does not know is marked as failed, and Dagster's run
 retries start it again.
-
-Belongs here: the launcher. Belongs elsewhere: the intervals and limits of the monitoring (``deploy/dagster.yaml``),
-runs of ``care run``, which no code server knows (``instance``).
 """
 
 from __future__ import annotations

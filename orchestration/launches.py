@@ -1,7 +1,4 @@
-"""Which runs make what is asked for: assets and partitions grouped into launches.
-
-Belongs here: the order of the stages, and the grouping. Belongs elsewhere: deciding what is stale, running a launch.
-"""
+"""Which runs make what is asked for: assets and partitions grouped into launches."""
 
 from __future__ import annotations
 
@@ -40,6 +37,12 @@ ORDER = (
 
 REASON = "care/reason"
 """Tag of the runs that the schedule or a sensor asks for: why."""
+
+RETRY = {"dagster/max_retries": "1", "dagster/retry_on_asset_or_op_failure": "true"}
+"""Tags of the runs that the daemon asks for: one that failed or was lost is tried once more, from where it ended."""
+
+NO_RETRY = {"dagster/max_retries": "0"}
+"""Tags of runs that whoever asked for them tries again."""
 
 _IN_RANGES = ("judge_inference", "scores")
 """Assets whose runs cover ranges of partitions."""

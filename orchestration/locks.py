@@ -10,9 +10,6 @@ While a process opens Dagster's storage, which it may have to make, it holds ``o
 
 Where the data lie in a store, whoever holds the workspace has the store's lease too (``stores``), which keeps other
 machines away.
-
-Belongs here: taking and naming these locks. Belongs elsewhere: the database's own lock (``warehouse.database``), or
-places in Dagster's pools.
 """
 
 from __future__ import annotations

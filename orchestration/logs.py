@@ -2,8 +2,6 @@
 
 Every module logs by ``logging.getLogger(__name__)``, so a package's name stands for all of its modules. Commands print
 what is logged (``cli.output``), and Dagster keeps it with the run in which it was logged (``instance``).
-
-Belongs here: the names. Belongs elsewhere: printing and keeping.
 """
 
 PACKAGES = tuple(

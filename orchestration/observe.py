@@ -1,7 +1,4 @@
-"""What the world looks like now: partitions and content versions of external assets.
-
-Belongs here: comparing the workspace with what the instance knows. Belongs elsewhere: starting anything.
-"""
+"""What the world looks like now: partitions and content versions of external assets."""
 
 from __future__ import annotations
 

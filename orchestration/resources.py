@@ -1,8 +1,4 @@
-"""What Dagster hands to assets: the workspace, while nobody changes it.
-
-Belongs here: Dagster's resources. Belongs elsewhere: the workspace itself (``assets.workspace``), reading it
-(``workspace``), who may work on it (``locks``).
-"""
+"""What Dagster hands to assets: the workspace, while nobody changes it."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

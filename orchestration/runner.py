@@ -2,9 +2,6 @@
 
 The workspace's own definitions run in this process on its own Dagster instance, so the UI shows every
 run; what is stale is decided by the conditions that the daemon uses.
-
-Belongs here: the loop. Belongs elsewhere: the rule (``conditions``), the grouping into runs (``launches``), the
-instance (``instance``), Dagster's internals (``dagster_internals``).
 """
 
 from __future__ import annotations
@@ -21,8 +18,8 @@ from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import experiments, outdated
 from assets.fit.kept import panel_is_newer
+from assets.metadata import reasons_of
 from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
-from assets.publication.editions import held_back
 from assets.state.rebuild import rebuild_warehouse
 from assets.state.reconcile import FIT, RESULTS, missing
 from assets.state.retention import finish_forgetting, sweep
@@ -31,7 +28,6 @@ from orchestration.alerts import failure_message
 from orchestration.dagster_internals import (
     dump_cursor,
     engines_kept,
-    failed_blocking_checks,
     implicit_asset_job,
     load_cursor,
     materialisations,
@@ -48,7 +44,7 @@ from orchestration.instance import (
     partition_statuses,
     under_way,
 )
-from orchestration.launches import ORDER, Launch, plan, split_partition
+from orchestration.launches import NO_RETRY, ORDER, Launch, plan, split_partition
 from orchestration.observe import observe, report
 from warehouse.storage import DamagedError, read_document, write_document
 
@@ -88,12 +84,15 @@ class Outcome:
     outdated : set of str
         Test sets whose fit is not of the scores, settings and code that are there at the end, and whose fit was asked
         for and did not fail.
+    waits_for : str or None
+        Where nothing was made: the first stage that what was selected waits for, and that the selection leaves out.
     """
 
     materialised: list[Partition] = field(default_factory=list[Partition])
     left_to_daemon: int = 0
     failures: dict[Partition, str] = field(default_factory=dict[Partition, str])
     outdated: set[str] = field(default_factory=set[str])
+    waits_for: str | None = None
 
 
 def run_stale(
@@ -125,7 +124,7 @@ def run_stale(
         _prepare(workspace, instance)
         run = _Run(defs, workspace, instance, scope)
         report(observe(workspace, instance), instance)
-        run.requested = _failed_before(workspace, instance)
+        run.requested = _failed_before(instance)
         if again is not None:
             run.requested.setdefault(again[0], set()).add(again[1])
         outcome = Outcome()
@@ -145,6 +144,8 @@ def run_stale(
             _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
         outcome.left_to_daemon = under_way(instance)
         outcome.outdated = run.outdated(outcome)
+        if scope.by_name and not outcome.materialised and not outcome.failures:
+            outcome.waits_for = run.waits_for()
         return outcome
 
 
@@ -242,6 +243,16 @@ class _Run:
         failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
         behind = {str(t) for t in self._found.get("aggregates", ()) if self._scope.has("aggregates", t)}
         return behind - failed
+
+    def waits_for(self) -> str | None:
+        """The first stage that was never made and is left out, before a selected one that was never made."""
+        unmade = [asset for asset in ORDER if asset not in (*EXPERIMENTS, *_INDEX) and not self._has_made(asset)]
+        last = max((place for place, asset in enumerate(unmade) if asset in self._scope.assets), default=0)
+        return next((asset for asset in unmade[:last] if asset not in self._scope.assets), None)
+
+    def _has_made(self, asset: str) -> bool:
+        statuses = partition_statuses(self._instance, asset, _partitions_of(asset))
+        return any(s == "MATERIALIZED" and self._scope.has(asset, partition) for partition, s in statuses.items())
 
     def _chosen(self, reason: str, source: Callable[[], Requests]) -> Requests:
         """What a source asks for within the scope; only the conditions may ask a second time for the same."""
@@ -348,19 +359,23 @@ def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requests, R
 
     The fit of a test set, and everything computed from it, waits while items or scores of that test set change: a panel
     that is made at once would lack the scores of the new items. Both are asked for in one step where an earlier night
-    ended between scores and fit, and items have changed since.
+    ended between scores and fit, and items have changed since. A review also waits while the panel is made,
+    which the fit follows if it comes out otherwise.
     """
     judging = bool(requested.get("judge_inference"))
     changing = {
         *requested.get("items", ()),
         *(split_partition("scores", str(p))[1] for p in requested.get("scores", ())),
     }
+    unfitted = {*requested.get("panel", ())} - {*requested.get("aggregates", ())}
     now: Requests = {}
     later: Requests = {}
     for asset, partitions in requested.items():
-        waiting = (
-            {p for p in partitions if judging or p in changing} if asset in (*FIT, *RESULTS) else set[str | None]()
-        )
+        waiting = set[str | None]()
+        if asset in (*FIT, *RESULTS):
+            waiting = partitions if judging else partitions & changing
+        if asset == "review":
+            waiting = waiting | (partitions & unfitted)
         now[asset], later[asset] = partitions - waiting, waiting
     return now, later
 
@@ -436,7 +451,7 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
         instance=instance,
         asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
         partition_key=None if launch.tags else launch.partitions[0],
-        tags={**launch.tags, LAUNCHED_BY: CARE_RUN},
+        tags={**launch.tags, LAUNCHED_BY: CARE_RUN, **NO_RETRY},
         run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         raise_on_error=False,
     )
@@ -447,31 +462,24 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
     materialised = set(outcome.materialised)
     for event in result.all_events:
         if event.is_step_failure and event.step_key is not None:
-            verdict = _verdict_of_checks(result, event.step_key)
-            message = verdict or failure_message(event)
+            message, reasons = failure_message(event), reasons_of(event.step_failure_data)
             for partition in launch.partitions:
-                if verdict or (event.step_key, partition) not in materialised:
-                    outcome.failures[event.step_key, partition] = message
-                    _logger.info("%s %s failed: %s", event.step_key, partition or "", message)
+                if (event.step_key, partition) not in materialised:
+                    why = reasons.get(str(partition), message)
+                    outcome.failures[event.step_key, partition] = why
+                    _logger.info("%s %s failed: %s", event.step_key, partition or "", why)
 
 
-def _verdict_of_checks(result: dg.ExecuteInProcessResult, asset: str) -> str:
-    """What the blocking checks of an asset say that failed in this run; empty where none did."""
-    descriptions = failed_blocking_checks(result, asset)
-    return "held back, what was published before stays. " + " | ".join(descriptions) if descriptions else ""
+def _partitions_of(asset: str) -> dg.PartitionsDefinition:
+    return {"judge_inference": JUDGES, "scores": SLICES}.get(asset, TESTSETS)
 
 
-def _failed_before(workspace: Workspace, instance: dg.DagsterInstance) -> Requests:
-    """Partitions whose last run failed, which a person who runs again wants tried again; not reports held back."""
+def _failed_before(instance: dg.DagsterInstance) -> Requests:
+    """Partitions whose last run failed, which a person who runs again wants tried again."""
     failed: Requests = {}
-    for asset, definition in (
-        ("judge_inference", JUDGES),
-        ("scores", SLICES),
-        *((a, TESTSETS) for a in ORDER if a not in ("judge_inference", "scores", "report_index")),
-    ):
-        statuses = partition_statuses(instance, asset, definition)
+    for asset in (asset for asset in ORDER if asset not in _INDEX):
+        statuses = partition_statuses(instance, asset, _partitions_of(asset))
         failed[asset] = {p for p, status in statuses.items() if status == "FAILED"}
-    failed["report"] -= {testset for testset in workspace.testsets if held_back(workspace, testset) is not None}
     for asset, partitions in failed.items():
         if partitions:
             _logger.info("%s failed last time and is tried again: %s", asset, ", ".join(sorted(map(str, partitions))))

@@ -1,7 +1,4 @@
-"""The nightly schedule: asks for what is missing, whatever happened before, and for the canaries of remote models.
-
-Belongs here: schedules. Belongs elsewhere: what is missing (``assets.state.reconcile``).
-"""
+"""The nightly schedule: asks for what is missing, whatever happened before, and for the canaries of remote models."""
 
 from collections.abc import Callable, Iterator, Set
 
@@ -12,7 +9,7 @@ from assets.partitions import JUDGES, TESTSETS
 from assets.state.reconcile import Missing, missing
 from assets.workspace import Workspace
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
-from orchestration.launches import ORDER, REASON, split_partition
+from orchestration.launches import ORDER, REASON, RETRY, split_partition
 from orchestration.workspace import NightlySettings
 
 
@@ -69,5 +66,5 @@ def requests(absent: Missing, tonight: str, judges: Set[str], testsets: Set[str]
             run_key=f"{tonight} {partition}",
             asset_selection=[dg.AssetKey(asset) for asset in assets],
             partition_key=partition,
-            tags={REASON: "missing"},
+            tags={REASON: "missing", **RETRY},
         )

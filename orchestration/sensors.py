@@ -1,8 +1,4 @@
-"""What Dagster's daemon watches: the workspace's files, what is stale, runs that failed, nights that did not come.
-
-Belongs here: sensors. Belongs elsewhere: what the first one compares (``observe``), when an asset is stale
-(``conditions``), how an alert is sent (``alerts``), which experiment is asked for next (``experiment_sensor``).
-"""
+"""What Dagster's daemon watches: the workspace's files, what is stale, runs that failed, nights that did not come."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,14 +9,15 @@ import dagster as dg
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import failure_message, send
+from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, WILL_RETRY_TAG
 from orchestration.experiment_sensor import experiment_sensor
-from orchestration.launches import REASON
+from orchestration.launches import REASON, RETRY
 from orchestration.observe import observe
 from orchestration.standing import (
+    alert_waiting,
     forget_mended_failures,
     note_canceled_run,
     note_failed_run,
-    partition_of,
     untold_verdicts,
 )
 from orchestration.workspace import Settings
@@ -45,7 +42,7 @@ def build_sensors(
         Shortest time between two looks at the workspace.
     """
     return [
-        _workspace_sensor(load, watch_seconds),
+        _workspace_sensor(load, read_settings, watch_seconds),
         _stale_assets_sensor(watch_seconds),
         _alert_on_failure(load, read_settings),
         _note_canceled_runs(load),
@@ -54,20 +51,22 @@ def build_sensors(
     ]
 
 
-def _workspace_sensor(load: Callable[[], Workspace], watch_seconds: int) -> dg.SensorDefinition:
+def _workspace_sensor(
+    load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
+) -> dg.SensorDefinition:
     @dg.sensor(
         name="workspace_sensor",
         minimum_interval_seconds=watch_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         asset_selection=dg.AssetSelection.assets("report_index"),
         description="Reports new content of test sets, judges and settings; adds and deletes partitions. Asks for the "
-        "index where a verdict is no longer what the pages say.",
+        "index where a verdict is no longer what the pages say, and alerts of a fit that is held back.",
     )
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         workspace = load()
         observation = observe(workspace, context.instance)
         if not observation.events and not observation.requests:
-            return _tell_verdicts(context, workspace)
+            return _tell_verdicts(context, workspace, read_settings()[1])
         for sentence in observation.sentences():
             context.log.info(sentence)
         return dg.SensorResult(asset_events=observation.events, dynamic_partitions_requests=observation.requests)
@@ -75,13 +74,19 @@ def _workspace_sensor(load: Callable[[], Workspace], watch_seconds: int) -> dg.S
     return workspace_sensor
 
 
-def _tell_verdicts(context: dg.SensorEvaluationContext, workspace: Workspace) -> dg.SensorResult | dg.SkipReason:
+def _tell_verdicts(
+    context: dg.SensorEvaluationContext, workspace: Workspace, settings: Settings
+) -> dg.SensorResult | dg.SkipReason:
     """Ask for the index once for each new state of the verdicts; the cursor is the state that it was last asked for.
 
     Not in the tick that reports a change: what follows from one within seconds is told by the run that it leads to.
     """
+    from assets.report.verdicts import current_verdicts
+
     forget_mended_failures(workspace, context.instance)
-    state = untold_verdicts(workspace)
+    verdicts = current_verdicts(workspace)
+    alert_waiting(workspace, verdicts, settings.alerts)
+    state = untold_verdicts(workspace, verdicts)
     if not state or state == context.cursor:
         context.update_cursor(state)
         return dg.SkipReason("nothing has changed")
@@ -95,6 +100,7 @@ def _stale_assets_sensor(watch_seconds: int) -> dg.SensorDefinition:
         minimum_interval_seconds=watch_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Asks for what is stale.",
+        run_tags=RETRY,
     )
 
 
@@ -102,13 +108,14 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
     @dg.run_failure_sensor(
         name="alert_on_failure",
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Sends an alert of a failed run or a fit that is held back, to where `alerts` in care.yaml says.",
+        description="Sends an alert of a run that failed and is not tried again, to where `alerts` in care.yaml says.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         from orchestration.instance import CARE_RUN, LAUNCHED_BY
 
-        if context.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN:
-            return  # `care run` sends one alert at its end, with all that failed
+        tags = context.dagster_run.tags
+        if tags.get(LAUNCHED_BY) == CARE_RUN or tags.get(WILL_RETRY_TAG) == "true":
+            return  # `care run` sends one alert at its end, with all that failed; and what is tried again may be mended
         root, settings = read_settings()
         failures = context.get_step_failure_events()
         try:
@@ -117,7 +124,7 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
             told = f" | the workspace cannot be read: {error}"
         else:
             note_failed_run(workspace, context.instance, context.dagster_run, failures)
-            told = verdict_told(workspace, context.dagster_run.tags.get("dagster/partition"))
+            told = verdict_told(workspace, tags.get("dagster/partition"))
         text = failure_text(context.dagster_run, failures, told)
         if not send(settings.alerts, root, text):
             context.log.info(f"care.yaml names nobody under `alerts` who would be sent: {text}")
@@ -185,7 +192,11 @@ def verdict_told(workspace: Workspace, testset: str | None) -> str:
 
 
 def failure_text(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent], told: str = "") -> str:
-    """One line: what failed on which partition, and why, and then the verdict on the test set, where there is one."""
-    partition = partition_of(run)
-    reasons = "; ".join(f"{event.step_key}: {failure_message(event)}" for event in failures) or "the run was lost"
-    return f"CARE: run {run.run_id[:8]} {partition} failed. {reasons}{told}"
+    """One line: what failed, of what, and why, and then the verdict on the test set, where there is one.
+
+    A run over a range of judges has no partition of its own: the reason names those that failed.
+    """
+    partition, last = run.tags.get("dagster/partition"), run.tags.get(RANGE_END_TAG)
+    lost = "the run was lost" if last is None else f"the run of {run.tags[RANGE_START_TAG]} to {last} was lost"
+    reasons = "; ".join(f"{event.step_key}: {failure_message(event)}" for event in failures) or lost
+    return f"CARE: run {' '.join(filter(None, (run.run_id[:8], partition)))} failed. {reasons}{told}"

@@ -2,15 +2,12 @@
 
 ``care run`` tells everything at its end. Runs of Dagster's daemon end one by one, so a sensor looks at what they have
 left behind, and asks for the index where a page says something else.
-
-Belongs here: what a sensor notes and finds. Belongs elsewhere: the sensors (``sensors``), the verdict
-(``assets.report.verdicts``).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.hashing import content_hash
-from orchestration.alerts import failure_message
+from orchestration.alerts import failure_message, night_text, send
 from orchestration.dagster_internals import (
     RANGE_START_TAG,
     materialisations,
@@ -30,16 +27,18 @@ from orchestration.stores import store_held
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
+    from care_ops.results.verdict import Verdict
+    from orchestration.workspace import AlertSettings
 
 _PATIENCE_S = 30.0
 """Seconds for which a sensor waits for a store that another machine writes to; its next tick tries again."""
 
 _log = logging.getLogger(__name__)
 
-_TOLD_OTHERWISE = ("review", "scores", "judge_inference", "canary")
+_TOLD_OTHERWISE = ("scores", "judge_inference", "canary")
 """Assets whose failure a verdict tells in another way, or not at all.
 
-A review holds back, and a judge that failed owes scores; a canary makes nothing that a fit needs.
+A judge that failed owes scores; a canary makes nothing that a fit needs.
 """
 
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
@@ -115,9 +114,40 @@ def _store(workspace: Workspace) -> AbstractContextManager[None]:
     return store_held(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, alone=False)
 
 
-def untold_verdicts(workspace: Workspace) -> str:
+def untold_verdicts(workspace: Workspace, current: Mapping[str, Verdict]) -> str:
     """A hash of the verdicts that pages and index do not show yet; empty where they show all of them."""
-    from assets.report.verdicts import current_verdicts, untold
+    from assets.report.verdicts import untold
 
-    verdicts = untold(workspace, current_verdicts(workspace))
+    verdicts = untold(workspace, current)
     return content_hash({name: asdict(verdict) for name, verdict in verdicts.items()}) if verdicts else ""
+
+
+def waiting_unalerted(workspace: Workspace, current: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """The verdicts on fits that are held back and of which no alert has told; each once its report has been made."""
+    from assets.report.documents import AlertedDocument, HeldDocument
+
+    found: dict[str, Verdict] = {}
+    for testset, verdict in current.items():
+        if verdict.state == "held back":
+            folder = workspace.fit_folder(testset)
+            held, alerted = HeldDocument.find(folder), AlertedDocument.find(folder)
+            is_told = alerted is not None and alerted.edition == verdict.edition
+            if held is not None and held.facts.edition == verdict.edition and not is_told:
+                found[testset] = verdict
+    return found
+
+
+def note_alerted(workspace: Workspace, told: Mapping[str, Verdict]) -> None:
+    """Remember that an alert has told of fits that are held back; the caller holds the workspace or its store."""
+    from assets.report.documents import AlertedDocument
+
+    for testset, verdict in told.items():
+        AlertedDocument(str(verdict.edition)).write(workspace.fit_folder(testset))
+
+
+def alert_waiting(workspace: Workspace, current: Mapping[str, Verdict], settings: AlertSettings) -> None:
+    """Send an alert of fits that are held back, where none has been sent and care.yaml says where to."""
+    waiting = waiting_unalerted(workspace, current)
+    if waiting and send(settings, workspace.root, night_text(workspace.root.name, waiting, {})):
+        with _store(workspace):
+            note_alerted(workspace, waiting)

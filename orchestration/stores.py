@@ -2,9 +2,6 @@
 
 Dagster's record of runs is no result and stays on the machine that writes it. ``care run`` leaves a snapshot of it in
 the store all the same, which the next machine takes over, so that it knows what has been made and makes nothing again.
-
-Belongs here: when a workspace's folder is compared with its store, and what follows. Belongs elsewhere: comparing and
-writing through (``warehouse.remote``), who may work on this machine (``locks``).
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from orchestration.workspace import load_workspace
 from warehouse.remote.address import INDEX_FOLDER
 
 if TYPE_CHECKING:
-    from warehouse.remote.copy import Fetched, StoreCopy
+    from warehouse.remote.copy import StoreCopy
 
 _RUNS = "record of runs"
 """Under this name the index keeps which snapshot the folder was made from, or has made."""
@@ -51,7 +48,7 @@ def workspace_to_look_at(root: Path) -> Workspace:
     workspace = load_workspace(root)
     if workspace.copy is not None:
         with workspace.copy.looking() as fetched:
-            if fetched is not None:
+            if fetched:
                 if not (workspace.data / "dagster" / "history").exists():
                     _take_over_record_of_runs(workspace, workspace.copy)
                 _catch_up(workspace, workspace.copy)
@@ -83,7 +80,7 @@ def store_held(
         yield
         return
 
-    def caught_up(_: Fetched) -> None:
+    def caught_up() -> None:
         if alone:
             _take_over_record_of_runs(workspace, copy)
         _catch_up(workspace, copy)

@@ -1,14 +1,9 @@
-"""care.yaml as ``care init`` writes it and as editors check it: both are printed from the settings themselves.
-
-Belongs here: the file's text with every default and its JSON schema. Belongs elsewhere: what the settings are
-(``workspace`` and the classes that it names), reading the file.
-"""
+"""care.yaml as ``care init`` writes it and as editors check it: both are printed from the settings themselves."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -16,11 +11,11 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
+from care_ops.config import explained
 from orchestration.workspace import DECLARED_BY_TEST_SETS, GROUPS_OF_FIT, Settings
 
 _HEAD = "# A CARE workspace. Every setting has the value that is given here; delete what you do not change.\n"
 _WIDTH = 110
-_ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : .*$")
 
 
 def template() -> str:
@@ -65,7 +60,7 @@ def _lines_of(kind: Any, value: Any, indent: str) -> Iterator[str]:
         for name, entry in kind.model_fields.items():
             yield _line(name, getattr(value, name), entry.description or "", indent)
         return
-    descriptions = _descriptions(kind)
+    descriptions = explained(kind)
     for entry in dataclasses.fields(kind):
         if entry.name in GROUPS_OF_FIT:
             yield from _lines_of(GROUPS_OF_FIT[entry.name], getattr(value, entry.name), indent)
@@ -79,25 +74,3 @@ def _line(name: str, value: Any, description: str, indent: str) -> str:
     plain = json.loads(TypeAdapter(Any).dump_json(value))
     text = yaml.safe_dump(plain, default_flow_style=True, width=_WIDTH * 10).removesuffix("...\n").strip()
     return "".join(f"{indent}# {line}\n" for line in comments) + f"{indent}{name}: {text}\n"
-
-
-def _descriptions(kind: type) -> dict[str, str]:
-    """What each field of a dataclass means, from the ``Attributes`` of its docstring."""
-    lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
-    words_of: dict[str, list[str]] = {}
-    names: list[str] = []
-    for line in lines:
-        match = _ATTRIBUTE.match(line)
-        if match:
-            names = match[1].split(", ")
-            words_of |= {name: [_allowed(line)] for name in names}
-        elif names and line.startswith("    "):
-            for name in names:
-                words_of[name].append(line.strip())
-    return {name: " ".join(word for word in words if word) for name, words in words_of.items()}
-
-
-def _allowed(line: str) -> str:
-    """The words that a setting may have, where its type lists them."""
-    words = re.search(r"\{(.*)\}", line)
-    return words[1].replace('"', "").replace(", ", " | ") + "." if words else ""

@@ -1,8 +1,4 @@
-"""care.yaml and the folders beside it, read into a ``Workspace``.
-
-Belongs here: the file's form and its validation. Belongs elsewhere: what the settings do (``assets``, ``care_ops``),
-the file's text with every default (``template``).
-"""
+"""care.yaml and the folders beside it, read into a ``Workspace``."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import re
 from dataclasses import fields, replace
 from datetime import datetime, time, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -20,15 +16,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    StrictFloat,
-    StrictInt,
     ValidationError,
     field_validator,
 )
 
-from assets.workspace import CanaryConfig, DaskConfig, MomentsConfig, ReviewConfig, Workspace
+from assets.report.names import refuse_alike
+from assets.workspace import CanaryConfig, DaskConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
-from care_ops.config import RENAMED_SETTINGS, AdmissionRule, FitConfig, StructureConfig, TensorConfig
+from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
@@ -49,8 +44,34 @@ FULL_SIZE = "CARE_FULL_SIZE"
 """Environment variable that asks for experiments at full size, whatever care.yaml says."""
 
 
-DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration")
+DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality")
 """Fields of ``FitConfig`` that care.yaml does not set."""
+
+RETIRED = {
+    "panel.max_mode_share": 0.95,
+    "panel.min_entropy": 0.2,
+    "panel.min_return": 0.3,
+    "panel.min_gain": 0.25,
+    "panel.report_agreement": 0.1,
+    "fit.not_quality": [],
+    "judging.in_flight": 2,
+    "moments.dask_workers": None,
+    "moments.threshold_rows": 30_000_000,
+    "moments.rows_per_shard": 524_288,
+    "review.max_missing_rise": 0.05,
+    "review.min_quality": 0.7,
+    "review.max_duplicates_rise": 0.01,
+    "review.compared_judges": 40,
+    "canary.tolerance": 0.1,
+    "experiment_sizes": {},
+}
+"""Settings of care.yaml that are constants now, as `care init` once wrote them."""
+
+RETIRED_OF_TEST_SETS = {"source.scores.layout": "auto", "probes.seed": 0}
+"""Those of the file of a test set."""
+
+MOVED = {"fit.not_quality": "`not_quality` in the file of a test set", "moments.dask_workers": "`dask: {workers: N}`"}
+"""Those among them that have another place."""
 
 GROUPS_OF_FIT = {"structure": StructureConfig, "tensor": TensorConfig}
 """Groups of ``FitConfig`` whose settings stand in ``fit`` itself."""
@@ -64,8 +85,6 @@ def _grouped(fit: Any) -> Any:
     for name in settings.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
         advice = "a test set declares it" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
         raise ValueError(f"{name} does not belong here; {advice}")
-    for former in settings.keys() & RENAMED_SETTINGS.keys():
-        raise ValueError(f"{former} is now called {RENAMED_SETTINGS[former]}; rename it, its values are as before")
     for group, kind in GROUPS_OF_FIT.items():
         settings[group] = {f.name: settings.pop(f.name) for f in fields(kind) if f.name in settings}
     return settings
@@ -75,12 +94,6 @@ def _on_this_machine(path: str) -> str:
     if names_an_address(path):
         raise ValueError(f"{path} is an address; give a path of this machine, or one that is mounted here")
     return path
-
-
-def _without_address(moments: Any) -> Any:
-    if isinstance(moments, dict) and "dask_address" in moments:
-        raise ValueError("dask_address is now `address` in the group `dask`; write `dask: {address: ...}` instead")
-    return cast(Any, moments)
 
 
 def _folder_or_store(path: str) -> str:
@@ -194,6 +207,11 @@ class AlertSettings(BaseModel):
             raise ValueError("webhook must be an https address, or ${NAME} for one in the environment")
         return webhook
 
+    @property
+    def reach_anybody(self) -> bool:
+        """Whether a file or a webhook is named."""
+        return self.file is not None or self.webhook is not None
+
     def address(self) -> str:
         """The webhook's address.
 
@@ -249,16 +267,11 @@ class Settings(BaseModel):
     panel: AdmissionRule = AdmissionRule()
     fit: Annotated[FitConfig, BeforeValidator(_grouped)] = FitConfig()
     judging: PoolConfig = PoolConfig()
-    moments: Annotated[MomentsConfig, BeforeValidator(_without_address)] = MomentsConfig()
     ray: RayConfig = RayConfig()
     dask: DaskConfig = DaskConfig()
     review: ReviewConfig = ReviewConfig()
     canary: CanaryConfig = CanaryConfig()
     experiments: Annotated[ExperimentSettings, BeforeValidator(_sized)] = ExperimentSettings()
-    experiment_sizes: dict[str, dict[str, StrictInt | list[StrictInt | StrictFloat]]] = Field(
-        default={},
-        description="single parameters of experiments, by experiment; they take the place of those of the size",
-    )
     nightly: NightlySettings | None = None
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"
@@ -270,16 +283,6 @@ class Settings(BaseModel):
         description="labels that fits may see, by test set: a file of item_id, label; with drawn and "
         "probability also estimates rest on them (docs/labels.md)",
     )
-
-    @field_validator("experiment_sizes")
-    @classmethod
-    def _known(cls, sizes: dict[str, Any]) -> dict[str, Any]:
-        from assets.experiments.registry import KEYS
-
-        unknown = sorted(set(sizes) - set(KEYS))
-        if unknown:
-            raise ValueError(f"no experiment is called {', '.join(unknown)}; there are {', '.join(KEYS)}")
-        return sizes
 
 
 def load_workspace(root: Path) -> Workspace:
@@ -306,7 +309,6 @@ def load_workspace(root: Path) -> Workspace:
         admission=settings.panel,
         fit=settings.fit,
         pool=settings.judging,
-        moments=settings.moments,
         ray=settings.ray,
         dask=settings.dask,
         review=settings.review,
@@ -314,7 +316,6 @@ def load_workspace(root: Path) -> Workspace:
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
         experiments_when=settings.experiments.when,
         experiment_minutes=settings.experiments.minutes,
-        experiment_sizes=settings.experiment_sizes,
     )
     if workspace.store is not None:
         from warehouse.remote.copy import copy_of
@@ -356,7 +357,7 @@ def read_settings(root: Path) -> Settings:
     path = root / CARE_YAML
     if not path.exists():
         raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
-    content = load_yaml(path)
+    content = load_yaml(path, RETIRED, MOVED)
     try:
         settings = Settings.model_validate(content)
         if settings.alerts.webhook is not None:
@@ -385,7 +386,7 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
     testsets: dict[str, TestsetSpec] = {}
     for path in _yaml_files(folder):
         try:
-            data: dict[str, Any] = {"name": path.stem, **load_yaml(path)}
+            data: dict[str, Any] = {"name": path.stem, **load_yaml(path, RETIRED_OF_TEST_SETS)}
         except InputError:
             if _deleted(path):
                 continue
@@ -397,6 +398,7 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
         if spec.name in testsets:
             raise InputError(f"{path}: test set {spec.name!r} is defined twice; rename one")
         testsets[spec.name] = spec
+    refuse_alike("test set", testsets, folder)
     for spec in testsets.values():
         if isinstance(spec.source, VersionsSource):
             original = testsets.get(spec.source.of)
@@ -431,6 +433,7 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
         for judge in _recorded(declared, path):
             if declared.accepts(judge):
                 _merge_recorded(judges, judge, declared.family(judge), testset.name, path)
+    refuse_alike("judge", judges, root / settings.judges)
     return judges
 
 
@@ -452,7 +455,7 @@ def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
         return read_unchanged(declared.tool, path).judges
     from warehouse.sources.files import recorded_judges
 
-    return recorded_judges(path, declared.columns, declared.layout, declared.reading)
+    return recorded_judges(path, declared.columns, declared.reading)
 
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:

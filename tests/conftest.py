@@ -14,9 +14,19 @@ import numpy as np
 import pytest
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole workspaces first: what takes longest must not come last, when other processes have run out of tests."""
+    """What takes longest first, whole workspaces; tests that share a fixture of their module stay in one process.
+
+    Otherwise each process would make that fixture: a deployment, a night, pages of 50,000 items. A fixture whose name
+    begins with ``_`` makes nothing.
+    """
     items.sort(key=lambda item: item.path.parent.name not in ("orchestration", "browser"))
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+        made = [one for definitions in fixtures for one in definitions if not one.argname.startswith("_")]
+        if any(fixture.scope == "module" for fixture in made):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +38,24 @@ def data_dir() -> Path:
             pytest.fail("CARE_DATA_DIR is not set on CI, where the tests on real scores must run")
         pytest.skip("set CARE_DATA_DIR to the folder of recorded scores to run this test")
     return Path(folder).absolute()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _migrations_are_read_once():
+    """Dagster reads all its migrations for each database that it opens, and opens ten in a night."""
+    from alembic.script import ScriptDirectory
+
+    read, kept = ScriptDirectory.from_config, {}
+
+    def read_once(config) -> ScriptDirectory:
+        location = config.get_main_option("script_location")
+        if location not in kept:
+            kept[location] = read(config)
+        return kept[location]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ScriptDirectory, "from_config", read_once)
+        yield
 
 
 @pytest.fixture

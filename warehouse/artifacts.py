@@ -1,9 +1,6 @@
 """Intermediate results of a test set's fit, as files: panel matrix, moments, structure, aggregates.
 
 A damaged file is set aside (``storage``) and from then on counts as missing.
-
-Belongs here: paths and formats. Belongs elsewhere: what the numbers mean, or anything that a person queries (that
-is in the database).
 """
 
 from __future__ import annotations
@@ -24,14 +21,11 @@ from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.documents import read_record
 from warehouse.storage import (
-    copy_file,
     delete,
     find_sound,
-    read_arrays,
     read_metadata,
     read_sound,
     read_table,
-    write_arrays,
     write_document,
     write_table,
 )
@@ -41,8 +35,19 @@ if TYPE_CHECKING:
 
     R = TypeVar("R", bound=DataclassInstance)
 
+_FEATURE = "\x1f"
+"""What the name of a feature's column begins with, and no judge's name can."""
+
 _ITEM_ID = "item_id"
-_FIT_FILES = ("panel.json", "panel.parquet", "moments.npz", "structure.json", "fit.json")
+_ARRAYS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("type", pa.string()),
+        ("shape", pa.list_(pa.field("element", pa.int64()))),  # as Parquet calls what a list holds
+        ("values", pa.list_(pa.field("element", pa.float64()))),
+    ]
+)
+_FIT_FILES = ("panel.json", "panel.parquet", "moments.arrays", "structure.json", "fit.json")
 _RESULT_FILES = ("factors.json", "dropping.json", "systems.json", "review.json")
 T = TypeVar("T")
 
@@ -86,39 +91,36 @@ class FitFolder:
         columns: dict[str, Any] = {_ITEM_ID: pa.array(scores.item_ids, pa.string())}
         for j, judge in enumerate(scores.judges):
             columns[judge] = pa.array(scores.values[:, j], pa.float64(), from_pandas=True)
+        for name, feature in scores.features.items():
+            columns[_FEATURE + name] = pa.array(feature, pa.float64(), from_pandas=True)
         summary = PanelSummary.of(scores)
         metadata = {"families": dict(scores.families), "fingerprint": summary.fingerprint, "present": summary.present}
         table = pa.table(columns).replace_schema_metadata({key: json.dumps(value) for key, value in metadata.items()})
         write_table(self.panel_file, table)
 
-    def copy_panel(self, name: str) -> None:
-        """Keep the panel's matrix as it is under another name."""
-        copy_file(self.panel_file, self.path / f"{name}.parquet")
-
-    def discard(self, name: str) -> None:
-        """Remove the document, the arrays and the copy of the panel of this name, as far as they exist."""
-        for suffix in ("json", "npz", "parquet"):
-            delete(self.path / f"{name}.{suffix}")
-
     def panels(self) -> list[Path]:
-        """Files of the panel's matrix and of the copies that ``copy_panel`` kept, as far as they exist."""
+        """Files with scores of the panel's items, as far as they exist."""
         return sorted(self.path.glob("*.parquet"))
 
-    def read_panel(self, name: str = "panel") -> ScoreMatrix:
-        """The panel's matrix, or one kept by ``copy_panel``; ``WarehouseError`` if `panel` has not run."""
-        return self._read(self.path / f"{name}.parquet", panel_of)
+    def read_panel(self) -> ScoreMatrix:
+        """The panel's matrix; ``WarehouseError`` if `panel` has not run."""
+        return self._read(self.panel_file, panel_of)
 
     def panel_summary(self) -> PanelSummary:
         """What the panel's file says of its matrix, which is not read; ``WarehouseError`` if `panel` has not run."""
         return self._read(self.panel_file, summary_of)
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store named arrays."""
-        write_arrays(self.path / f"{name}.npz", arrays)
+        """Store named arrays of numbers."""
+        rows = [
+            {"name": key, "type": array.dtype.str, "shape": array.shape, "values": array.ravel()}
+            for key, array in arrays.items()
+        ]
+        write_table(self.path / f"{name}.arrays", pa.Table.from_pylist(rows, _ARRAYS))
 
     def read_arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Named arrays; ``WarehouseError`` if the stage has not run."""
-        return self._read(self.path / f"{name}.npz", read_arrays)
+        return self._read(self.path / f"{name}.arrays", arrays_of)
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Store a JSON document."""
@@ -138,7 +140,7 @@ class FitFolder:
 
     def has_fit(self, *, solved: bool) -> bool:
         """Whether every file that the stages of a fit write is there, with the arrays of a structure if ``solved``."""
-        return self._has((*_FIT_FILES, "structure.npz") if solved else _FIT_FILES)
+        return self._has((*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES)
 
     def has_results(self) -> bool:
         """Whether every file is there that a report is made of beside the fit's."""
@@ -157,16 +159,24 @@ class FitFolder:
 def panel_of(path: Path) -> ScoreMatrix:
     """The score matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
     table = read_table(path)
-    judges = tuple(name for name in table.column_names if name != _ITEM_ID)
-    values = [table.column(j).to_numpy(zero_copy_only=False) for j in judges]
+    numbers = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names[1:]}
+    judges = tuple(name for name in numbers if not name.startswith(_FEATURE))
+    features = {name.removeprefix(_FEATURE): numbers[name] for name in numbers if name.startswith(_FEATURE)}
     families = json.loads((table.schema.metadata or {}).get(b"families", b"{}"))
     ids = tuple(table.column(_ITEM_ID).to_pylist())
-    return ScoreMatrix(np.column_stack(values), ids, judges, families)
+    return ScoreMatrix(np.column_stack([numbers[j] for j in judges]), ids, judges, families, features)
+
+
+def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays that ``write_arrays`` wrote; raises as ``storage.read_table`` does."""
+    names, types, shapes, values = (column.combine_chunks() for column in read_table(path, _ARRAYS).columns)
+    return {
+        name: values[k].values.to_numpy(zero_copy_only=False).astype(kind).reshape(shape)
+        for k, (name, kind, shape) in enumerate(zip(*map(pa.Array.to_pylist, (names, types, shapes)), strict=True))
+    }
 
 
 def summary_of(path: Path) -> PanelSummary:
     """The summary of the score matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
     rows, metadata = read_metadata(path)
-    if b"fingerprint" not in metadata:  # a file from before 2026-11-23
-        return PanelSummary.of(panel_of(path))
     return PanelSummary(rows, json.loads(metadata[b"present"]), json.loads(metadata[b"fingerprint"]))

@@ -1,8 +1,4 @@
-"""Counts how often a judge failed on an item, in a small file beside the judge's parts.
-
-Belongs here: counting failures by the keys of judge and item. Belongs elsewhere: which failures may be temporary
-(``judges.items``) and how many attempts are allowed (the judge's specification).
-"""
+"""Counts how often a judge failed on an item, in a small file beside the judge's parts."""
 
 from __future__ import annotations
 

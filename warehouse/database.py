@@ -4,9 +4,6 @@ DuckDB lets one process write or several read, and refuses everybody else at onc
 this module waits for the lock of another process. Ray and Dask workers never open the database; it holds nothing that
 cannot be rebuilt from the parts. If DuckDB finds the file damaged, a marker file beside it says so until the database
 has been rebuilt, so that no process works with what is left of it.
-
-Belongs here: connections, locks, damage and schema. Belongs elsewhere: the rows of items, scores and panels
-(``panel_rows``) and of fits (``fit_rows``), and reading the score matrix (``matrix``).
 """
 
 from __future__ import annotations
@@ -218,8 +215,8 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
         return
     if version is not None:
         raise WarehouseError(
-            f"the warehouse has schema {version}, this release of CARE has {SCHEMA_VERSION}; `care migrate` rebuilds "
-            "it from the parts"
+            f"the warehouse has schema {version}, this release of CARE has {SCHEMA_VERSION}; `care run` rebuilds it "
+            "from the parts"
         )
     connection.begin()
     connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))

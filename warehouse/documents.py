@@ -3,15 +3,12 @@
 A document that lacks a key has the record's default there, which is what its absence meant to the release that wrote
 it; one that lacks a key without a default, or holds a value of another type, counts as damaged. Keys that the record
 does not know are left out, so that a document of a later release can be read.
-
-Belongs here: between a record and its document. Belongs elsewhere: what a record holds (``fits``, and the folders of
-``assets``), sealing a file and setting it aside (``storage``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -67,8 +64,27 @@ class FolderDocument:
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:
-    """Plain values of a record, as ``record_of`` reads them."""
-    return asdict(record)
+    """Plain values of a record, as ``record_of`` reads them: arrays as nested lists, with null for NaN."""
+    return {column.name: _plain(getattr(record, column.name)) for column in fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return document_of(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    lists = getattr(value, "tolist", None)  # of an array, whose module need not be imported here
+    if lists is not None:
+        return _null_for_nan(lists())
+    return value
+
+
+def _null_for_nan(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_null_for_nan(each) for each in value]
+    return None if value != value else value
 
 
 def record_of(kind: type[R], document: Mapping[str, Any]) -> R:

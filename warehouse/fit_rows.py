@@ -1,30 +1,25 @@
-"""Fits, editions and publications as rows of the database.
-
-Belongs here: writing, replacing and removing those rows, also from the files that are the record. Belongs elsewhere:
-the files (``fits``).
-"""
+"""Fits, editions and publications as rows of the database, each made anew from the files, which are the record."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from care_ops.errors import WarehouseError
+from care_ops.records import Array, Evaluation, Intervals
 from warehouse.database import null_if_nan
 from warehouse.documents import document_of
-from warehouse.fits import Edition, EvaluationRecord, FitRecord, FitStore, Intervals, Publication
+from warehouse.fits import Edition, FitStore, table_of
 
 _log = logging.getLogger(__name__)
 
 
 def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
-    """Rebuild a test set's rows of fits, evaluations, intervals, editions and publications from the files.
+    """Load a test set's fits with what was found out about them, its editions and its publications.
 
     What was damaged or is gone is left out. The latest edition is left out as a whole where anything of it is lacking:
     it is then missing, and `care run` makes it again.
@@ -33,19 +28,19 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
     lacking: set[str] = set()
     for fit_id in sorted({fit_id for e in editions for fit_id in e.fits.values()}):
         try:
-            _load_fit(connection, store, testset, fit_id)
+            load_fit(connection, store, testset, fit_id)
         except WarehouseError as error:
             _log.warning("%s", error)
             lacking.add(fit_id)
     if editions and lacking & set(editions[-1].fits.values()):
         editions.pop()
     for edition in editions:
-        store_edition(connection, edition)
+        _load_edition(connection, edition)
     load_publications(connection, store, testset)
 
 
 def load_edition(connection: duckdb.DuckDBPyConnection, store: FitStore, edition: Edition) -> None:
-    """Store the rows of an edition, of its fits and of what was found out about them anew, from the files.
+    """Load an edition and its fits.
 
     Raises
     ------
@@ -53,29 +48,15 @@ def load_edition(connection: duckdb.DuckDBPyConnection, store: FitStore, edition
         A fit is damaged or gone.
     """
     for fit_id in sorted(set(edition.fits.values())):
-        _load_fit(connection, store, edition.testset, fit_id)
-    store_edition(connection, edition)
+        load_fit(connection, store, edition.testset, fit_id)
+    _load_edition(connection, edition)
 
 
-def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
-    store_fit(connection, store.read_fit(testset, fit_id))
-    evaluation = store.read_annotation(testset, fit_id, EvaluationRecord)
-    if evaluation is not None:
-        store_evaluation(connection, fit_id, evaluation)
-    intervals = store.read_annotation(testset, fit_id, Intervals)
-    if intervals is not None:
-        store_intervals(connection, fit_id, intervals)
-
-
-def store_edition(connection: duckdb.DuckDBPyConnection, edition: Edition) -> None:
-    """Store an edition's rows; the same again replaces itself."""
+def _load_edition(connection: duckdb.DuckDBPyConnection, edition: Edition) -> None:
     drop_edition(connection, edition.edition)
-    connection.execute(
-        "INSERT INTO editions VALUES (?, ?, ?, ?)",
-        [edition.edition, edition.testset, edition.made_at, json.dumps(document_of(edition.inputs))],
-    )
-    for aggregator, fit_id in edition.fits.items():
-        connection.execute("INSERT INTO edition_fits VALUES (?, ?, ?)", [edition.edition, aggregator, fit_id])
+    inputs = json.dumps(document_of(edition.inputs))
+    _insert(connection, "editions", [[edition.edition, edition.testset, edition.made_at, inputs]])
+    _insert(connection, "edition_fits", [[edition.edition, *fit] for fit in edition.fits.items()])
 
 
 def drop_edition(connection: duckdb.DuckDBPyConnection, edition: str) -> None:
@@ -90,69 +71,38 @@ def drop_loose_fits(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"DELETE FROM {table} WHERE fit_id NOT IN (SELECT fit_id FROM edition_fits)")
 
 
-def store_publication(connection: duckdb.DuckDBPyConnection, publication: Publication) -> None:
-    """Store a publication's row."""
-    connection.execute(
-        "INSERT INTO publications VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            publication.testset,
-            publication.edition,
-            publication.published_at,
-            publication.published_by,
-            publication.why,
-            publication.pinned,
-        ],
-    )
-
-
 def load_publications(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str) -> None:
-    """Make a test set's rows of publications those of the log, which is the record."""
+    """Make a test set's rows of publications those of the log."""
     connection.execute("DELETE FROM publications WHERE testset = ?", [testset])
-    for publication in store.publications(testset):
-        store_publication(connection, publication)
+    rows = [
+        [p.testset, p.edition, p.published_at, p.published_by, p.why, p.pinned] for p in store.publications(testset)
+    ]
+    _insert(connection, "publications", rows)
 
 
 def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: Mapping[str, Any]) -> None:
     """Store the verdict on a test set, as plain values (``care_ops.results.verdict.Verdict``), in place of the last."""
     connection.execute("DELETE FROM verdicts WHERE testset = ?", [testset])
     head = [verdict["state"], verdict["sentence"], verdict["edition"], verdict["made_at"] or None]
-    connection.execute("INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?)", [testset, *head, json.dumps(verdict)])
+    _insert(connection, "verdicts", [[testset, *head, json.dumps(verdict)]])
 
 
-def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
-    """Store a fit; the same fit again replaces itself and becomes the latest. Its evaluation and intervals stay."""
-    known = connection.execute("SELECT count(*) FROM weights WHERE fit_id = ?", [fit.fit_id]).fetchall() != [(0,)]
+def load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
+    """Load a fit with what was found out about it.
+
+    Raises
+    ------
+    WarehouseError
+        A file of it is damaged, or it is gone.
+    """
+    fit = store.read_fit(testset, fit_id)
     for table in ("fits", "aggregates"):
-        connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit.fit_id])
-    connection.execute(
-        "INSERT INTO fits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            fit.fit_id,
-            fit.testset,
-            fit.aggregator,
-            fit.inputs_fingerprint,
-            fit.labels_used,
-            fit.threshold,
-            fit.certificate,
-            fit.details,
-            fit.code_version,
-            fit.fitted_at,
-        ],
-    )
-    for judge, weight, loading in () if known else zip(fit.judges, fit.weights, fit.loadings, strict=True):
-        connection.execute(
-            "INSERT INTO weights (fit_id, judge, weight, loadings) VALUES (?, ?, ?, ?)",
-            [fit.fit_id, judge, weight, loading],
-        )
-    incoming = pa.table(
-        {
-            "item_id": pa.array(fit.item_ids, pa.string()),
-            "estimate": fit.estimate,
-            "sd": fit.sd,
-            "p_quality": fit.p_quality,
-        }
-    )
-    connection.register("incoming", incoming)
+        connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit_id])
+    answer, certificate = fit.answer, fit.answer.details.get("certificate")
+    head = [fit_id, testset, answer.name, fit.inputs_fingerprint, answer.labels_used, answer.threshold]
+    said = [None if certificate is None else json.dumps(certificate), json.dumps(answer.details)]
+    _insert(connection, "fits", [[*head, *said, fit.code_version, fit.fitted_at]])
+    connection.register("incoming", table_of(fit.item_ids, answer))
     try:
         connection.execute(
             """
@@ -160,31 +110,43 @@ def store_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
             SELECT ?, i.item_ix, n.estimate, n.sd, n.p_quality
             FROM incoming n JOIN items i ON i.item_id = n.item_id AND i.testset = ?
             """,
-            [fit.fit_id, fit.testset],
+            [fit_id, testset],
         )
     finally:
         connection.unregister("incoming")
+    load_findings(connection, store, testset, [fit_id])
 
 
-def store_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, intervals: Intervals) -> None:
-    """Put intervals beside the weights and loadings of one fit."""
+def load_findings(
+    connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_ids: Collection[str]
+) -> None:
+    """Load the weights of fits with their intervals, and their evaluations; raises as ``load_fit`` does."""
+    for fit_id in fit_ids:
+        fit, found = store.read_fit(testset, fit_id), store.read_annotation(testset, fit_id, Intervals)
+        evaluation = store.read_annotation(testset, fit_id, Evaluation)
+        for table in ("weights", "evaluations"):
+            connection.execute(f"DELETE FROM {table} WHERE fit_id = ?", [fit_id])
+        ends = (None,) * 4 if found is None else (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
+        rows: list[list[Any]] = []
+        for j, judge in enumerate(fit.judges):
+            lo, hi, *of_loadings = (_of_judge(values, j) for values in ends)
+            weight, loadings = _of_judge(fit.answer.weights, j), _of_judge(fit.answer.loadings, j)
+            rows.append([fit_id, judge, weight, lo, hi, loadings, *of_loadings])
+        _insert(connection, "weights", rows)
+        if evaluation is not None:
+            row = {"fit_id": fit_id, "labels_used": fit.answer.labels_used, **vars(evaluation)}
+            _insert(connection, f"evaluations ({', '.join(row)})", [list(row.values())])
 
-    def row(values: Sequence[Sequence[float]] | None, j: int) -> list[float | None] | None:
-        return None if values is None else [null_if_nan(x) for x in values[j]]
 
-    for j, judge in enumerate(intervals.judges):
-        loadings = [row(intervals.loadings_lo, j), row(intervals.loadings_hi, j)]
-        connection.execute(
-            "UPDATE weights SET lo = ?, hi = ?, loadings_lo = ?, loadings_hi = ? WHERE fit_id = ? AND judge = ?",
-            [intervals.lo[j], intervals.hi[j], *loadings, fit_id, judge],
-        )
+def _of_judge(values: Array | None, j: int) -> Any:
+    """What an array says of the judge at place ``j``: a number or a list of some, null where it is not known."""
+    if values is None:
+        return None
+    if values.ndim > 1:
+        return [null_if_nan(number) for number in values[j].tolist()]
+    return null_if_nan(float(values[j]))
 
 
-def store_evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str, evaluation: EvaluationRecord) -> None:
-    """Replace the evaluation of one fit."""
-    names = [column.name for column in fields(EvaluationRecord)]
-    connection.execute("DELETE FROM evaluations WHERE fit_id = ?", [fit_id])
-    connection.execute(
-        f"INSERT INTO evaluations (fit_id, {', '.join(names)}) VALUES (?{', ?' * len(names)})",
-        [fit_id, *(getattr(evaluation, name) for name in names)],
-    )
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[Any]]) -> None:
+    for row in rows:
+        connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)

@@ -2,9 +2,6 @@
 
 An *edition* is what the aggregators made of one test set at once. Every edition is kept with what it was
 made of; one of them is published. A damaged file is set aside (``storage``) and from then on counts as missing.
-
-Belongs here: the records, writing and reading their files. Belongs elsewhere: their rows in the database
-(``fit_rows``), whether an edition deserves to be published.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -24,8 +21,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
+from care_ops.records import Aggregate, Array, JudgeCheck
 from warehouse.documents import document_of, read_record, record_of
-from warehouse.matrix import AdmissionRecord
 from warehouse.storage import (
     DamagedError,
     delete,
@@ -39,6 +36,11 @@ from warehouse.storage import (
     write_lines,
     write_table,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    R = TypeVar("R", bound=DataclassInstance)
 
 ITEMS_NAMED = "label_first"
 """The entry of an aggregate's details that names items; no other does."""
@@ -60,106 +62,75 @@ def _not_before(moment: str, latest: str) -> str:
 
 @dataclass(frozen=True)
 class FitRecord:
-    """One aggregator's fit as it is stored.
+    """One aggregator's answer on one test set, as it is kept.
 
     Attributes
     ----------
     fit_id : str
         Hash of test set, aggregator, inputs, configuration and code.
-    item_ids, estimate, sd, p_quality : columns of equal length
-    judges, weights, loadings : columns of equal length
+    item_ids, judges : tuple of str
+        In whose order the answer is.
+    answer : Aggregate
+        Without ``latent``, which is not kept.
     fitted_at : str
         ISO 8601.
     """
 
     fit_id: str
     testset: str
-    aggregator: str
     inputs_fingerprint: str
-    labels_used: int
-    threshold: float | None
-    certificate: str | None
-    details: str
     code_version: str
-    item_ids: Sequence[str]
-    estimate: pa.Array
-    sd: pa.Array
-    p_quality: pa.Array
-    judges: Sequence[str]
-    weights: Sequence[float | None]
-    loadings: Sequence[Sequence[float] | None]
+    item_ids: tuple[str, ...]
+    judges: tuple[str, ...]
+    answer: Aggregate
     fitted_at: str = field(default_factory=now)
 
-
-@dataclass(frozen=True)
-class Annotation:
-    """Something found out about a fit after it was kept, in a file of its own. Subclasses are frozen dataclasses."""
-
-    KIND: ClassVar[str]
-
-
-A = TypeVar("A", bound=Annotation)
-
-
-@dataclass(frozen=True)
-class EvaluationRecord(Annotation):
-    """One aggregate against gold.
-
-    Attributes
-    ----------
-    labels_used, n : int
-        Labels that the fit has seen; items with both an estimate and gold.
-    tau, auc, mae, mae_filled, accuracy, balanced_accuracy, risk_coverage, calibration_error : float or None
-        As in ``care_ops.metrics.Evaluation``; None where gold does not define it, or where the release that evaluated
-        did not compute it yet.
-    """
-
-    KIND: ClassVar[str] = "evaluation"
-
-    labels_used: int
-    n: int
-    tau: float | None = None
-    auc: float | None = None
-    mae: float | None = None
-    mae_filled: float | None = None
-    accuracy: float | None = None
-    balanced_accuracy: float | None = None
-    risk_coverage: float | None = None
-    calibration_error: float | None = None
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight by judge; empty where the method has none."""
+        weights = self.answer.weights
+        return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     @property
-    def order(self) -> float | None:
-        """How well the aggregate orders the items: AUC, or Kendall's tau where gold is not binary."""
-        return self.tau if self.auc is None else self.auc
+    def estimates(self) -> dict[str, float | None]:
+        """Estimate by item; None where there is none."""
+        values = self.answer.estimate.tolist()
+        return {item: None if v != v else v for item, v in zip(self.item_ids, values, strict=True)}
+
+    def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
+        """The answer in another order of items, NaN for those that it has not; and of the judges, if they are given."""
+        items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
+        return replace(
+            self.answer,
+            estimate=_taken(self.answer.estimate, items),
+            sd=_if_any(_taken(self.answer.sd, items)),
+            p_quality=_if_any(_taken(self.answer.p_quality, items)),
+            weights=_taken(self.answer.weights, columns),
+            loadings=_taken(self.answer.loadings, columns),
+        )
 
 
-@dataclass(frozen=True)
-class Intervals(Annotation):
-    """How far a fit's weights and loadings would move; all in the order of ``judges``."""
-
-    KIND: ClassVar[str] = "intervals"
-
-    judges: Sequence[str]
-    lo: Sequence[float]
-    hi: Sequence[float]
-    loadings_lo: Sequence[Sequence[float]] | None = None
-    loadings_hi: Sequence[Sequence[float]] | None = None
+def _places(known: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:
+    """The place of each wanted name; -1 for one that is not known."""
+    place = {name: k for k, name in enumerate(known)}
+    return np.array([place.get(name, -1) for name in wanted], dtype=np.intp)
 
 
-@dataclass(frozen=True)
-class FrozenRecord(Annotation):
-    """A fit as a function of one item's scores, in plain values; ``care_ops.frozen.Frozen`` says what they mean."""
+@overload
+def _taken(values: Array, places: NDArray[np.intp]) -> Array: ...
+@overload
+def _taken(values: Array | None, places: NDArray[np.intp]) -> Array | None: ...
+def _taken(values: Array | None, places: NDArray[np.intp]) -> Array | None:
+    """The rows at these places, NaN at -1."""
+    if values is None:
+        return None
+    taken = values[places] if len(values) else np.full((len(places), *values.shape[1:]), np.nan)
+    return np.where((places < 0).reshape(-1, *[1] * (values.ndim - 1)), np.nan, taken)
 
-    KIND: ClassVar[str] = "frozen"
 
-    judges: Sequence[str]
-    mean: Sequence[float]
-    sd: Sequence[float]
-    knots: Sequence[Sequence[float]]
-    heights: Sequence[Sequence[float]]
-    coefficients: Sequence[float]
-    intercept: float
-    fidelity: float
+def _if_any(values: Array | None) -> Array | None:
+    """The values, or None where none of them is known."""
+    return None if values is None or np.isnan(values).all() else values
 
 
 @dataclass(frozen=True)
@@ -170,25 +141,25 @@ class EditionInputs:
     ----------
     slices : dict judge -> content hash
         The scores that the fit saw.
-    panel : tuple of AdmissionRecord
+    panel : tuple of JudgeCheck
         Every judge of the test set, sorted.
     duplicates : float
         Share of the items that repeat another's texts without sharing its split unit.
     settings, code : str
         Versions of the fit's settings and of the code of its stages.
-    labels : dict item_id -> label, optional
-        What the fit was told by people; None in editions of releases that did not keep it.
-    judges : dict judge -> key, optional
-        What makes each judge's scores, without those whose scores are recorded; None likewise.
+    labels : dict item_id -> label
+        What the fit was told by people.
+    judges : dict judge -> key
+        What makes each judge's scores, without those whose scores are recorded.
     """
 
     slices: dict[str, str] = field(default_factory=dict[str, str])
-    panel: tuple[AdmissionRecord, ...] = ()
+    panel: tuple[JudgeCheck, ...] = ()
     duplicates: float = 0.0
     settings: str = ""
     code: str = ""
-    labels: dict[str, float] | None = None
-    judges: dict[str, str] | None = None
+    labels: dict[str, float] = field(default_factory=dict[str, float])
+    judges: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def admitted(self) -> set[str]:
@@ -240,9 +211,6 @@ class Publication:
     published_at: str = field(default_factory=now)
 
 
-_COLUMNS = ("item_ids", "estimate", "sd", "p_quality")
-
-
 class FitStore:
     """The fits of each test set with their annotations, its editions and its log of publications, as files."""
 
@@ -263,16 +231,22 @@ class FitStore:
 
     def write_fit(self, fit: FitRecord) -> None:
         """Keep a fit; the same fit again replaces itself."""
-        head = {k: v for k, v in vars(fit).items() if k not in _COLUMNS}
-        head = {**head, "judges": list(fit.judges), "weights": list(fit.weights), "loadings": list(fit.loadings)}
-        table = pa.table(
-            {
-                "item_id": pa.array(fit.item_ids, pa.string()),
-                "estimate": fit.estimate,
-                "sd": fit.sd,
-                "p_quality": fit.p_quality,
-            }
-        ).replace_schema_metadata({"fit": json.dumps(head)})
+        answer, p = fit.answer, len(fit.judges)
+        head = {
+            "fit_id": fit.fit_id,
+            "testset": fit.testset,
+            "aggregator": answer.name,
+            "inputs_fingerprint": fit.inputs_fingerprint,
+            "labels_used": answer.labels_used,
+            "threshold": answer.threshold,
+            "details": json.dumps(answer.details),
+            "code_version": fit.code_version,
+            "judges": fit.judges,
+            "weights": [None] * p if answer.weights is None else answer.weights.tolist(),
+            "loadings": [None] * p if answer.loadings is None else answer.loadings.tolist(),
+            "fitted_at": fit.fitted_at,
+        }
+        table = table_of(fit.item_ids, answer).replace_schema_metadata({"fit": json.dumps(head)})
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str) -> FitRecord:
@@ -287,27 +261,32 @@ class FitStore:
         except FileNotFoundError:
             raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept") from None
 
-    def annotate(self, testset: str, fit_id: str, annotation: Annotation) -> None:
-        """Keep what was found out about a fit later; it takes the place of one of the same kind."""
-        write_document(self._annotation_file(testset, fit_id, annotation.KIND), document_of(annotation))
+    def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
+        """Keep what was found out about a fit later, in a file of its own; it replaces what has the same class."""
+        write_document(self._annotation_file(testset, fit_id, type(found)), document_of(found))
 
-    def find_annotation(self, testset: str, fit_id: str, kind: type[A]) -> A | None:
+    def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
         """What ``annotate`` kept, or None; one that was damaged is set aside and is none."""
-        return find_sound(self._annotation_file(testset, fit_id, kind.KIND), partial(read_record, kind=kind))
+        return find_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind))
 
-    def read_annotation(self, testset: str, fit_id: str, kind: type[A]) -> A | None:
+    def find_annotations(self, testset: str, fits: Mapping[str, str], kind: type[R]) -> dict[str, R]:
+        """What ``annotate`` kept of the fits of several aggregators, by aggregator, as far as it did."""
+        found = {name: self.find_annotation(testset, fit_id, kind) for name, fit_id in fits.items()}
+        return {name: record for name, record in found.items() if record is not None}
+
+    def read_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
         """What ``annotate`` kept, or None where it kept nothing; ``DamagedError`` where it was set aside as damaged."""
         try:
-            return read_sound(self._annotation_file(testset, fit_id, kind.KIND), partial(read_record, kind=kind), "")
+            return read_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind), "")
         except FileNotFoundError:
             return None
 
-    def has_annotation(self, testset: str, fit_id: str, kind: str) -> bool:
+    def has_annotation(self, testset: str, fit_id: str, kind: type[DataclassInstance]) -> bool:
         """Whether ``annotate`` kept something that is still there."""
         return self._annotation_file(testset, fit_id, kind).is_file()
 
-    def _annotation_file(self, testset: str, fit_id: str, kind: str) -> Path:
-        return self.folder(testset) / f"fit={fit_id}.{kind}.json"
+    def _annotation_file(self, testset: str, fit_id: str, kind: type[DataclassInstance]) -> Path:
+        return self.folder(testset) / f"fit={fit_id}.{kind.__name__.lower()}.json"
 
     def has_edition(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
         """Whether the files of an edition and of its fits are there."""
@@ -339,18 +318,18 @@ class FitStore:
         Their rows are not meant. A document that cannot be read is set aside.
         """
         for edition in self.editions(testset):
-            labels = edition.inputs.labels or {}
+            labels = edition.inputs.labels
             if labels.keys() & set(items):
                 kept = {item: label for item, label in labels.items() if item not in items}
                 without = replace(edition, inputs=replace(edition.inputs, labels=kept))
                 write_document(self._edition_file(testset, edition.edition), document_of(without))
         for path in sorted(self.folder(testset).glob("fit=*.parquet")):
             fit = find_sound(path, fit_of)
-            details = {} if fit is None else json.loads(fit.details)
-            named = details.get(ITEMS_NAMED) or ()
+            named = () if fit is None else fit.answer.details.get(ITEMS_NAMED) or ()
             if fit is not None and set(named) & set(items):
-                details[ITEMS_NAMED] = [item for item in named if item not in items]
-                self.write_fit(replace(fit, details=json.dumps(details)))
+                left = [item for item in named if item not in items]
+                answer = replace(fit.answer, details={**fit.answer.details, ITEMS_NAMED: left})
+                self.write_fit(replace(fit, answer=answer))
 
     def publish(self, publication: Publication) -> None:
         """Append to the log of a test set's publications."""
@@ -407,7 +386,13 @@ def _publications_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[Publication
             _log.warning("a line of a log of publications holds none (%s)", error)
 
 
-def nullable(values: NDArray[np.float64] | None, length: int = 0) -> pa.Array:
+def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:
+    """An answer as a table: a row an item, null where a value is not known."""
+    columns = {name: nullable(getattr(answer, name), len(item_ids)) for name in ("estimate", "sd", "p_quality")}
+    return pa.table({"item_id": pa.array(item_ids, pa.string()), **columns})
+
+
+def nullable(values: Array | None, length: int = 0) -> pa.Array:
     """An Arrow column with null for NaN; all null, of that length, where there are no values."""
     if values is None:
         return pa.nulls(length, pa.float64())
@@ -418,5 +403,23 @@ def fit_of(path: Path) -> FitRecord:
     """The fit that ``FitStore.write_fit`` wrote; raises as ``storage.read_table`` does."""
     table = read_table(path)
     head = json.loads((table.schema.metadata or {})[b"fit"])
-    values = {name: table.column(name).combine_chunks() for name in ("estimate", "sd", "p_quality")}
-    return FitRecord(**head, **values, item_ids=table.column("item_id").to_pylist())
+    estimate, sd, p_quality = (
+        table.column(name).to_numpy(zero_copy_only=False).astype(np.float64) for name in ("estimate", "sd", "p_quality")
+    )
+    weights, loadings = (
+        None if None in head[name] else np.array(head[name], dtype=np.float64) for name in ("weights", "loadings")
+    )
+    answer = Aggregate(
+        head["aggregator"],
+        estimate,
+        head["threshold"],
+        _if_any(sd),
+        _if_any(p_quality),
+        weights,
+        loadings,
+        labels_used=head["labels_used"],
+        details=json.loads(head["details"]),
+    )
+    columns = (tuple(table.column("item_id").to_pylist()), tuple(head["judges"]))
+    made = (head["fit_id"], head["testset"], head["inputs_fingerprint"], head["code_version"])
+    return FitRecord(*made, *columns, answer, head["fitted_at"])

@@ -1,8 +1,4 @@
-"""The texts of a test set's items, of which few are held at a time, however long the test set is.
-
-Belongs here: reading the items' part in ranges of rows. Belongs elsewhere: writing it, and reading all of it
-(``parts``).
-"""
+"""The texts of a test set's items, of which few are held at a time, however long the test set is."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ from warehouse.parts import ITEM_SCHEMA
 from warehouse.storage import read_sound, scan_table
 
 _SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *ITEM_TEXTS)])
-_REQUIRED = ("item_id", "prompt", "response", "response_2", "reference")
 
 
 class ItemTexts:
@@ -56,7 +51,7 @@ class ItemTexts:
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
         """Tables of successive rows, from the one with row ``since`` on at the latest, each with its first row."""
-        tables = scan_table(self._path, _SCHEMA, _REQUIRED, since)
+        tables = scan_table(self._path, _SCHEMA, since)
         then = "; the next `care run` reads the items from their source again"
         try:
             while (piece := read_sound(self._path, lambda _: next(tables, None), then)) is not None:

@@ -1,16 +1,16 @@
-"""The record of one item as the warehouse keeps it.
-
-Belongs here: the record and what can be asked of its metadata. Belongs elsewhere: how a source is read (``sources``)
-and how items are stored (``parts``).
-"""
+"""The record of one item as the warehouse keeps it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from care_ops.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ITEM_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 """Fields of an item that a judge reads."""
@@ -66,3 +66,62 @@ def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where:
         values = [item.get(name) for name in names]
         texts.append(None if not values or any(v is None for v in values) else tuple(str(v) for v in values))
     return texts
+
+
+_SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"))
+_OTHER_SIDE = {side: other for pair in _SIDES for side, other in (pair, pair[::-1])}
+_SIDE = re.compile(r"(?<![a-z])(a|b|left|right|first|second)(?![a-z])|[12]$", re.IGNORECASE)
+"""The word of a column's name that says which side of a pair it is of."""
+
+
+def systems_in(
+    metadata: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    where: str,
+    answers: Sequence[tuple[str | None, str | None]] = (),
+) -> list[tuple[str, ...] | None]:
+    """Whose each item is, as ``named_in`` reads it: one column names its system, two those of a pair, left and right.
+
+    Parameters
+    ----------
+    answers : sequence of (response, response_2), optional
+        Texts of the items.
+
+    Raises
+    ------
+    InputError
+        As ``named_in``; three columns or one twice; one column of pairs, or two of items with one answer each.
+    """
+    if len(columns) > 2 or len(set(columns)) < len(columns):
+        raise InputError(
+            f"{where}: {', '.join(columns)} name systems; give one column, or of pairs the left and the right"
+        )
+    named = named_in(metadata, columns, where)
+    first, known = columns[0] if columns else "", {key for item in metadata for key in item}
+    paired = any(second for _, second in answers)
+    other = _SIDE.sub(lambda side: _OTHER_SIDE[side[0].lower()], first)
+    if len(columns) == 1 and (paired or (other != first and other in known)):
+        both = " and ".join(map(repr, sorted({first, other}))) if other in known else "left and right"
+        raise InputError(
+            f"{where}: these are pairs, and {first!r} names one of the two; give both columns (--system twice): {both}"
+        )
+    if len(columns) == 2 and not paired and any(response for response, _ in answers):
+        raise InputError(f"{where}: two columns are for pairs, and these items have one answer each; give one column")
+    return named
+
+
+def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
+    """The numbers in the column ``name`` of each item's metadata, (n,); NaN where it is empty.
+
+    Raises
+    ------
+    InputError
+        No item has a column of that name, or a value in it is no number; the message begins with ``where``.
+    """
+    import numpy as np
+
+    values = [text[0] if text else None for text in named_in(metadata, (name,), where)]
+    try:
+        return np.array([np.nan if value in (None, "") else float(value) for value in values], dtype=np.float64)
+    except ValueError as error:
+        raise InputError(f"{where}: the feature {name!r} must be a number in every item ({error})") from None

@@ -3,8 +3,6 @@
 The list is derived from the parts and lies beside them. It knows each part by its name, its size and its times; a part
 that has changed is read again, and one that is gone is left out. It can be deleted at any time, and one that is damaged
 is made anew.
-
-Belongs here: keeping that list. Belongs elsewhere: reading a part, and when a list is worth its while (``parts``).
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ class Manifest:
     def _kept(self) -> pa.Table:
         """The list as it was kept last; empty where there is none, or it is damaged."""
         try:
-            return read_table(self._path, _SCHEMA, _SCHEMA.names)
+            return read_table(self._path, _SCHEMA)
         except FileNotFoundError:
             return _SCHEMA.empty_table()
         except DamagedError as error:

@@ -2,8 +2,6 @@
 
 Scores are fetched as one long column and placed by the ordinals of item and judge, which is many times cheaper than
 a PIVOT in the database.
-
-Belongs here: reading scores, items, gold and stored fits. Belongs elsewhere: writing (``database``).
 """
 
 from __future__ import annotations
@@ -18,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
+from care_ops.records import JudgeCheck
 from care_ops.scores import ScoreMatrix
-from warehouse.items import named_in
+from warehouse.items import systems_in
 
 _CELLS_A_BATCH = 1_048_576
 """Scores that are placed at once: many for one call of numpy, few beside the matrix."""
@@ -111,21 +110,6 @@ def _read_values(
 
 
 @dataclass(frozen=True)
-class AdmissionRecord:
-    """What admission found about one judge, as in ``care_ops.admission.JudgeCheck``; None where undefined."""
-
-    judge: str
-    admitted: bool
-    reason: str | None
-    notes: str | None
-    missing_rate: float
-    mode_share: float
-    entropy: float
-    agreement: float | None
-    out_of_range: int
-
-
-@dataclass(frozen=True)
 class ItemColumnsRead:
     """Columns of a test set's items, in source order.
 
@@ -157,11 +141,11 @@ def read_item_columns(connection: duckdb.DuckDBPyConnection, testset: str) -> It
     return ItemColumnsRead([r[0] for r in rows], [r[1] for r in rows], gold, [r[3] for r in rows])
 
 
-def read_admission(connection: duckdb.DuckDBPyConnection, testset: str) -> list[AdmissionRecord]:
+def read_admission(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCheck]:
     """What admission found about every judge of a test set, judges sorted."""
-    columns = ", ".join(column.name for column in fields(AdmissionRecord))
+    columns = ", ".join(column.name for column in fields(JudgeCheck))
     rows = connection.execute(f"SELECT {columns} FROM panels WHERE testset = ? ORDER BY judge", [testset]).fetchall()
-    return [AdmissionRecord(*row) for row in rows]
+    return [JudgeCheck(*row) for row in rows]
 
 
 def read_metadata(
@@ -172,75 +156,11 @@ def read_metadata(
     Raises
     ------
     InputError
-        No item has a column of that name.
+        As ``systems_in``.
     """
     rows = connection.execute("SELECT metadata FROM items WHERE testset = ? ORDER BY row_ix", [testset]).fetchall()
     parsed: list[dict[str, Any]] = [json.loads(text) if text else {} for (text,) in rows]
-    return named_in(parsed, names, f"test set {testset!r}, systems")
-
-
-@dataclass(frozen=True)
-class StoredFit:
-    """One aggregator's stored fit.
-
-    Attributes
-    ----------
-    estimates, sds, p_quality : dict item_id -> float or None
-    threshold : float or None
-    labels_used : int
-    details : str
-        JSON.
-    """
-
-    estimates: dict[str, float | None]
-    sds: dict[str, float | None]
-    p_quality: dict[str, float | None]
-    threshold: float | None
-    labels_used: int
-    details: str
-
-
-def read_fit(connection: duckdb.DuckDBPyConnection, fit_id: str) -> StoredFit:
-    """A fit by its id.
-
-    Raises
-    ------
-    WarehouseError
-        There is no such fit.
-    """
-    head = connection.execute("SELECT threshold, labels_used, details FROM fits WHERE fit_id = ?", [fit_id]).fetchone()
-    if head is None:
-        raise WarehouseError(f"no fit {fit_id!r} in the warehouse; materialise `aggregates`")
-    rows = connection.execute(
-        "SELECT i.item_id, a.estimate, a.sd, a.p_quality FROM aggregates a JOIN items i USING (item_ix) "
-        "WHERE a.fit_id = ?",
-        [fit_id],
-    ).fetchall()
-    estimates, sds, p_quality = ({row[0]: row[k] for row in rows} for k in (1, 2, 3))
-    return StoredFit(estimates, sds, p_quality, *head)
-
-
-@dataclass(frozen=True)
-class StoredWeights:
-    """The weights of one aggregator's stored fit; None where its method has none.
-
-    Attributes
-    ----------
-    weights : (p,) array, optional
-    loadings : (p, h) array, optional
-    """
-
-    weights: NDArray[np.float64] | None
-    loadings: NDArray[np.float64] | None
-
-
-def read_weights(connection: duckdb.DuckDBPyConnection, fit_id: str, judges: Sequence[str]) -> StoredWeights:
-    """The weights of a fit's judges, in the order of ``judges``."""
-    rows = connection.execute("SELECT judge, weight, loadings FROM weights WHERE fit_id = ?", [fit_id]).fetchall()
-    of_judge = {judge: (weight, loadings) for judge, weight, loadings in rows}
-    columns = ([of_judge[judge][k] for judge in judges] for k in (0, 1))
-    weights, loadings = (None if None in column else np.array(column, dtype=np.float64) for column in columns)
-    return StoredWeights(weights, loadings)
+    return systems_in(parsed, names, f"test set {testset!r}, systems")
 
 
 def _positions(ordinals: NDArray[np.int32]) -> NDArray[np.intp]:

@@ -1,14 +1,10 @@
-"""The rows of test sets, scores and panels in the database: each stage replaces its own.
-
-Belongs here: items, slices and panels, and when a writer of many of them commits. Belongs elsewhere: the rows of fits
-(``fit_rows``), connections and the schema (``database``), and reading the score matrix (``matrix``).
-"""
+"""The rows of test sets, scores and panels in the database: each stage replaces its own."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from warehouse.database import null_if_nan
-from warehouse.items import ItemRecord
+from care_ops.records import JudgeCheck
+from warehouse.items import ITEM_TEXTS, ItemRecord
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
@@ -111,25 +107,18 @@ def replace_testset(
         connection.execute("DELETE FROM scores WHERE list_contains(?, item_ix)", [removed])
     connection.execute("DELETE FROM items WHERE testset = ?", [testset])
     to_json = json.JSONEncoder(default=str).encode
-    table = pa.table(
-        {
-            "item_ix": pa.array([ordinals[r.item_id] for r in records], pa.int32()),
-            "testset": pa.array([testset] * len(records), pa.string()),
-            "item_id": pa.array(item_ids, pa.string()),
-            "id_rank": pa.array(_ranks(item_ids), pa.int32()),
-            "row_ix": pa.array(range(len(records)), pa.int32()),
-            "item_key": pa.array(item_keys, pa.string()),
-            "prompt": pa.array([r.prompt for r in records], pa.string()),
-            "response": pa.array([r.response for r in records], pa.string()),
-            "response_2": pa.array([r.response_2 for r in records], pa.string()),
-            "reference": pa.array([r.reference for r in records], pa.string()),
-            "aspect": pa.array([r.aspect for r in records], pa.string()),
-            "gold": pa.array([r.gold for r in records], pa.float64()),
-            "split_unit": pa.array([r.split_unit for r in records], pa.string()),
-            "metadata": pa.array([to_json(r.metadata) if r.metadata else "{}" for r in records], pa.string()),
-        }
-    )
-    _insert(connection, "items", table)
+    columns = {
+        "item_ix": pa.array([ordinals[item_id] for item_id in item_ids], pa.int32()),
+        "testset": pa.array([testset] * len(records), pa.string()),
+        "id_rank": pa.array(_ranks(item_ids), pa.int32()),
+        "row_ix": pa.array(range(len(records)), pa.int32()),
+        "item_key": pa.array(item_keys, pa.string()),
+        "gold": pa.array([r.gold for r in records], pa.float64()),
+        "metadata": pa.array([to_json(r.metadata) if r.metadata else "{}" for r in records], pa.string()),
+    }
+    for name in ("item_id", *ITEM_TEXTS, "split_unit"):
+        columns[name] = pa.array([getattr(record, name) for record in records], pa.string())
+    _insert(connection, "items", pa.table(columns))
 
 
 def _hash_of_texts(texts: Sequence[str]) -> str:
@@ -279,24 +268,13 @@ def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[
     )
 
 
-def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: Sequence[Mapping[str, Any]]) -> None:
+def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: Sequence[JudgeCheck]) -> None:
     """Replace what admission found about a test set's judges."""
     connection.execute("DELETE FROM panels WHERE testset = ?", [testset])
     for check in checks:
+        row = {"testset": testset, **vars(check)}
         connection.execute(
-            "INSERT INTO panels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                testset,
-                check["judge"],
-                check["admitted"],
-                check["reason"],
-                check["notes"],
-                check["missing_rate"],
-                check["mode_share"],
-                check["entropy"],
-                null_if_nan(check["agreement"]),
-                check["out_of_range"],
-            ],
+            f"INSERT INTO panels ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
         )
 
 

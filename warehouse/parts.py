@@ -2,9 +2,6 @@
 
 The name of a score part is a hash of the judge's key and of its items, so a batch that is written twice is one file. A
 damaged part is set aside (``storage``); its items then have no scores and are asked again.
-
-Belongs here: paths and columns of the parts, and which items have been scored. Belongs elsewhere: writing one file
-(``storage``) and the database that is built from the parts (``database``).
 """
 
 from __future__ import annotations
@@ -73,9 +70,6 @@ ITEM_SCHEMA = pa.schema(
     ]
 )
 
-_REQUIRED = ("item_id", "item_key", "judge_key", "score", "status")
-"""Columns that every score part must have. All other columns may be absent, as in parts from before they were added."""
-
 _WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
 """Columns of a score part that have a value in every row."""
 
@@ -90,9 +84,6 @@ _ITEMS_PER_GROUP = 8_192
 
 _SOURCE_VERSION = b"source_version"
 """Key, in the metadata of the items' file, of the version of the source that they were read from."""
-
-_ADDED_TO_ITEMS = ("aspect",)
-"""Columns that the items of earlier releases do not have."""
 
 
 class PartStore:
@@ -126,19 +117,11 @@ class PartStore:
         gold : str
             Content hash of the columns that only evaluation may see: gold, split unit and metadata.
         """
+        texts = [name for name in ITEM_SCHEMA.names if name != "metadata"]
         rows = [
-            {
-                "item_id": r.item_id,
-                "prompt": r.prompt,
-                "response": r.response,
-                "response_2": r.response_2,
-                "reference": r.reference,
-                "aspect": r.aspect,
-                "gold": r.gold,
-                "split_unit": r.split_unit,
-                "metadata": json.dumps(r.metadata, sort_keys=True, default=str),
-            }
-            for r in records
+            {name: getattr(record, name) for name in texts}
+            | {"metadata": json.dumps(record.metadata, sort_keys=True, default=str)}
+            for record in records
         ]
         metadata = {} if source_version is None else {_SOURCE_VERSION: json.dumps(source_version).encode()}
         table = pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata))
@@ -172,7 +155,7 @@ class PartStore:
         return self._items_table(testset, pa.schema([ITEM_SCHEMA.field(name) for name in names]))
 
     def source_version(self, testset: str) -> str | None:
-        """Version of the source that the items were read from; None in parts of earlier releases.
+        """Version of the source that the items were read from; None where none was kept with them.
 
         Reads the head of the file only. Raises the errors of ``read_items`` where that cannot be read.
         """
@@ -186,8 +169,7 @@ class PartStore:
     def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
         """A test set's items as a table; with the metadata of the file if no ``schema`` is given."""
         path = self.items_file(testset)
-        required = [name for name in ITEM_SCHEMA.names if name not in _ADDED_TO_ITEMS]
-        read = partial(read_table, schema=schema, required=required)
+        read = partial(read_table, schema=schema)
         try:
             return read_sound(path, read, "; the next `care run` reads the items from their source again")
         except FileNotFoundError:
@@ -276,7 +258,7 @@ class PartStore:
         # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
         read_part = partial(self._read_part, schema=SCORE_SCHEMA)
         tables = (
-            [self._manifest(judge, testset).rows(files, read_part)]
+            [Manifest(self.scores_folder(judge, testset)).rows(files, read_part)]
             if len(files) > _MANY_PARTS
             else map(read_part, files)
         )
@@ -288,12 +270,9 @@ class PartStore:
                 item_keys.update(table.column("item_key").filter(counts).to_pylist())
         return item_keys
 
-    def _manifest(self, judge: str, testset: str) -> Manifest:
-        return Manifest(self.scores_folder(judge, testset))
-
     def forget_manifest(self, judge: str, testset: str) -> None:
         """Delete what is remembered of the rows of many parts; what is done is then read from the parts."""
-        self._manifest(judge, testset).discard()
+        Manifest(self.scores_folder(judge, testset)).discard()
 
     def has_many(self, judge: str, testset: str) -> int:
         """How many parts a judge has on a test set, if they are so many that ``compact`` is worth its while; else 0."""
@@ -359,7 +338,7 @@ class PartStore:
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
     """Rows of one score part; raises the errors of ``storage.read_table``."""
-    table = read_table(path, schema, _REQUIRED)
+    table = read_table(path, schema)
     nameless = [name for name in schema.names if name in _WITHOUT_NULLS and table.column(name).null_count]
     if nameless:
         raise DamagedError(f"{path}: it is damaged (there are rows without {', '.join(nameless)})")

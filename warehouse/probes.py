@@ -3,10 +3,6 @@
 A kind that keeps quality (a dress) changes style and leaves what is said; a kind that spoils it leaves the style and
 takes what is said away. Nothing here knows whether that is true of a test set: a person declares it (``probes:`` in its
 file). What becomes of a text follows from the item, the other items, the kind and the seed.
-
-Belongs here: kinds, the sample and the versions. Belongs elsewhere: asking judges about them
-(``assets.judging.probes``), what their responses say (``care_ops.models.probes``), versions for experiments
-(``versions``).
 """
 
 from __future__ import annotations

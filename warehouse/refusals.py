@@ -2,9 +2,6 @@
 
 A full disk or a missing permission reaches us as an ``OSError``, or as words of SQLite or DuckDB, which pass no number
 on. Neither means that a file is damaged.
-
-Belongs here: telling such errors apart and saying so. Belongs elsewhere: damaged files (``storage``), and errors of any
-other kind, which are faults of the program and show their traceback.
 """
 
 from __future__ import annotations

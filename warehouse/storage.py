@@ -1,39 +1,31 @@
 """Files of the data folder: each is written in one step, sealed with a checksum, and set aside if it is damaged.
 
 A file is written under a temporary name and then renamed, so that a reader sees either all of it or nothing. A Parquet
-file has a checksum for each page and one for its metadata, a JSON document one for its content, and a file of arrays
-those of its zip archive. A file that cannot be read is *set aside*: it is moved to the folder ``damaged`` beside it,
-under its name and the time, with a note (``.why``) that says what is wrong. Its content is then missing, and is made
-again if that costs nothing. The notes stay until a person has seen them (``care doctor --repair``).
+file has a checksum for each page and one for its metadata, and a JSON document has one for its content. A file that
+cannot be read is *set aside*: it is moved to the folder ``damaged`` beside it, under its name and the time, with a note
+(``.why``) that says what is wrong. Its content is then missing, and is made again if that costs nothing. The notes stay
+until a person has seen them (``care doctor --repair``).
 
 A folder may be a copy of a store elsewhere (``remote``), its *record*: then what is written or deleted there is so in
 the record first.
-
-Belongs here: writing, deleting and reading one file of any kind that CARE keeps. Belongs elsewhere: which files there
-are (``parts``, ``fits``, ``artifacts``), users' own files (``sources``), and what is made again (``assets.state``).
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import logging
 import os
 import shutil
 import time
-import zipfile
-import zlib
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
 
@@ -186,15 +178,13 @@ def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GRO
         )
 
 
-def read_table(path: Path, schema: pa.Schema | None = None, required: Collection[str] = ()) -> pa.Table:
+def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
     """Read a file that ``write_table`` wrote.
 
     Parameters
     ----------
     schema : pyarrow.Schema, optional
-        Read these columns only, with these types; a column that the file does not have is null.
-    required : collection of str
-        Columns that the file must have.
+        Read these columns only, with these types; the file must have them all.
 
     Raises
     ------
@@ -207,9 +197,8 @@ def read_table(path: Path, schema: pa.Schema | None = None, required: Collection
     """
     with _as_damage(path, _UNREADABLE_TABLE):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            columns, metadata = file.schema_arrow.names, _metadata_of(file)
-            _must_have(columns, required)
-            wanted = None if schema is None else [name for name in schema.names if name in columns]
+            metadata = _metadata_of(file)
+            wanted = None if schema is None else _present(file, schema)
             # In a file of one row group, pyarrow's threads cost more than they save.
             table = file.read(columns=wanted, use_threads=file.metadata.num_row_groups > 1)
             if table.num_rows != file.metadata.num_rows:
@@ -224,15 +213,7 @@ def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
         return file.metadata.num_rows, _metadata_of(file)
 
 
-def copy_file(source: Path, target: Path) -> None:
-    """Copy a file in one step: a reader sees the old file or the whole new one."""
-    with replacing(target) as temporary:
-        shutil.copyfile(source, temporary)
-
-
-def scan_table(
-    path: Path, schema: pa.Schema, required: Collection[str] = (), since: int = 0
-) -> Generator[tuple[int, pa.Table]]:
+def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple[int, pa.Table]]:
     """Read a file that ``write_table`` wrote, some rows at a time; raises the errors of ``read_table``.
 
     What was not read was not checked: where the caller stops early, or starts late, the rest may be damaged.
@@ -254,8 +235,7 @@ def scan_table(
         pq.ParquetFile(path, page_checksum_verification=True, buffer_size=_BYTES_PER_READ) as file,
     ):
         _metadata_of(file)
-        _must_have(file.schema_arrow.names, required)
-        names = [name for name in schema.names if name in file.schema_arrow.names]
+        names = _present(file, schema)
         first = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -271,10 +251,12 @@ def scan_table(
             first += rows
 
 
-def _must_have(columns: Sequence[str], required: Collection[str]) -> None:
-    missing = sorted(set(required) - set(columns))
+def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    """Names of the columns of a schema; ``ValueError`` where the file lacks some of them."""
+    missing = sorted(set(schema.names) - set(file.schema_arrow.names))
     if missing:
         raise ValueError(f"it has no column {', '.join(missing)}")
+    return schema.names
 
 
 def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
@@ -286,24 +268,16 @@ def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
         The columns, the metadata or the number of rows are not what was written.
     """
     metadata = dict(file.metadata.metadata or {})
-    sound = metadata.pop(b"ARROW:schema", None) is not None
-    if sound and _SEAL.encode() in metadata:
-        seal = metadata.pop(_SEAL.encode()).decode(errors="replace")
-        sound = seal == _seal_of_table(file.schema_arrow, file.metadata.num_rows, metadata)
-    elif sound:  # files from before 2026-11 have no seal, and no other metadata than these two keys
-        sound = metadata.keys() <= {b"fit", b"families"}
-    if not sound:
+    has_schema = metadata.pop(b"ARROW:schema", None) is not None
+    seal = metadata.pop(_SEAL.encode(), b"").decode(errors="replace")
+    if not has_schema or seal != _seal_of_table(file.schema_arrow, file.metadata.num_rows, metadata):
         raise ValueError("its columns, its metadata or the number of its rows are not what was written")
     return metadata
 
 
 def _with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with exactly the columns and types of ``schema``; absent columns are null."""
-    absent = pa.nulls(table.num_rows)
-    present = set(table.column_names)
-    columns = [table.column(field.name) if field.name in present else absent for field in schema]
-    typed = [c if c.type == field.type else c.cast(field.type) for c, field in zip(columns, schema, strict=True)]
-    return pa.table(typed, schema=schema)
+    """The table with exactly the columns and types of ``schema``."""
+    return table.select(schema.names).cast(schema)
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
@@ -342,38 +316,13 @@ def readable_lines(path: Path) -> list[dict[str, Any]]:
     return documents
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays as ``.npz``, with one more array that holds the hash of all of them."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays, **{_SEAL: np.array(_seal_of_arrays(arrays))})  # type: ignore[arg-type]
-    write_bytes(path, buffer.getvalue())
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read a file that ``write_arrays`` wrote; raises the errors of ``read_table``."""
-    # The readers of zip archives and arrays raise the last six of these errors on damaged headers.
-    unreadable = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, SyntaxError)
-    with _as_damage(path, unreadable):
-        content = io.BytesIO(path.read_bytes())
-        with zipfile.ZipFile(content) as archive:
-            broken = archive.testzip()
-        content.seek(0)
-        if broken is not None:
-            raise ValueError(f"the checksum of {broken} does not match")
-        with np.load(content, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        if str(arrays.pop(_SEAL, "")) != _seal_of_arrays(arrays):
-            raise ValueError("its arrays are not what was written")
-        return arrays
-
-
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON document with the hash of its content, which ``unsealed`` checks."""
     return {**document, _SEAL: _digest(json.loads(json.dumps(document)))}
 
 
 def unsealed(text: str) -> dict[str, Any]:
-    """Parse a JSON document, check the hash of its content and remove it; documents from before 2026-11 have no hash.
+    """Parse a JSON document, check the hash of its content and remove it.
 
     Raises
     ------
@@ -384,11 +333,7 @@ def unsealed(text: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("it is no JSON object")
     content: dict[str, Any] = document
-    seal = content.pop(_SEAL, None)
-    if seal is None and content:  # a document from before 2026-11, or one whose seal has a damaged name
-        last = next(reversed(content))
-        seal = content[last] if content[last] == _digest({k: v for k, v in content.items() if k != last}) else None
-    if seal is not None and seal != _digest(content):
+    if content.pop(_SEAL, None) != _digest(content):
         raise ValueError("its content is not what was written")
     return content
 
@@ -491,14 +436,6 @@ def noted(note: Path) -> Path:
 def _seal_of_table(schema: pa.Schema, rows: int, metadata: Mapping[bytes, bytes]) -> str:
     pairs = sorted((key.hex(), text.hex()) for key, text in metadata.items())
     return _digest([[(field.name, str(field.type)) for field in schema], rows, pairs])
-
-
-def _seal_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return digest.hexdigest()[:32]
 
 
 def _digest(value: object) -> str:

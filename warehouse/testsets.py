@@ -1,8 +1,4 @@
-"""The specification of a test set, which a person writes as one YAML file.
-
-Belongs here: the fields of a specification and their validation. Belongs elsewhere: reading the files that it names
-(``sources``).
-"""
+"""The specification of a test set, which a person writes as one YAML file."""
 
 from __future__ import annotations
 
@@ -24,7 +20,11 @@ _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",", "/")
 
 
 class ItemColumns(BaseModel):
-    """The columns of the item file that hold the fields of an item; every other column becomes metadata."""
+    """The columns that hold the fields of an item; every other column becomes metadata.
+
+    In a file, a field that is not named is taken from the column of its name, if there is one and ``drop`` does not
+    name it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -90,7 +90,7 @@ class ScoreColumns(BaseModel):
 
 
 class RecordedJudges(BaseModel):
-    """Which of the judges in a file are read, and what is declared of their families."""
+    """Which of the judges in a file are read, and what is declared of their families and scales."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -99,6 +99,17 @@ class RecordedJudges(BaseModel):
         default=None, description="regular expression on the judge's name; its first group is the family"
     )
     families: dict[str, str] = {}
+    scales: dict[str, tuple[float, float]] = Field(
+        default={}, description="lowest and highest score of a judge that is on another scale than the test set's"
+    )
+
+    @field_validator("scales")
+    @classmethod
+    def _ordered_scales(cls, scales: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+        for judge, (low, high) in scales.items():
+            if not low < high:
+                raise ValueError(f"the scale of {judge} must be [low, high] with low < high, got {[low, high]}")
+        return scales
 
     def accepts(self, judge: str) -> bool:
         """Whether the judge's scores are to be read."""
@@ -116,7 +127,6 @@ class RecordedScores(RecordedJudges):
     """``scores``: a file of scores that exist already."""
 
     path: str
-    layout: Literal["auto", "long", "wide"] = "auto"
     columns: ScoreColumns = ScoreColumns()
     reading: ReadingOptions = ReadingOptions()
 
@@ -127,7 +137,7 @@ class ImportSource(RecordedJudges):
     Attributes
     ----------
     tool : str
-        Whose files they are; see docs/importers.md.
+        Whose files they are; see docs/data.md.
     path : str
         A file, or a folder such as the one to which the tool writes its logs.
     """
@@ -392,7 +402,6 @@ class ProbeSettings(BaseModel):
     own : dict name -> OwnKind
     items : int
         Items of which versions are made; each judge is asked once about each version.
-    seed : int
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -400,7 +409,6 @@ class ProbeSettings(BaseModel):
     kinds: tuple[str, ...] = ()
     own: dict[str, OwnKind] = {}
     items: int = Field(default=60, ge=1)
-    seed: int = 0
 
     @model_validator(mode="after")
     def _known(self) -> ProbeSettings:
@@ -416,12 +424,12 @@ class ProbeSettings(BaseModel):
 
     @property
     def plan(self) -> ProbePlan:
-        """The kinds with their effects and templates, the sample and the seed."""
+        """The kinds with their effects and templates, and the size of the sample."""
         kinds: dict[str, Effect] = {kind: its.effect for kind, its in self.own.items()}
         for kind in self.kinds:
             kinds[kind] = KINDS[kind].effect
         templates = {kind: its.template for kind, its in self.own.items() if its.template is not None}
-        return ProbePlan(kinds, templates, self.items, self.seed)
+        return ProbePlan(kinds, templates, self.items)
 
     @property
     def programs(self) -> dict[str, str]:
@@ -453,6 +461,8 @@ class TestsetSpec(BaseModel):
         Columns of the item file that hold the ratings of single people; only experiments read them.
     features : tuple of str
         Columns of the item file with numbers that describe the response, in addition to those computed from its text.
+    not_quality : tuple of str
+        Features that are no part of quality: ``words``, ``sentences``, ``list_items``, ``numbers``, or a column.
     probes : ProbeSettings, optional
         Versions of items whose quality is known to be kept or spoilt, about which judges are asked too.
     """
@@ -472,6 +482,7 @@ class TestsetSpec(BaseModel):
     versions: VersionColumns | None = None
     raters: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    not_quality: tuple[str, ...] = ()
     probes: ProbeSettings | None = None
 
     @property

@@ -2,9 +2,6 @@
 
 A transformation dresses up an answer and leaves its content as it is. A trigger replaces the answer by an opening, such
 as "Solution", that answers nothing and yet convinces some judges.
-
-Belongs here: the changes to a text, and the items that result. Belongs elsewhere: asking judges about the versions
-and comparing their scores.
 """
 
 from __future__ import annotations

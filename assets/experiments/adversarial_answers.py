@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
 from assets.experiments.panels import ExperimentPanel, panels
 from assets.experiments.versions import Versions, triggered
+from care_ops.least import LEAST_GOLD
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.aggregators.base import Aggregate
-
-Array = NDArray[np.float64]
+    from care_ops.records import Aggregate
 
 _AGGREGATORS = ("mv", "avg", "ws", "dawid_skene", "care", "care_svd", "care_tensor")
 _PLANTED_RATES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
@@ -27,8 +27,6 @@ _SOUND = 0.85
 
 _SHARED = 0.5
 """Share of attacked items on which all planted judges fall together, or none."""
-
-_LEAST_WRONG = 50
 
 
 def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
@@ -46,7 +44,7 @@ def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
         tables += table
         says += said
     for panel in panels(workspace):
-        if not panel.binary or (panel.gold == 0).sum() < _LEAST_WRONG or not _has_references(workspace, panel):
+        if not panel.binary or (panel.gold == 0).sum() < LEAST_GOLD or not _has_references(workspace, panel):
             continue
         table, said = _planted(panel, attacked)
         tables += table

@@ -9,21 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, ExperimentFindings, Table
-from assets.experiments.panels import NO_PANEL, ExperimentPanel, panels, resampled_units
+from assets.experiments.panels import NO_PANEL, ExperimentPanel, gains_in_order, panels
 from care_ops.config import LABEL_FREE
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.aggregators.base import Aggregate
+    from care_ops.records import Aggregate
 from care_ops.results.ranks import mean_ranks
-
-Array = NDArray[np.float64]
 
 LABELLED = ("care", "best_judge", "care_svd", "care_tensor")
 
 _SHARE = 0.15
-
-_LEVEL = 0.95
 
 
 def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindings:
@@ -134,18 +130,10 @@ def _against_mean(panel: ExperimentPanel, free: dict[str, Aggregate], resamples:
     """Agreement in order less that of the mean, with an interval over split units that are resampled alike for all."""
     if "avg" not in free:
         return {}
-    draws: dict[str, list[float]] = {name: [] for name in free if name != "avg"}
-    every = np.ones(len(panel.gold), dtype=bool)
-    for rows in resampled_units(panel, every, resamples, np.random.default_rng(22)):
-        mean = panel.order(free["avg"].estimate, rows)
-        for name, listed in draws.items():
-            listed.append(panel.order(free[name].estimate, rows) - mean)
-    tail = (1 - _LEVEL) / 2
-    return {
-        name: "{:+.3f} to {:+.3f}".format(*np.nanquantile(listed, (tail, 1 - tail)))
-        for name, listed in draws.items()
-        if not np.isnan(listed).all()
-    }
+    others = {name: aggregate.estimate for name, aggregate in free.items() if name != "avg"}
+    every = np.arange(len(panel.gold))
+    gains = gains_in_order(panel, free["avg"].estimate, others, every, resamples, 22)
+    return {name: f"{low:+.3f} to {high:+.3f}" for name, (low, high) in gains.items()}
 
 
 EXPERIMENT = Experiment(

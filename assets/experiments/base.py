@@ -2,8 +2,6 @@
 
 An experiment is made again where its code, its size or what it reads has changed; what it found is a JSON
 file, from which its page is drawn.
-
-Belongs here: the records, their file, whether they are current. Belongs elsewhere: any experiment.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from assets.code import code_version
-from care_ops.errors import InputError
+from assets.report.charts import Series
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,32 +46,13 @@ def least_first(values: Mapping[str, float], digits: int) -> str:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One line of a chart.
-
-    Attributes
-    ----------
-    name : str
-    x, y : sequences of float
-    low, high : sequences of float, optional
-        Ends of the interval at each x.
-    """
-
-    name: str
-    x: Sequence[Number]
-    y: Sequence[Number]
-    low: Sequence[Number] = ()
-    high: Sequence[Number] = ()
-
-
-@dataclass(frozen=True)
 class Chart:
     """Curves over one axis."""
 
     title: str
     x: str
     y: str
-    curves: Sequence[Curve]
+    curves: Sequence[Series]
     logarithmic: bool = False
     kind: Literal["chart"] = "chart"
 
@@ -192,23 +171,8 @@ class Experiment:
     full: Mapping[str, Value] = field(default_factory=dict[str, Value])
 
     def size(self, workspace: Workspace) -> dict[str, Value]:
-        """The parameters asked for: small or full, with what care.yaml says of single ones.
-
-        Raises
-        ------
-        InputError
-            care.yaml names a parameter that this experiment does not have, or gives it a value of another kind.
-        """
-        size = dict(self.full if workspace.experiments == "full" else self.small)
-        for name, value in workspace.experiment_sizes.get(self.key, {}).items():
-            where = f"care.yaml: experiment_sizes.{self.key}"
-            if name not in size:
-                raise InputError(f"{where}: knows {', '.join(size) or 'no parameter'}, got {name!r}")
-            if not _alike(value, size[name]):
-                kind = "a whole number from 1" if isinstance(size[name], int) else f"rising values as in {size[name]}"
-                raise InputError(f"{where}.{name}: {kind}, got {value}")
-            size[name] = value
-        return size
+        """The parameters asked for: small or full."""
+        return dict(self.full if workspace.experiments == "full" else self.small)
 
     def file(self, workspace: Workspace) -> Path:
         """The file that keeps what the experiment found."""
@@ -258,15 +222,6 @@ def said(size: Mapping[str, Value]) -> str:
         return f"{value:,}" if isinstance(value, int) else ", ".join(f"{v:,g}" for v in value)
 
     return "; ".join(f"{name} {values(value)}" for name, value in size.items())
-
-
-def _alike(value: Value, other: Value) -> bool:
-    if isinstance(other, int):
-        return isinstance(value, int) and value >= 1
-    if isinstance(value, int) or len(value) < min(len(other), 2) or list(value) != sorted(set(value)):
-        return False
-    counts = all(isinstance(v, int) for v in other)
-    return all(isinstance(v, int) and v >= 1 if counts else 0 <= v <= 1 for v in value)
 
 
 def _covers(kept: Value, asked: Value) -> bool:

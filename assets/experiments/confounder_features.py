@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from assets.experiments.base import Bars, Experiment, ExperimentFindings, Heatmap, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels
 from assets.judge_keys import effective_spec, engine_context, judge_key
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
-
-Array = NDArray[np.float64]
 
 _FACTORS = 4
 
@@ -125,7 +124,7 @@ def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Ar
         if judge not in workspace.judges or not workspace.judges[judge].engine.needs.template:
             continue
         spec, key = effective_spec(workspace, judge, panel.testset), judge_key(workspace, judge, panel.testset)
-        answers = engine_context(workspace, judge, panel.testset).template(spec).answers(spec.scale)
+        answers = engine_context(workspace).template(spec).answers(spec.scale)
         columns = ("item_id", "judge_key", "valid_mass", "p_json")
         mass, bias = np.full(len(row_of), np.nan), np.full(len(row_of), np.nan)
         for row in workspace.parts.read_scores(judge, panel.testset, columns).to_pylist():

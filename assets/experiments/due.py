@@ -2,9 +2,6 @@
 
 A night on which nothing changed must not pay for finding that out: it compares one hash of settings, code, and the
 sizes and times of a few files with the one under which everything was last up to date.
-
-Belongs here: that hash, and the order in which a night goes. Belongs elsewhere: whether one experiment is out of date
-(``registry.outdated``), running them (``orchestration.runner``).
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ def inputs_version(workspace: Workspace) -> str:
     }
     code = {key: code_version(f"{__package__}.{key}", "care_ops") for key in KEYS}
     kept = [key for key, experiment in experiments().items() if experiment.file(workspace).exists()]
-    return content_hash([code, kept, workspace.experiments, workspace.experiment_sizes, testsets])
+    return content_hash([code, kept, workspace.experiments, testsets])
 
 
 def _stamp(file: Path) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Heatmap, Table
 from assets.experiments.panels import (
@@ -18,13 +17,12 @@ from assets.experiments.panels import (
     panels,
     scored_by,
 )
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from care_ops.scores import ScoreMatrix
 
-
-Array = NDArray[np.float64]
 
 _FACTORS = 4
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
-from assets.experiments.observation_models import KINDS, told_apart
+from assets.experiments.observation_models import KINDS, models_of, told_apart
 from care_ops.models import joined_views, observation
 from care_ops.models.answers import Answers
 from care_ops.models.dependence import (
@@ -21,14 +21,14 @@ from care_ops.models.dependence import (
     pseudo_likelihood,
     tailed_scatter,
 )
-from care_ops.models.observation import Gaussian, Graded, ObservationModel, ScaleMixture, StudentT
+from care_ops.models.observation import ScaleMixture, StudentT
+from care_ops.scores import Array
 from care_ops.simulate import DependentDraw, Kind, dependent_judges
 from care_ops.structure.views import CLEAR_EDGE, fisher_z, partition
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 
-Array = NDArray[np.float64]
 Edges = NDArray[np.bool_]
 
 _STARTS = 5
@@ -79,7 +79,7 @@ def measured(kind: Kind, n: int, seed: int) -> dict[str, float]:
     """What ``study`` takes medians of, on one draw."""
     rng = np.random.default_rng([seed, 3])
     draw = dependent_judges(rng, kind, n=n)
-    models = _models_of(draw, kind)
+    models = models_of(draw.levels, kind, ordinal=False)
     independent = observation.fit(draw.scores, models, 4, rng)
     posterior = independent.posterior(draw.scores)
     row = {"in their state, independent": told_apart(posterior, draw.states)}
@@ -117,19 +117,6 @@ def _states_by_views(draw: DependentDraw, starts: Sequence[Array]) -> Array:
     leading = max(short, key=lambda model: model.evidence(len(draw.scores)))
     views = partition(leading.statistics)
     return joined_views.states_of(draw.scores, draw.levels, views, [leading.posterior(draw.scores), *starts])
-
-
-def _models_of(draw: DependentDraw, kind: Kind) -> list[ObservationModel]:
-    """Observation models of a draw's judges: of the tails where they are heavy, else Gaussian and graded ones."""
-    every = range(len(draw.levels))
-    if kind == "student":
-        return [StudentT(tuple(every))]
-    if kind == "scale mixture":
-        return [ScaleMixture(tuple(every))]
-    real = tuple(j for j in every if draw.levels[j] == 0)
-    graded = tuple(j for j in every if draw.levels[j] > 0)
-    models: list[ObservationModel] = [Gaussian(real)] if real else []
-    return [*models, Graded(graded, tuple(draw.levels[j] for j in graded))] if graded else models
 
 
 def _informative(draw: DependentDraw, posterior: Array) -> Edges:

@@ -64,7 +64,7 @@ def measured_with(versions: Versions, change: str) -> str:
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:
     """Mean absolute change by aggregator, in standard deviations of all; and Spearman's correlation with before."""
-    from scipy.stats import spearmanr
+    from care_ops.metrics import rank_correlation
 
     fitted = versions.fitted(change, _AGGREGATORS)
     n, original_rows = len(versions.originals), versions.changed[change][0]
@@ -76,7 +76,7 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:
         if known.sum() < 2 or spread == 0 or 0 in (np.ptp(before[original_rows][known]), np.ptp(after[known])):
             continue
         distance = float(np.mean(np.abs(after - before[original_rows])[known])) / float(spread)
-        moved[name] = distance, float(np.asarray(spearmanr(before[original_rows][known], after[known]))[0])
+        moved[name] = distance, rank_correlation(before[original_rows], after)
     return moved
 
 

@@ -1,8 +1,4 @@
-"""The paper's numbers and claims, one by one, beside ours.
-
-Belongs here: comparing and counting. Belongs elsewhere: the paper's numbers (``paper_numbers``), or computing any of
-ours, which the other experiments do and keep (``ExperimentFindings.measures``).
-"""
+"""The paper's numbers and claims, one by one, beside ours."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from assets.experiments.base import Chart, Curve, Experiment, ExperimentFindings, Table
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
+from assets.report.charts import Series
 from care_ops.models import mixture, observation
 from care_ops.models.observation import (
     Gaussian,
@@ -21,12 +22,11 @@ from care_ops.models.observation import (
     ScaleMixture,
     StudentT,
 )
+from care_ops.scores import Array
 from care_ops.simulate import Kind, ObservedDraw, observed_mixture
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-
-Array = NDArray[np.float64]
 
 KINDS: tuple[Kind, ...] = ("binary", "categorical", "ordinal", "student", "scale mixture", "mixed")
 
@@ -38,7 +38,7 @@ def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Experimen
     lost = {row["judges"]: row["in their state"] - row["Gaussian"] for row in rows}
     most = max(lost, key=lambda kind: lost[kind])
     matters = [kind for kind, difference in lost.items() if difference > 0.01]
-    curves = [Curve(str(row["judges"]), items, [row[f"error, n = {n:,}"] for n in items]) for row in rows]
+    curves = [Series(str(row["judges"]), items, [row[f"error, n = {n:,}"] for n in items]) for row in rows]
     return ExperimentFindings(
         [
             f"Fitted as they are, errors fall with slopes from {min(slopes):.2f} to {max(slopes):.2f} "
@@ -53,22 +53,21 @@ def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Experimen
     )
 
 
-def models_of(draw: ObservedDraw, kind: Kind) -> list[ObservationModel]:
-    """The observation models that a draw was made from."""
-    p = len(draw.levels)
-    every = tuple(range(p))
-    if kind in ("binary", "categorical"):
-        return [Graded(every, draw.levels)]
-    if kind == "ordinal":
-        return [Ordinal(every, draw.levels)]
-    if kind == "student":
-        return [StudentT(every)]
-    if kind == "scale mixture":
-        return [ScaleMixture(every)]
-    real = tuple(j for j in every if draw.levels[j] == 0)
-    two = tuple(j for j in every if draw.levels[j] == 2)
-    more = tuple(j for j in every if draw.levels[j] > 2)
-    return [Gaussian(real), Graded(two, (2,) * len(two)), Ordinal(more, tuple(draw.levels[j] for j in more))]
+def models_of(levels: Sequence[int], kind: Kind, *, ordinal: bool) -> list[ObservationModel]:
+    """The observation models of a draw's judges, by the number of grades of each, 0 for real scores.
+
+    Grades have an order, as far as the kind gives them one, where ``ordinal`` is set.
+    """
+    every = tuple(range(len(levels)))
+    if kind in ("student", "scale mixture"):
+        return [StudentT(every) if kind == "student" else ScaleMixture(every)]
+    ordered = ordinal and kind in ("ordinal", "mixed")
+    real = tuple(j for j in every if levels[j] == 0)
+    more = tuple(j for j in every if levels[j] > 2 and ordered)
+    graded = tuple(j for j in every if levels[j] > 0 and j not in more)
+    models: list[ObservationModel] = [Gaussian(real)] if real else []
+    models += [Graded(graded, tuple(levels[j] for j in graded))] if graded else []
+    return [*models, Ordinal(more, tuple(levels[j] for j in more))] if more else models
 
 
 def found_parameters(model: ObservationMixture, draw: ObservedDraw) -> dict[int, Array]:
@@ -140,7 +139,7 @@ def study(kind: Kind, sizes: Sequence[int], seeds: int) -> dict[str, float]:
         for number, n in enumerate(sizes):
             rng = np.random.default_rng([seed, n])
             draw = observed_mixture(rng, kind, truth=1, n=n)
-            model = observation.fit(draw.scores, models_of(draw, kind), 3, rng)
+            model = observation.fit(draw.scores, models_of(draw.levels, kind, ordinal=True), 3, rng)
             errors[number, seed] = error(found_parameters(model, draw), draw.parameters)
             if n == sizes[-1]:
                 fresh = observed_mixture(np.random.default_rng([seed, n, 1]), kind, truth=1, n=10_000)

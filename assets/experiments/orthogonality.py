@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assets.experiments.base import Chart, Curve, Experiment, ExperimentFindings, Table
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
+from assets.report.charts import Series
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-
-Array = NDArray[np.float64]
 
 _JUDGES = 30
 _STRENGTHS = (2.0, 1.0)
@@ -124,7 +123,7 @@ def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> Experimen
         + f" of {', '.join(f'{o:g}' for o in overlapping)}.",
     ]
     curves = [
-        Curve(name, list(_OVERLAPS), [float(row[name]) for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)
+        Series(name, list(_OVERLAPS), [float(row[name]) for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)
     ]
     return ExperimentFindings(
         says,

@@ -1,7 +1,4 @@
-"""Pages of the experiments, from what is kept of them.
-
-Belongs here: laying out findings. Belongs elsewhere: experiments.
-"""
+"""Pages of the experiments, from what is kept of them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assets.experiments.base import Bars, Chart, Heatmap, said
-from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, ranked_list
+from assets.report.charts import Axes, Figure, Ranked, heat_map, line_chart, ranked_list
 from assets.report.page import render
 
 if TYPE_CHECKING:
@@ -32,41 +29,22 @@ def write_experiments(
         kept = experiment.kept(workspace)
         if kept is None:
             continue
-        pages[experiment.key] = render(
-            folder,
-            f"experiment-{experiment.key}.html",
-            "experiment.html",
-            experiment=experiment,
-            kept=kept,
-            outdated=experiment.key in outdated,
-            size=said(kept.size),
-            version=asdict(kept.version),
-            figures=[_drawn(f"{experiment.key}-{k}", figure) for k, figure in enumerate(kept.findings.figures)],
-        )
-        page, is_outdated = pages[experiment.key].name, experiment.key in outdated
-        rows.append({"experiment": experiment, "kept": kept, "page": page, "outdated": is_outdated})
+        row = {"experiment": experiment, "kept": kept, "outdated": experiment.key in outdated}
+        figures = [_drawn(f"{experiment.key}-{k}", figure) for k, figure in enumerate(kept.findings.figures)]
+        told = {"size": said(kept.size), "version": asdict(kept.version), "figures": figures}
+        path = render(folder, f"experiment-{experiment.key}.html", "experiment.html", **row, **told)
+        pages[experiment.key] = path
+        rows.append({**row, "page": path.name})
     render(folder, "experiments.html", "experiments.html", rows=rows)
     return pages
 
 
 def _drawn(key: str, figure: Chart | Bars | Heatmap) -> Figure:
     if isinstance(figure, Chart):
-        return _chart(key, figure)
-    return _bars(key, figure) if isinstance(figure, Bars) else _heatmap(key, figure)
-
-
-def _chart(key: str, chart: Chart) -> Figure:
-    series = [Series(curve.name, curve.x, curve.y, curve.low, curve.high) for curve in chart.curves]
-    return line_chart(key, chart.title, "", series, Axes(chart.x, chart.y, logarithmic=chart.logarithmic))
-
-
-def _bars(key: str, bars: Bars) -> Figure:
-    ends = zip(bars.low, bars.high, strict=True) if bars.low else [(None, None)] * len(bars.names)
-    rows = [
-        Ranked(name, value, low, high) for name, value, (low, high) in zip(bars.names, bars.values, ends, strict=True)
-    ]
-    return Figure(key, bars.title, bars.x, ranked_list(rows, bars.x))
-
-
-def _heatmap(key: str, heatmap: Heatmap) -> Figure:
-    return heat_map(key, heatmap.title, "", heatmap.rows, heatmap.columns, heatmap.values, marks=heatmap.marks)
+        axes = Axes(figure.x, figure.y, logarithmic=figure.logarithmic)
+        return line_chart(key, figure.title, "", figure.curves, axes)
+    if isinstance(figure, Heatmap):
+        return heat_map(key, figure.title, "", figure.rows, figure.columns, figure.values, marks=figure.marks)
+    nothing = [None] * len(figure.names)
+    ranks = zip(figure.names, figure.values, figure.low or nothing, figure.high or nothing, strict=True)
+    return Figure(key, figure.title, figure.x, ranked_list([Ranked(*rank) for rank in ranks], figure.x))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from care_ops.least import LEAST_GOLD
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -16,9 +19,7 @@ if TYPE_CHECKING:
     from care_ops.structure.factors import Factors
     from judges.items import Item
 
-Array = NDArray[np.float64]
-
-_LEAST_GOLD = 50
+_TAILS = ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2)
 
 DUMMIES = ("length", "keyword")
 """Programs that read nothing of what is said."""
@@ -66,6 +67,10 @@ class ExperimentPanel:
         statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
         return float("nan") if statistic is None else statistic
 
+    def error(self, estimate: Array, rows: NDArray[Any] | slice = slice(None)) -> float:
+        """Mean absolute error over items with an estimate and gold."""
+        return float(np.nanmean(np.abs(estimate - self.gold)[rows]))
+
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
     """Every test set whose panel is made and that has gold for at least fifty items.
@@ -76,7 +81,7 @@ def panels(workspace: Workspace) -> list[ExperimentPanel]:
     return [
         panel
         for panel in every_panel(workspace)
-        if declared[panel.testset].version_columns is None and (~np.isnan(panel.gold)).sum() >= _LEAST_GOLD
+        if declared[panel.testset].version_columns is None and (~np.isnan(panel.gold)).sum() >= LEAST_GOLD
     ]
 
 
@@ -142,20 +147,32 @@ def scored_by(program: str, items: Sequence[Item]) -> Array:
 
 def program_of(workspace: Workspace, judge: str) -> str | None:
     """The built-in program that a judge is, if it is one."""
-    return workspace.judges[judge].engine.registered_program if judge in workspace.judges else None
+    from judges.spec import ProgramEngine
+
+    engine = workspace.judges[judge].engine if judge in workspace.judges else None
+    return engine.program if isinstance(engine, ProgramEngine) else None
 
 
-def resampled_units(
-    panel: ExperimentPanel, rows: NDArray[np.bool_], resamples: int, rng: np.random.Generator
-) -> Iterator[NDArray[np.intp]]:
-    """Row numbers of so many bootstrap samples: split units drawn with replacement, with all their rows."""
+def gains_in_order(
+    panel: ExperimentPanel, base: Array, others: Mapping[str, Array], rows: NDArray[np.intp], resamples: int, seed: int
+) -> dict[str, tuple[float, float]]:
+    """95 % intervals of how much better other estimates order these rows than ``base`` does, by name.
+
+    Split units are drawn with replacement, the same for all; an estimate whose order is never defined is left out.
+    """
     from care_ops.results.uncertainty import rows_by_unit
 
-    row_numbers = np.flatnonzero(rows)
-    ids, units = [panel.scores.item_ids[k] for k in row_numbers], [panel.units[k] for k in row_numbers]
-    members = [row_numbers[members_of_unit] for members_of_unit in rows_by_unit(ids, units)]
+    rng = np.random.default_rng(seed)
+    ids, units = [panel.scores.item_ids[k] for k in rows], [panel.units[k] for k in rows]
+    members = [rows[members_of_unit] for members_of_unit in rows_by_unit(ids, units)]
+    draws: dict[str, list[float]] = {name: [] for name in others}
     for _ in range(resamples):
-        yield np.concatenate([members[k] for k in rng.integers(0, len(members), len(members))])
+        drawn = np.concatenate([members[k] for k in rng.integers(0, len(members), len(members))])
+        before = panel.order(base, drawn)
+        for name, estimate in others.items():
+            draws[name].append(panel.order(estimate, drawn) - before)
+    ends = {name: np.nanquantile(d, _TAILS) for name, d in draws.items() if not np.isnan(d).all()}
+    return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:

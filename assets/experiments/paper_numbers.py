@@ -1,8 +1,4 @@
-"""The paper's numbers and claims, as they are printed, and what its claims say of its own tables.
-
-Belongs here: reading ``paper_numbers.yaml``, arithmetic on the printed numbers. Belongs elsewhere: comparing them with
-ours (``ledger``).
-"""
+"""The paper's numbers and claims, as they are printed, and what its claims say of its own tables."""
 
 from __future__ import annotations
 

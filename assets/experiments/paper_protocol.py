@@ -61,7 +61,7 @@ def _scores(panel: ExperimentPanel, seed: int) -> dict[str, float]:
 
     def error(structure: Any, rows: Any) -> float:
         estimate = fit_panel(panel.scores, replace(config, structure=structure)).aggregates["care_svd"].estimate
-        return float(np.nanmean(np.abs(estimate - panel.gold)[rows]))
+        return panel.error(estimate, rows)
 
     return {
         _FREE: error(config.structure, known & ~validation),

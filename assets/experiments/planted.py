@@ -1,7 +1,4 @@
-"""The distance between what was found and what was planted.
-
-Belongs here: planted views and errors of state means. Belongs elsewhere: draws (``care_ops.simulate``).
-"""
+"""The distance between what was found and what was planted."""
 
 from __future__ import annotations
 
@@ -9,13 +6,11 @@ import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from care_ops.structure.views import Views
-
-
-Array = NDArray[np.float64]
 
 
 def thirds(p: int) -> Views:

@@ -8,30 +8,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Chart, Curve, Experiment, ExperimentFindings, Table, filled
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table, filled
 from assets.experiments.panels import (
     DUMMIES,
     NO_PANEL,
     ExperimentPanel,
+    gains_in_order,
     items_of,
     panels,
     program_of,
-    resampled_units,
     scored_by,
 )
+from assets.report.charts import Series
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.aggregators.base import Aggregate
+    from care_ops.records import Aggregate
     from care_ops.scores import ScoreMatrix
-
-Array = NDArray[np.float64]
 
 _AGGREGATORS = ("mv", "avg", "uws", "care", "care_svd", "care_tensor")
 _GUIDE = "care_svd"
 _SHARE = 0.10
 _PATIENCE = 4
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def _error(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[s
     if panel.binary:
         order = panel.order(estimate, np.flatnonzero(rows))
         return float("inf") if np.isnan(order) else 1 - order
-    return float(np.nanmean(np.abs(estimate - panel.gold)[rows]))
+    return panel.error(estimate, rows)
 
 
 def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str]) -> ScoreMatrix:
@@ -155,7 +154,7 @@ def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int
         )
         gain += f", the others' by {others}"
         if not panel.binary:
-            before, after = (float(np.nanmean(np.abs(a.estimate - panel.gold)[rest])) for a in guide)
+            before, after = (panel.error(a.estimate, rest) for a in guide)
             gain += f"; {_GUIDE}'s MAE from {before:.3f} to {after:.3f}"
     sentence = (
         f"{panel.testset}: of {len(programs)} programs {kept} are kept ({', '.join(path[:kept]) or 'none'}); {gain}. "
@@ -169,22 +168,17 @@ def _gain(
 ) -> tuple[float, float, float]:
     """The second order less the first one, with its interval over resampled split units."""
     before, after = (aggregate.estimate for aggregate in aggregates)
-
-    def difference(rows: NDArray[np.intp]) -> float:
-        return panel.order(after, rows) - panel.order(before, rows)
-
-    drawn = [difference(rows) for rows in resampled_units(panel, rest, resamples, np.random.default_rng(62))]
-    tail = (1 - _LEVEL) / 2
-    low, high = np.nanquantile(drawn, (tail, 1 - tail))
-    return difference(np.flatnonzero(rest)), float(low), float(high)
+    rows = np.flatnonzero(rest)
+    low, high = gains_in_order(panel, before, {_GUIDE: after}, rows, resamples, 62).get(_GUIDE, (np.nan, np.nan))
+    return panel.order(after, rows) - panel.order(before, rows), low, high
 
 
 def _chart(title: str, order: str, rows: list[dict[str, Any]]) -> Chart:
-    curves: list[Curve] = []
+    curves: list[Series] = []
     for name in _AGGREGATORS:
         points = [(row["programs"], row[name]) for row in rows if isinstance(row.get(name), float)]
         if points:
-            curves.append(Curve(name, [float(k) for k, _ in points], [value for _, value in points]))
+            curves.append(Series(name, [float(k) for k, _ in points], [value for _, value in points]))
     return Chart(title, "programs added", order, curves)
 
 

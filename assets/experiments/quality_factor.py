@@ -64,7 +64,7 @@ def _errors(panel: ExperimentPanel, latent: NDArray[np.float64]) -> dict[str, fl
 
     mean = row_mean(panel.scores.values)
     return {
-        f"{panel.testset}/factor {k + 1}": float(np.nanmean(np.abs(to_panel_scale(column, mean)[0] - panel.gold)))
+        f"{panel.testset}/factor {k + 1}": panel.error(to_panel_scale(column, mean)[0])
         for k, column in enumerate(latent.T)
     }
 

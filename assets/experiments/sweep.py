@@ -1,7 +1,4 @@
-"""A synthetic confounder that grows, all aggregators side by side: what both regimes share.
-
-Belongs here: measuring one draw, and laying out a sweep. Belongs elsewhere: the draws (``care_ops.simulate``).
-"""
+"""A synthetic confounder that grows, all aggregators side by side: what both regimes share."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Chart, Curve, Table
+from assets.experiments.base import Chart, Table
+from assets.report.charts import Series
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
-    from care_ops.aggregators.base import Aggregate
+    from care_ops.records import Aggregate
     from care_ops.simulate import ConfoundedDraw
 
-
-Array = NDArray[np.float64]
 
 BASELINES = ("mv", "avg", "ws", "uws")
 """The aggregators of the paper's figure of the two regimes."""
@@ -132,7 +129,7 @@ def swept(draws: dict[float, list[dict[str, float]]], axis: str, title: str) -> 
         answered = [(s, [one[name] for one in found if name in one]) for s, found in draws.items()]
         answered = [(s, values) for s, values in answered if values]
         curves.append(
-            Curve(
+            Series(
                 name,
                 [s for s, _ in answered],
                 [float(np.mean(v)) for _, v in answered],

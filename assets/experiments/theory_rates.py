@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assets.experiments.base import Chart, Curve, Experiment, ExperimentFindings, Table
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
+from assets.report.charts import Series
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-
-Array = NDArray[np.float64]
 
 _SIZES = (1_000, 3_162, 10_000, 31_623, 100_000)
 _RESAMPLES = 2_000
@@ -116,7 +115,7 @@ def run(
 ) -> ExperimentFindings:
     """Fit the slopes, and compare the bounds with what is measured."""
     n, draws = np.array(items, dtype=np.float64), range(seeds)
-    curves, rows, says = list[Curve](), list[dict[str, float | str]](), list[str]()
+    curves, rows, says = list[Series](), list[dict[str, float | str]](), list[str]()
     slopes: dict[str, float] = {}
 
     def add(name: str, errors: Array) -> None:
@@ -125,7 +124,7 @@ def run(
         fits = abs(slope + 0.5) <= 0.1
         by_size = {f"n = {size:,}": float(e) for size, e in zip(items, errors.mean(axis=0), strict=True)}
         rows.append({"error of": name, **by_size, "slope": slope, "95 % interval": f"{low:.3f} to {high:.3f}"})
-        curves.append(Curve(name, items, [float(e) for e in errors.mean(axis=0)]))
+        curves.append(Series(name, items, [float(e) for e in errors.mean(axis=0)]))
         says.append(
             f"{name}: slope {slope:.3f} [{low:.3f}, {high:.3f}] over n from {items[0]:,} to {items[-1]:,}, "
             f"{'within' if fits else 'not within'} .1 of -1/2."

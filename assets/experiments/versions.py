@@ -10,17 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.panels import ExperimentPanel, every_panel, program_of, scored_by
+from care_ops.least import LEAST_JUDGES
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.aggregators.base import Aggregate
     from care_ops.config import FitConfig
+    from care_ops.records import Aggregate
     from warehouse.items import ItemRecord
     from warehouse.testsets import VersionColumns
-
-Array = NDArray[np.float64]
-
-LEAST_JUDGES = 3
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """``aggregates``: every aggregator on a panel, a row an item."""
 
 import hashlib
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,8 @@ from warehouse.items import ITEM_TEXTS
 if TYPE_CHECKING:
     import duckdb
 
-    from care_ops.aggregators.base import Aggregate
-    from care_ops.scores import ScoreMatrix
-    from warehouse.fits import EditionInputs, FitRecord
+    from care_ops.records import Aggregate
+    from warehouse.fits import EditionInputs
 
 
 @dg.asset(
@@ -39,8 +37,8 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     from assets.fit.documents import FitDocument
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze_all
-    from warehouse.fit_rows import store_edition, store_fit
-    from warehouse.fits import Edition, FrozenRecord
+    from warehouse.fit_rows import load_edition
+    from warehouse.fits import Edition, FitRecord
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
@@ -55,7 +53,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in answers}
     version = _digest("".join(sorted(fit_ids.values())))[:32]
     for name, frozen in freeze_all(scores, {name: a.estimate for name, a in answers.items()}).items():
-        workspace.fits.annotate(testset, fit_ids[name], FrozenRecord(**frozen.as_dict()))
+        workspace.fits.annotate(testset, fit_ids[name], frozen)
     duplicates = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
         made_of = replace(
@@ -64,11 +62,10 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
             judges=keys_of_judges(workspace, testset),
         )
         for name, aggregate in answers.items():
-            record = _record(fit_ids[name], testset, inputs, code, scores, aggregate)
+            record = FitRecord(fit_ids[name], testset, inputs, code, scores.item_ids, scores.judges, aggregate)
             workspace.fits.write_fit(record)
-            store_fit(connection, record)
         edition = workspace.fits.write_edition(Edition(version[:16], testset, fit_ids, made_of))
-        store_edition(connection, edition)
+        load_edition(connection, workspace.fits, edition)
     failures = {**document.failures, **failures}
     fits = tuple(fit_ids.items())
     FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code).write(folder)
@@ -147,32 +144,3 @@ def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:
         "threshold": aggregate.threshold,
         "labels_used": aggregate.labels_used,
     }
-
-
-def _record(
-    fit_id: str, testset: str, inputs: str, code: str, scores: "ScoreMatrix", aggregate: "Aggregate"
-) -> "FitRecord":
-    from warehouse.fits import FitRecord, nullable
-
-    p = len(scores.judges)
-    weights = [None] * p if aggregate.weights is None else [float(w) for w in aggregate.weights]
-    loadings = [None] * p if aggregate.loadings is None else [[float(x) for x in row] for row in aggregate.loadings]
-    certificate = aggregate.details.get("certificate")
-    return FitRecord(
-        fit_id=fit_id,
-        testset=testset,
-        aggregator=aggregate.name,
-        inputs_fingerprint=inputs,
-        labels_used=aggregate.labels_used,
-        threshold=aggregate.threshold,
-        certificate=None if certificate is None else json.dumps(certificate),
-        details=json.dumps(aggregate.details),
-        code_version=code,
-        item_ids=scores.item_ids,
-        estimate=nullable(aggregate.estimate),
-        sd=nullable(aggregate.sd, len(scores.item_ids)),
-        p_quality=nullable(aggregate.p_quality, len(scores.item_ids)),
-        judges=scores.judges,
-        weights=weights,
-        loadings=loadings,
-    )

@@ -2,34 +2,25 @@
 
 Aggregators write their ``details`` as plain values, and all of them are printed; only what is acted on has a field
 here.
-
-Belongs here: one record for each aggregator whose details are read, and reading it. Belongs elsewhere: writing them
-(``care_ops.aggregators``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from care_ops.doubt import Changed, Doubt
 from care_ops.errors import WarehouseError
+from care_ops.records import Certificate
 from warehouse.documents import record_of
-
-
-@dataclass(frozen=True)
-class CertificateDetails:
-    """What is read of the certificate of a structure."""
-
-    gap: float
-    converged: bool
 
 
 @dataclass(frozen=True)
 class StructuredDetails:
     """What any aggregator that rests on a structure says of it; the certificate is None for the others."""
 
-    certificate: CertificateDetails | None = None
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +43,10 @@ class CareDetails:
     rival : float or None
         Correlation with the answer of the factor that is least like it; None where there is only one.
     ambiguous : bool
+    doubts : tuple of str
+        Why the answer may be wrong without labels; empty also in fits of releases that did not say it.
+    signal, copies, follows, taken_off, without, beside_mean, misfit, features :
+        See ``care_ops.aggregators.care.evidence``.
     label_first : tuple of str
         Items where a label tells the most.
     hypotheses : dict hypothesis -> probability, optional
@@ -70,6 +65,20 @@ class CareDetails:
     hypotheses: dict[str, float] | None = None
     by_probes: dict[str, float] | None = None
     declared: dict[str, str] | None = None
+    doubts: tuple[Doubt, ...] = ()
+    signal: float = 1.0
+    copies: tuple[tuple[str, ...], ...] = ()
+    follows: dict[str, float] = field(default_factory=dict[str, float])
+    taken_off: dict[str, float] = field(default_factory=dict[str, float])
+    without: Changed | None = None
+    beside_mean: Changed | None = None
+    misfit: float = 0.0
+    features: tuple[str, ...] | None = None
+
+    @property
+    def doubted(self) -> tuple[Doubt, ...]:
+        """The doubts; of fits that did not name them, that there are several answers where they said so."""
+        return self.doubts or (("several answers",) if self.ambiguous else ())
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,13 @@
-"""The JSON documents that the stages of a fit leave for one another, as records.
-
-Belongs here: what each document holds. Belongs elsewhere: moments, structures and matrices (``kept``), what is computed
-from a fit afterwards (``assets.results``), and anything that imports numpy.
-"""
+"""The JSON documents that the stages of a fit leave for one another, as records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from care_ops.config import Program
+from care_ops.records import Certificate
 from warehouse.documents import FolderDocument
-
-if TYPE_CHECKING:
-    from care_ops.probes import ProbeResponses
 
 
 @dataclass(frozen=True)
@@ -38,85 +32,13 @@ class PanelDocument(FolderDocument):
 
 
 @dataclass(frozen=True)
-class ProbesDocument(FolderDocument):
-    """How judges respond to probes; the attributes are those of ``care_ops.probes.ProbeResponses``.
-
-    Attributes
-    ----------
-    item_ids, kinds : tuple of str
-        Of each version the item that it was made from, and how.
-    spoils : dict kind -> bool
-    judges : tuple of str
-    changes : tuple of tuples
-        By version and judge; null where either score is missing.
-    """
-
-    NAME: ClassVar[str] = "probes"
-
-    item_ids: tuple[str, ...]
-    kinds: tuple[str, ...]
-    spoils: dict[str, bool]
-    judges: tuple[str, ...]
-    changes: tuple[tuple[float | None, ...], ...]
-
-    @classmethod
-    def of(cls, responses: ProbeResponses) -> ProbesDocument:
-        """The document of these responses."""
-        changes = tuple(tuple(None if v != v else float(v) for v in row) for row in responses.changes)
-        return cls(responses.item_ids, responses.kinds, dict(responses.spoils), responses.judges, changes)
-
-    def responses(self) -> ProbeResponses:
-        """The responses that the document holds."""
-        import numpy as np
-
-        from care_ops.probes import ProbeResponses
-
-        changes = np.array(self.changes, dtype=np.float64).reshape(len(self.item_ids), len(self.judges))
-        return ProbeResponses(self.item_ids, self.kinds, self.spoils, self.judges, changes)
-
-
-@dataclass(frozen=True)
-class CountedDocument(FolderDocument):
-    """The panel whose sums were kept for the next night.
-
-    Attributes
-    ----------
-    code : str
-        Version of the code that summed; empty while the files beside this one are being written.
-    updates : int
-        Nights since all items were summed.
-    panel : str
-        Fingerprint of the matrix.
-    """
-
-    NAME: ClassVar[str] = "counted"
-
-    code: str
-    updates: int
-    panel: str
-
-
-@dataclass(frozen=True)
-class CertificateRecord:
-    """How far a structure is from optimal, as in ``care_ops.structure.program.Certificate``."""
-
-    primal: float
-    dual: float
-    gap: float
-    tolerance: float
-    iterations: int
-    converged: bool
-    solver_gap: float | None = None
-
-
-@dataclass(frozen=True)
 class SolutionRecord:
     """What is said of a structure beside its two matrices."""
 
     program: Program
     lambda_s: float
     lambda_l: float
-    certificate: CertificateRecord
+    certificate: Certificate
 
 
 @dataclass(frozen=True)

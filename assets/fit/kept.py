@@ -1,19 +1,20 @@
-"""What the stages of a fit leave for the next one, as files in its folder.
+"""What the stages of a fit leave for the next one, as files in its folder."""
 
-Belongs here: moments and structures to files and back. Belongs elsewhere: computing them, what JSON documents hold
-(``documents``), the folder itself (``warehouse.artifacts``).
-"""
-
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assets.fit.documents import FitDocument, StructureDocument
+    from assets.workspace import Workspace
     from care_ops.moments.state import Moments
     from care_ops.probes import ProbeResponses
+    from care_ops.records import Aggregate
     from care_ops.scores import ScoreMatrix
     from care_ops.structure.program import Structure
     from warehouse.artifacts import FitFolder
+
+PROBES = "probes"
+"""The document of how judges respond to probes (``care_ops.probes.ProbeResponses``)."""
 
 
 def panel_is_newer(folder: "FitFolder") -> bool:
@@ -43,28 +44,34 @@ def read_fitted(folder: "FitFolder") -> "tuple[ScoreMatrix, FitDocument]":
     return folder.read_panel(), FitDocument.read(folder)
 
 
+def read_answers(
+    workspace: "Workspace", testset: str, scores: "ScoreMatrix", fit: "FitDocument"
+) -> "dict[str, Aggregate]":
+    """The answers of a fit by aggregator, in the order of the panel's items and judges."""
+    kept = {name: workspace.fits.read_fit(testset, fit_id) for name, fit_id in fit.fit_ids}
+    return {name: record.in_order(scores.item_ids, scores.judges) for name, record in kept.items()}
+
+
 def read_responses(folder: "FitFolder") -> "ProbeResponses":
     """The stored responses to probes; of no version where the stage left none, as before there were any."""
-    from assets.fit.documents import ProbesDocument
-    from care_ops.probes import NO_PROBES
+    from care_ops.probes import NO_PROBES, ProbeResponses
 
-    document = ProbesDocument.find(folder)
-    return NO_PROBES if document is None else document.responses()
+    return folder.find_record(PROBES, ProbeResponses) or NO_PROBES
 
 
-def write_moments(folder: "FitFolder", state: "Moments", name: str = "moments") -> None:
+def write_moments(folder: "FitFolder", state: "Moments") -> None:
     """Store a state."""
     import numpy as np
 
     arrays: dict[str, Any] = {f.name: np.asarray(getattr(state, f.name)) for f in fields(state)}
-    folder.write_arrays(name, arrays)
+    folder.write_arrays("moments", arrays)
 
 
-def read_moments(folder: "FitFolder", name: str = "moments") -> "Moments":
+def read_moments(folder: "FitFolder") -> "Moments":
     """The stored state."""
     from care_ops.moments.state import Moments
 
-    arrays = folder.read_arrays(name)
+    arrays = folder.read_arrays("moments")
     return Moments(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]
 
 
@@ -72,28 +79,24 @@ def write_structure(
     folder: "FitFolder", solved: "Structure | None", details: dict[str, float], failures: dict[str, str]
 ) -> None:
     """Store a solution, or why there is none."""
-    from assets.fit.documents import CertificateRecord, SolutionRecord, StructureDocument
+    from assets.fit.documents import SolutionRecord, StructureDocument
 
     solution = None
     if solved is not None:
         folder.write_arrays("structure", {"sparse": solved.sparse, "low_rank": solved.low_rank})
-        certificate = CertificateRecord(**asdict(solved.certificate))
-        solution = SolutionRecord(solved.program, solved.lambda_s, solved.lambda_l, certificate)
+        solution = SolutionRecord(solved.program, solved.lambda_s, solved.lambda_l, solved.certificate)
     StructureDocument(details, failures, solution).write(folder)
 
 
 def read_structure(folder: "FitFolder") -> "tuple[Structure | None, StructureDocument]":
     """The stored solution (None where there is none) and its document."""
     from assets.fit.documents import StructureDocument
-    from care_ops.structure.program import Certificate, Structure
+    from care_ops.structure.program import Structure
 
     document = StructureDocument.read(folder)
     solution = document.solution
     if solution is None:
         return None, document
     arrays = folder.read_arrays("structure")
-    certificate = Certificate(**asdict(solution.certificate))
-    solved = Structure(
-        arrays["sparse"], arrays["low_rank"], solution.program, solution.lambda_s, solution.lambda_l, certificate
-    )
-    return solved, document
+    penalties = (solution.program, solution.lambda_s, solution.lambda_l)
+    return Structure(arrays["sparse"], arrays["low_rank"], *penalties, solution.certificate), document

@@ -1,8 +1,4 @@
-"""Pairwise items as a fit is told of them.
-
-Belongs here: that one record. Belongs elsewhere: where the names of systems come from, comparing systems
-(``assets.results``).
-"""
+"""Pairwise items as a fit is told of them."""
 
 from collections.abc import Sequence
 

@@ -1,19 +1,22 @@
 """``panel``: which judges may enter the fit of a test set, and the matrix of their scores."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from assets.fit.stages import stage_code
+from assets.judge_keys import scales_of_asked
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.versions import panel_version
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
-    from care_ops.admission import JudgeCheck
-    from care_ops.scores import ScoreMatrix
+    from care_ops.records import JudgeCheck
+    from care_ops.scores import Array, ScoreMatrix
 
 
 @dg.asset(
@@ -32,18 +35,18 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     """Read the matrix, apply the admission rule, keep the admitted columns."""
     from assets.fit.documents import PanelDocument
     from care_ops.admission import why_left_out
+    from care_ops.least import LEAST_JUDGES
+    from care_ops.results.verdict import refusal
 
     testset = context.partition_key
     checks, admitted, slices = admit(workspace, testset)
-    if admitted.shape[1] < 2:
+    if admitted.shape[1] < LEAST_JUDGES:
         why = why_left_out(
             checks,
             loosen="Add judges, or loosen `panel` in care.yaml",
             declare="`panel: {absent: not_asked}` in care.yaml",
         )
-        raise dg.Failure(
-            f"test set {testset!r} has {admitted.shape[1]} admitted judge(s), a panel needs two. {why}".rstrip()
-        )
+        raise dg.Failure(f"test set {testset!r}: {refusal(admitted.judges)}. {why}".rstrip())
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)
     settings = panel_version(workspace, testset)
@@ -56,8 +59,9 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             "excluded": sum(not c.admitted for c in checks),
             "items": admitted.shape[0],
             "judges": table(rows),
+            "scales": "; ".join(one.sentence for one in scales_of_asked(workspace, testset)) or "one for all",
             "agreement": bars(
-                "agreement with the other judges", {c.judge: c.agreement for c in checks if c.agreement == c.agreement}
+                "agreement with the other judges", {c.judge: c.agreement for c in checks if c.agreement is not None}
             ),
         },
     )
@@ -70,6 +74,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     as not asked.
     """
     from care_ops.admission import check_panel
+    from care_ops.scales import bring
     from warehouse.matrix import read_scores
     from warehouse.panel_rows import drop_slice, replace_panel, slice_versions
 
@@ -80,13 +85,31 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
             if judge not in roster:
                 drop_slice(connection, judge, testset)
         read = read_scores(connection, testset, roster)
+        scores = bring(read.scores, scales_of_asked(workspace, testset))
         checks = check_panel(
-            read.scores,
+            scores,
             replace(rule, absent="failed") if rule.absent == "auto" else rule,
             out_of_range=read.out_of_range,
             text_mismatches=read.text_mismatches,
         )
-        replace_panel(connection, testset, [asdict(check) for check in checks])
+        replace_panel(connection, testset, checks)
         slices = slice_versions(connection, testset)
-    admitted = read.scores.select_judges([c.judge for c in checks if c.admitted])
+    admitted = scores.select_judges([c.judge for c in checks if c.admitted])
+    admitted = replace(admitted, features=_features(workspace, testset, admitted.item_ids))
     return checks, admitted.sorted_items(), slices
+
+
+def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":
+    """What can be seen of the items: counts in their texts, and the columns that the test set names."""
+    from care_ops.results.interpret import counted
+    from warehouse.items import numbers_in
+
+    stored = workspace.parts.read_item_columns(testset, ("item_id", "response", "response_2", "metadata"))
+    row = {item: k for k, item in enumerate(stored.column("item_id").to_pylist())}
+    stored = stored.take([row[item] for item in item_ids])
+    features = counted(stored.column("response").to_pylist(), stored.column("response_2").to_pylist())
+    named = workspace.testset(testset).features
+    if named:
+        metadata = [json.loads(text) if text else {} for text in stored.column("metadata").to_pylist()]
+        features |= {name: numbers_in(metadata, name, f"test set {testset!r}, features") for name in named}
+    return features

@@ -5,10 +5,6 @@ It follows the panel, which is looked at again whenever a slice of scores, or of
 Its check says which judges respond otherwise than when they were asked before. A judge is asked again when its key
 changes, so that this is what a new model, prompt or revision brought; the model behind an endpoint that changes without
 a word is the canary's.
-
-Belongs here: from the parts of probes to responses, and their drift. Belongs elsewhere: making versions
-(``warehouse.probes``), asking judges (``assets.judging.judge_inference``), what responses say of an answer
-(``care_ops.models.probes``).
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +13,7 @@ import dagster as dg
 
 from assets.fit.stages import stage_code
 from assets.hashing import content_hash
-from assets.judge_keys import judge_item, judge_key
+from assets.judge_keys import judge_item, judge_key, scales_of_asked
 from assets.metadata import table
 from assets.partitions import TESTSETS
 from assets.probe_items import EFFECT, KIND, OF, probe_items, probe_scores
@@ -57,16 +53,17 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     """Read what the panel's judges said of the probes, and keep it beside the panel."""
     import numpy as np
 
-    from assets.fit.documents import ProbesDocument
+    from assets.fit.kept import PROBES
     from assets.fit.kept import read_responses as read_kept_responses
     from care_ops.models.probes import responses_by_kind
+    from warehouse.documents import document_of
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
     scores = folder.read_panel()
     responses = read_responses(workspace, testset, scores)
-    document, before = ProbesDocument.of(responses), read_kept_responses(folder)
-    document.write(folder)
+    document, before = document_of(responses), read_kept_responses(folder)
+    folder.write_json(PROBES, document)
     if not len(responses):
         nothing = check_result([], "there are no responses")
         return dg.MaterializeResult(
@@ -79,7 +76,7 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         for judge, numbers in zip(responses.judges, of_kind.rows(), strict=True)
     ]
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(content_hash(document.as_document())),
+        data_version=dg.DataVersion(content_hash(document)),
         metadata={
             "versions": len(responses),
             "items": len(set(responses.item_ids)),
@@ -133,6 +130,7 @@ def read_responses(workspace: Workspace, testset: str, panel: "ScoreMatrix") -> 
     import numpy as np
 
     from care_ops.probes import NO_PROBES, responses
+    from care_ops.scales import bring
     from care_ops.scores import ScoreMatrix
 
     records = probe_items(workspace, testset)
@@ -152,4 +150,5 @@ def read_responses(workspace: Workspace, testset: str, panel: "ScoreMatrix") -> 
     }
     judges = tuple(judge for judge, was_heard in zip(asked, heard, strict=True) if was_heard)
     scores = ScoreMatrix(values[:, heard], tuple(record.item_id for record in records), judges)
+    scores = bring(scores, scales_of_asked(workspace, testset))
     return responses(versions, scores, panel, scale=workspace.testset(testset).scale)

@@ -1,8 +1,6 @@
 """External assets, which no stage makes: sources, judges, and settings of panel, fit and review.
 
 Their versions are content hashes, reported by the sensor and by ``care run``.
-
-Belongs here: the external assets. Belongs elsewhere: hashing (``workspace``) or reporting (``orchestration``).
 """
 
 import dagster as dg

@@ -1,8 +1,4 @@
-"""Judges whose scores of a test set are incomplete, as the warehouse knows it.
-
-Belongs here: which slices are not complete, which failures may still pass. Belongs elsewhere: asking again
-(``judge_inference``), what a person is told of it (``assets.report.verdicts``).
-"""
+"""Judges whose scores of a test set are incomplete, as the warehouse knows it."""
 
 from __future__ import annotations
 

@@ -2,24 +2,23 @@
 
 Tokens and seconds of an item are the means of what the judge has scored in this workspace. Where it has scored nothing,
 the tokens are guessed from the length of its prompts, and the time is not known.
-
-Belongs here: the forecast. Belongs elsewhere: which items are pending (``pending``), printing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from assets.judge_keys import engine_context, judge_item
+from assets.judge_keys import effective_spec, engine_context, judge_item
 from assets.judging.pending import pending
 from assets.probe_items import probe_items
 from assets.sources import read_source
 from assets.workspace import Workspace
-from care_ops.errors import CareError
+from care_ops.errors import CareError, JudgeError
 from judges.items import Item, Status
 from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
+from warehouse.items import ITEM_TEXTS, ItemRecord
 
 _CHARACTERS_OF_A_TOKEN = 4
 """Characters of English text in a token, roughly. What rests on it is printed as a guess."""
@@ -80,16 +79,51 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
         except CareError as error:
             rows.append(Forecast("", testset, failure=str(error)))
             continue
+        there = texts_there(items)
         for judge in judges:
             if testset not in workspace.testsets_of(judge):
                 continue
             try:
+                must_have_texts(workspace, judge, testset, there)
                 row = _of(workspace, judge, testset, items)
             except CareError as error:
                 row = Forecast(judge, testset, failure=str(error))
             if row.items or row.failure:
                 rows.append(row)
     return rows
+
+
+def texts_there(items: Iterable[Item | ItemRecord]) -> set[str]:
+    """The texts of an item (``prompt``, ``response`` ...) that at least one of these has."""
+    there = set[str]()
+    for item in items:
+        there |= {name for name in ITEM_TEXTS if name not in there and (getattr(item, name) or "").strip()}
+    return there
+
+
+def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
+    """Refuse a judge whose template needs a text that no item of a test set has: it could be asked about none.
+
+    Parameters
+    ----------
+    there : collection of str
+        Of ``texts_there``.
+
+    Raises
+    ------
+    JudgeError, InputError
+        A text is lacking, or the template.
+    """
+    spec = effective_spec(workspace, judge, testset)
+    if not spec.engine.needs.template:
+        return
+    template = engine_context(workspace).template(spec)
+    if lacking := [name for name in template.needs if name not in there]:
+        names = ", ".join(lacking)
+        raise JudgeError(
+            f"no item of {testset} has what template {template.name!r} needs: {names}; name the column of each under "
+            "`columns` of the test set's source, or choose another template"
+        )
 
 
 def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -> Forecast:
@@ -136,7 +170,7 @@ def _guessed(workspace: Workspace, testset: str, spec: JudgeSpec, items: Sequenc
     engine = spec.engine
     if not isinstance(engine, LanguageModel) or not items:
         return 0.0, 0.0
-    template = engine_context(workspace, spec.name, testset).template(spec)
+    template = engine_context(workspace).template(spec)
     sample = items[:: max(1, len(items) // _SAMPLE)]
     characters = sum(len(template.render(item, spec.scale)) for item in sample) / len(sample)
     shown = 2 if template.pairwise and engine.orders == "both" else 1

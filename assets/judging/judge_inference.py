@@ -6,7 +6,7 @@ a run that is killed goes on where it stopped.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +17,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.score_parts import NOT_SCORED
-from assets.metadata import as_read, bars, table
+from assets.metadata import as_read, bars, failure, table
 from assets.partitions import JUDGES, slice_key
 from assets.probe_items import probe_items
 from assets.sources import readings
@@ -84,10 +84,10 @@ def judge_inference(
     def items_of(testset: str) -> "ItemSource":
         return StoredItems(workspace.parts, testset)
 
-    def one(judge: str) -> tuple[list[TestsetCount], float]:
+    def one(judge: str) -> tuple[list[TestsetCount], dict[str, str], float]:
         started = time.perf_counter()
-        counts = score_pending(workspace, judge, items_of, pool, context.log.info)
-        return counts, time.perf_counter() - started
+        counts, failed = score_pending(workspace, judge, items_of, pool, context.log.info)
+        return counts, failed, time.perf_counter() - started
 
     later = [workspace.judge(judge) for judge in context.partition_keys[workspace.pool.side_by_side :]]
     with (
@@ -99,18 +99,18 @@ def judge_inference(
         for future in as_completed(under_way):
             judge = under_way[future]
             try:
-                counts, seconds = future.result()
+                counts, failed, seconds = future.result()
             except CareError as error:
                 failures[judge] = str(error)
                 continue
             for event in _parts_of(workspace, judge, counts):
                 context.log_event(event)
+            if failed:
+                failures[judge] = _told(failed)
+                continue
             context.log_event(_materialisation(workspace, judge, counts, seconds))
     if failures:
-        raise dg.Failure(
-            "; ".join(f"{judge}: {message}" for judge, message in failures.items()),
-            metadata={"failed_judges": table([{"judge": j, "why": w} for j, w in failures.items()])},
-        )
+        raise failure(failures)
     yield from ()
 
 
@@ -120,8 +120,8 @@ def score_pending(
     items_of: Callable[[str], "ItemSource"],
     pool: Pool,
     say: Callable[[str], object] = lambda _: None,
-) -> list[TestsetCount]:
-    """Run one judge over every test set; returns a count for each.
+) -> tuple[list[TestsetCount], dict[str, str]]:
+    """Run one judge over every test set; returns a count for each, and why there is none of the others.
 
     Parameters
     ----------
@@ -133,12 +133,13 @@ def score_pending(
     Raises
     ------
     JudgeError
-        The judge cannot be built or does not answer.
+        The judge cannot be built or does not answer: the others of its test sets are not tried.
     """
     workspace.parts.sweep(judge)
     workspace.probe_parts.sweep(judge)
     ledger = Ledger()
     counts: list[TestsetCount] = []
+    failed: dict[str, str] = {}
     from assets.judging.recorded import store_recorded
     from judges.questions import ItemsInMemory
 
@@ -147,10 +148,14 @@ def score_pending(
         for testset in workspace.testsets_of(judge):
             if not workspace.parts.items_file(testset).exists():
                 continue
-            items, key = items_of(testset), judge_key(workspace, judge, testset)
-            if recorded:
-                scored = store_recorded(workspace, judge, testset, items)
-            else:
+            items = items_of(testset)
+            try:  # what is wrong with one test set costs nothing, and says nothing of the others
+                key = judge_key(workspace, judge, testset)
+                scored = store_recorded(workspace, judge, testset, items) if recorded else 0
+            except CareError as error:
+                failed[testset] = str(error)
+                continue
+            if not recorded:
                 scored = _score_items(workspace, workspace.parts, judge, testset, items, session, ledger, say)
             count = TestsetCount(testset, key, len(items.keys), scored, _digest(items))
             to_probe = [] if recorded else probe_items(workspace, testset)  # who was recorded cannot be asked
@@ -160,7 +165,15 @@ def score_pending(
                 asked = _score_items(workspace, workspace.probe_parts, judge, testset, probes, session, ledger, say)
                 count = replace(count, probes=len(probes.keys), probes_scored=asked, probe_keys=_digest(probes))
             counts.append(count)
-    return counts
+    return counts, failed
+
+
+def _told(failed: Mapping[str, str]) -> str:
+    """Why a judge has no scores of some test sets, in one sentence for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for testset, why in failed.items():
+        by_reason.setdefault(why, []).append(testset)
+    return "; ".join(f"{', '.join(testsets)}: {why}" for why, testsets in by_reason.items())
 
 
 def _has_work(workspace: Workspace, judge: str, items_of: Callable[[str], "ItemSource"]) -> bool:
@@ -193,7 +206,7 @@ def _score_items(
 
     wanted = pending(workspace, parts, judge, testset)
     questions = Questions(items, wanted.spec, wanted.settled)
-    context = engine_context(workspace, judge, testset, ledger)
+    context = engine_context(workspace, ledger)
     if len(questions) and wanted.spec.engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()

@@ -1,8 +1,4 @@
-"""Which items of a test set a judge is not to be asked about: those that it has scored under its present key.
-
-Belongs here: what is pending, for whoever asks a judge and whoever says beforehand what asking will take. Belongs
-elsewhere: asking (``judge_inference``), the cost (``forecast``).
-"""
+"""Which items of a test set a judge is not to be asked about: those that it has scored under its present key."""
 
 from __future__ import annotations
 

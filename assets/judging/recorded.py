@@ -1,22 +1,17 @@
-"""The scores of recorded judges, from their file to parts: joined to the items by id, all of a test set at once.
-
-Belongs here: which recorded scores are not in the parts yet, and the text that a score belongs to beside the item's.
-Belongs elsewhere: what a recorded score becomes (``judges.engines.recorded``), asking judges (``judge_inference``).
-"""
+"""The scores of recorded judges, from their file to parts: joined to the items by id, all of a test set at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.judge_keys import recordings
+from assets.judge_keys import recorded_table
 from assets.judging.pending import pending
 from assets.workspace import Workspace
-from judges.engines.base import Recordings
-from judges.engines.recorded import checked_scores, required_recordings, scores_of
+from judges.engines.recorded import checked_scores
 from judges.items import Status
 from judges.questions import in_chunks
 
@@ -41,11 +36,12 @@ def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSo
     to_store = [position for position, key in enumerate(items.keys) if key not in wanted.settled]
     if not to_store:
         return 0
-    recorded = required_recordings(wanted.spec, recordings(workspace, judge, testset))
+    table, name = recorded_table(workspace, judge, testset), wanted.spec.engine.recorded_as or ""
+    responses = table.responses.get(name, {})
     for start in range(0, len(to_store), _ROWS_A_PART):
         positions = to_store[start : start + _ROWS_A_PART]
         item_ids = [items.ids[position] for position in positions]
-        values = scores_of(recorded, item_ids)
+        values = table.scores_of(name, item_ids)
         scores, statuses = checked_scores(values, wanted.spec.scale)
         outside = statuses == Status.OUT_OF_RANGE
         columns = {
@@ -54,17 +50,17 @@ def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSo
             "score": scores,
             "status": statuses,
             "raw": [repr(value) if out else None for value, out in zip(values.tolist(), outside, strict=True)],
-            "text_mismatch": _mismatches(recorded, items, positions),
+            "text_mismatch": _mismatches(responses, items, positions),
         }
         workspace.parts.write_score_columns(judge, testset, wanted.key, "recorded", columns)
     return len(to_store)
 
 
-def _mismatches(recorded: Recordings, items: ItemSource, positions: Sequence[int]) -> NDArray[np.bool_]:
+def _mismatches(responses: Mapping[str, str], items: ItemSource, positions: Sequence[int]) -> NDArray[np.bool_]:
     """Whether the text that was scored is there and differs from the item's, for each item."""
     differs = np.zeros(len(positions), dtype=bool)
-    with_text = [k for k, position in enumerate(positions) if items.ids[position] in recorded.responses]
+    with_text = [k for k, position in enumerate(positions) if items.ids[position] in responses]
     for chunk in in_chunks(with_text, lambda k: items.lengths[positions[k]]):
         for k, item in zip(chunk, items.read([positions[k] for k in chunk]), strict=True):
-            differs[k] = recorded.responses[item.item_id] != item.response
+            differs[k] = responses[item.item_id] != item.response
     return differs

@@ -1,10 +1,11 @@
 """``scores``: one judge's slice of one test set, from parts into the warehouse.
 
 Its data version is the content hash of the slice: what comes back equal stops here. This is the stage
-that fails where a slice is incomplete.
+that fails where a slice is incomplete, or has no score at all.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -13,11 +14,12 @@ from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
 from assets.judging.score_parts import NOT_SCORED
-from assets.metadata import histogram, table
+from assets.metadata import failure, histogram, table
 from assets.partitions import SLICES
 from assets.probe_items import probe_scores
 from assets.workspace import Workspace
-from care_ops.errors import CareError
+from care_ops.errors import CareError, JudgeError
+from judges.items import Status
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,24 +56,14 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
             try:
                 loaded = load_slice(workspace, connection, judge, testset)
-            except CareError as error:
+                transactions.wrote(loaded)
+                done.append(_materialisation(workspace, key, loaded))
+            except CareError as error:  # of this slice alone: the others are loaded
                 failures[str(key)] = str(error)
-                continue
-            transactions.wrote(loaded)
-            if loaded is not None and loaded.n_missing:
-                failures[str(key)] = f"{loaded.n_missing} of {loaded.n_items} items have no score yet"
-                continue
-            said_of_probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
-            done.append(_materialisation(key, loaded, said_of_probes))
     for event in done:  # once they are committed
         context.log_event(event)
     if failures:
-        raise dg.Failure(
-            f"{len(failures)} slice(s) incomplete: "
-            + "; ".join(f"{k}: {why}" for k, why in failures.items())
-            + ". Materialise `judge_inference` of the judge to score what is left",
-            metadata={"failed_slices": table([{"slice": k, "why": w} for k, w in failures.items()])},
-        )
+        raise failure(failures)
     yield from ()
 
 
@@ -95,9 +87,15 @@ def load_slice(
 
 
 def _materialisation(
-    key: dg.MultiPartitionKey, loaded: "Slice | None", probes: Mapping[str, float]
+    workspace: Workspace, key: dg.MultiPartitionKey, loaded: "Slice | None"
 ) -> dg.AssetMaterialization:
-    """The event of a slice; scores of probes are part of its version, since `probes` is made anew by them."""
+    """The event of a slice; scores of probes are part of its version, since `probes` is made anew by them.
+
+    Raises
+    ------
+    JudgeError
+        An item has not been asked about yet, or not one of the items got a score and no program abstained.
+    """
     if loaded is None:
         return dg.AssetMaterialization(
             "scores",
@@ -105,6 +103,14 @@ def _materialisation(
             tags={"dagster/data_version": NOT_SCORED},
             metadata={"scored": "the judge's specification leaves this test set out"},
         )
+    judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
+    if loaded.n_missing:
+        raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; `care run` asks for them")
+    needs = workspace.judge(judge).engine.needs
+    abstained = loaded.statuses.keys() <= {Status.REFUSED} and not (needs.template or needs.recordings)
+    if loaded.n_items and not loaded.n_ok and not abstained:  # a program may have nothing to say of such items
+        raise JudgeError(_why_no_score(workspace, judge, testset, loaded))
+    probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
     return dg.AssetMaterialization(
         "scores",
         partition=key,
@@ -116,3 +122,15 @@ def _materialisation(
             "by_status": table([{"status": s, "items": c} for s, c in sorted(loaded.statuses.items())]),
         },
     )
+
+
+def _why_no_score(workspace: Workspace, judge: str, testset: str, loaded: "Slice") -> str:
+    """A sentence about a slice in which no item has a score."""
+    if workspace.judge(judge).engine.needs.recordings and loaded.statuses.keys() == {Status.REFUSED}:
+        return f"its score file has no score of any of the {loaded.n_items:,} items; compare the item ids of both files"
+    counts = ", ".join(f"{count:,} {status}" for status, count in sorted(loaded.statuses.items()))
+    rows = workspace.parts.read_scores(judge, testset, ("judge_key", "raw")).to_pylist()
+    key = judge_key(workspace, judge, testset)
+    told = Counter(row["raw"] for row in rows if row["judge_key"] == key and row["raw"]).most_common(1)
+    said = f"; most often it said: {told[0][0]}" if told else ""
+    return f"not one of its {loaded.n_items:,} items has a score ({counts}){said}"

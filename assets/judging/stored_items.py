@@ -1,8 +1,4 @@
-"""The items of a test set as judges are asked about them: ids and keys of all, texts as they are needed.
-
-Belongs here: a source of items for the pool (``judges.questions``) over the part that holds them. Belongs elsewhere:
-reading the part (``warehouse.item_texts``), which items are pending (``pending``).
-"""
+"""The items of a test set as judges are asked about them: ids and keys of all, texts as they are needed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verdict of the nightly review, as a record of its JSON document.
-
-Belongs here: what the document holds. Belongs elsewhere: the checks (``review``).
-"""
+"""The verdict of the nightly review, as a record of its JSON document."""
 
 from __future__ import annotations
 

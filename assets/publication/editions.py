@@ -1,20 +1,17 @@
-"""What a person does with kept editions: list them, compare two, publish one by hand, score items with a pinned one.
-
-Belongs here: those actions. Belongs elsewhere: making editions (``assets.fit``), the nightly verdict (``review``).
-"""
+"""What a person does with kept editions: list them, compare two, publish one by hand, score items with a pinned one."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assets.fit.stages import recommended
 from assets.judge_keys import keys_of_judges
 from assets.publication.documents import ReviewDocument
 from assets.workspace import Workspace
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError, InputError, counted
 
 if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
@@ -42,7 +39,7 @@ def find(workspace: Workspace, edition: str) -> Edition:
     }
     if len(candidates) != 1:
         what = "no kept fit has" if not candidates else f"{len(candidates)} kept fits begin with"
-        raise InputError(f"{what} {edition!r}; `care history` lists them")
+        raise InputError(f"{what} {edition!r}; `care history TESTSET` lists them")
     return next(iter(candidates.values()))
 
 
@@ -136,9 +133,9 @@ def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str,
 
 def order_of(workspace: Workspace, edition: Edition, aggregator: str) -> float | None:
     """How well an edition's aggregate orders the items: AUC, or Kendall's tau; None without gold."""
-    from warehouse.fits import EvaluationRecord
+    from care_ops.records import Evaluation
 
-    evaluation = workspace.fits.find_annotation(edition.testset, edition.fits[aggregator], EvaluationRecord)
+    evaluation = workspace.fits.find_annotation(edition.testset, edition.fits[aggregator], Evaluation)
     return None if evaluation is None else evaluation.order
 
 
@@ -148,10 +145,10 @@ def reasons(before: Edition, after: Edition) -> list[str]:
     added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
     rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
     sentences: list[str] = []
-    for change, judges in (("new judge", added), ("judge gone", removed), ("scores changed", rescored)):
+    for judges, happened in ((added, "came"), (removed, "left"), (rescored, "changed scores")):
         if judges:
-            named = ", ".join(sorted(judges)[:4])
-            sentences.append(f"{change}: {named}" + (f" and {len(judges) - 4} more" if len(judges) > 4 else ""))
+            named = ", ".join(sorted(judges)[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
+            sentences.append(f"{counted(len(judges), 'judge')} {happened}: {named}")
     dropped = sorted((old.admitted - new.admitted) & new.slices.keys())
     if dropped:
         sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")
@@ -161,7 +158,7 @@ def reasons(before: Edition, after: Edition) -> list[str]:
     if told is not None:
         sentences.append(told)
     elif old.settings != new.settings and not added and not removed:
-        sentences.append("settings changed" if old.labels is not None else "settings or anchors changed")
+        sentences.append("settings changed")
     return sentences or ["made again"]
 
 
@@ -182,19 +179,8 @@ class Measure:
 
 
 def measure_since(workspace: Workspace, edition: Edition, labels: Mapping[str, float]) -> Measure:
-    """Whether an edition and tonight's scores can be spoken of together, by the labels of now.
-
-    Raises
-    ------
-    InputError
-        The edition was made by a release that did not keep what it was measured with.
-    """
+    """Whether an edition and tonight's scores can be spoken of together, by the labels of now."""
     then = edition.inputs
-    if then.labels is None or then.judges is None:
-        raise InputError(
-            f"fit {edition.edition} was made by a release that did not keep its labels and its judges' keys; name a "
-            f"later one (`care history {edition.testset}`)"
-        )
     now = keys_of_judges(workspace, edition.testset)
     return Measure(
         sorted(item for item, label in then.labels.items() if labels.get(item) != label),
@@ -203,10 +189,8 @@ def measure_since(workspace: Workspace, edition: Edition, labels: Mapping[str, f
 
 
 def changed_labels(before: Edition, after: Edition) -> str | None:
-    """How the labels that two editions have seen differ; None where they do not, or those of one are not known."""
+    """How the labels that two editions have seen differ; None where they do not."""
     old, new = before.inputs.labels, after.inputs.labels
-    if old is None or new is None:
-        return None
     counts = {
         "new": len(new.keys() - old.keys()),
         "gone": len(old.keys() - new.keys()),
@@ -216,27 +200,58 @@ def changed_labels(before: Edition, after: Edition) -> str | None:
 
 
 @dataclass(frozen=True)
-class Difference:
+class WeightMove:
+    """A judge's weight in two fits; None in the fit of which it is no part."""
+
+    judge: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True)
+class ItemMove:
+    """An item's estimate in two fits, and the change in standard deviations of the earlier estimates."""
+
+    item_id: str
+    before: float
+    after: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class Moved:
     """What moved between two editions of a test set, by one aggregator.
 
     Attributes
     ----------
     why : list of str
-    judges : list of dict
-        judge, weight before and after (None where the judge was not there), largest change first.
-    items : list of dict
-        item_id, estimate before and after, change in standard deviations of the earlier estimates; the furthest first.
+    judges : list of WeightMove
+        Largest change first.
+    items : list of ItemMove
+        The furthest first.
     order : float or None
         Rank correlation (Spearman) of the estimates of the items that both have; None where it is undefined.
+    top, other : int
+        Items in the top tenth of those that both have (``metrics.changed``), and how many were not there before.
     """
 
     why: list[str]
-    judges: list[dict[str, Any]]
-    items: list[dict[str, Any]]
+    judges: list[WeightMove]
+    items: list[ItemMove]
     order: float | None
+    top: int
+    other: int
+
+    def moves(self) -> list[str]:
+        """How far the answer moves, in words."""
+        order = "is not defined" if self.order is None else f"is {self.order:.3f}"
+        return [
+            f"the rank correlation of the two answers {order}",
+            f"{self.other} of the {counted(self.top, 'item')} in the top tenth were not there",
+        ]
 
 
-def difference(workspace: Workspace, before: Edition, after: Edition, aggregator: str) -> Difference:
+def difference(workspace: Workspace, before: Edition, after: Edition, aggregator: str) -> Moved:
     """Compare two editions.
 
     Raises
@@ -246,23 +261,32 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     """
     import numpy as np
 
-    from care_ops.metrics import rank_correlation
+    from care_ops.metrics import changed
 
     if before.testset != after.testset:
         raise InputError(f"{before.edition} is of {before.testset!r} and {after.edition} of {after.testset!r}")
     fits = [_fit(workspace, edition, aggregator) for edition in (before, after)]
-    old, new = (dict(zip(fit.judges, fit.weights, strict=True)) for fit in fits)
-    names = sorted(old.keys() | new.keys(), key=lambda j: (-abs((new.get(j) or 0.0) - (old.get(j) or 0.0)), j))
-    judges = [{"judge": j, "before": old.get(j), "after": new.get(j)} for j in names]
-    then, now = (
-        {i: v for i, v in zip(fit.item_ids, fit.estimate.to_pylist(), strict=True) if v is not None} for fit in fits
-    )
+    old, new = (fit.weights for fit in fits)
+    both = sorted({judge for fit in fits for judge in fit.judges})
+    names = sorted(both, key=lambda j: -abs(new.get(j, 0.0) - old.get(j, 0.0)))
+    judges = [WeightMove(j, old.get(j), new.get(j)) for j in names]
+    then, now = ({i: v for i, v in fit.estimates.items() if v is not None} for fit in fits)
     spread = _spread(list(then.values()))
     moved = {i: (now[i] - then[i]) / spread for i in then.keys() & now.keys()}
     furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))
-    items = [{"item_id": i, "before": then[i], "after": now[i], "moved": moved[i]} for i in furthest[:_ITEMS_COMPARED]]
-    order = rank_correlation(np.array([then[i] for i in furthest]), np.array([now[i] for i in furthest]))
-    return Difference(reasons(before, after), judges, items, None if np.isnan(order) else order)
+    items = [ItemMove(i, then[i], now[i], moved[i]) for i in furthest[:_ITEMS_COMPARED]]
+    answers = (np.array([answer[i] for i in sorted(moved)], dtype=np.float64) for answer in (now, then))
+    whole = changed(*answers)
+    order = None if np.isnan(whole.correlation) else whole.correlation
+    why = [
+        *reasons(before, after),
+        *(
+            f"{counted(len(items), 'item')} {happened}"
+            for items, happened in ((now.keys() - then.keys(), "came"), (then.keys() - now.keys(), "left"))
+            if items
+        ),
+    ]
+    return Moved(why, judges, items, order, whole.top, whole.top_changed)
 
 
 def _spread(values: list[float]) -> float:
@@ -314,10 +338,10 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
 def evaluate_first(workspace: Workspace, latest: Edition) -> None:
     """Evaluate the latest edition where that has not been done yet, so that readers find no published fit without."""
     from assets.results.evaluation import evaluate_latest
-    from warehouse.fits import EvaluationRecord
+    from care_ops.records import Evaluation
 
     find, testset = workspace.fits.find_annotation, latest.testset
-    if any(find(testset, fit_id, EvaluationRecord) is None for fit_id in latest.fits.values()):
+    if any(find(testset, fit_id, Evaluation) is None for fit_id in latest.fits.values()):
         evaluate_latest(workspace, testset)
 
 
@@ -365,13 +389,12 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
         The aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
     from care_ops.frozen import Frozen
-    from warehouse.fits import FrozenRecord
 
     fit = _fit(workspace, edition, aggregator)
-    stored = workspace.fits.find_annotation(edition.testset, fit.fit_id, FrozenRecord)
+    stored = workspace.fits.find_annotation(edition.testset, fit.fit_id, Frozen)
     if stored is None:
         raise FitError(f"fit {edition.edition} was kept without the function that scores new items; run `care run`")
-    estimate = Frozen.from_dict(asdict(stored)).apply(scores)
+    estimate = stored.apply(scores)
     return [
         {"item_id": i, "estimate": None if e != e else float(e)} for i, e in zip(scores.item_ids, estimate, strict=True)
     ]
@@ -386,11 +409,9 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     from dataclasses import replace
 
     import numpy as np
-    import pyarrow as pa
 
-    from care_ops.frozen import FAITHFUL
-    from warehouse.fit_rows import store_fit
-    from warehouse.fits import FrozenRecord
+    from care_ops.frozen import FAITHFUL, Frozen
+    from warehouse.fit_rows import load_fit
     from warehouse.matrix import read_scores
 
     testset = edition.testset
@@ -399,22 +420,18 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     judged, added = set(workspace.fit_folder(testset).read_panel().item_ids), 0
     for aggregator in edition.fits:
         fit = _fit(workspace, edition, aggregator)
-        frozen = workspace.fits.find_annotation(testset, fit.fit_id, FrozenRecord)
+        frozen = workspace.fits.find_annotation(testset, fit.fit_id, Frozen)
         known = set(fit.item_ids)
         fresh = np.array([item in judged and item not in known for item in read.item_ids])
         if not fresh.any() or frozen is None or frozen.fidelity < FAITHFUL:
             continue
-        rows = score(workspace, edition, aggregator, read.select_items(fresh))
-        nothing = pa.nulls(len(rows), pa.float64())
-        longer = replace(
-            fit,
-            item_ids=[*fit.item_ids, *(row["item_id"] for row in rows)],
-            estimate=pa.concat_arrays([fit.estimate, pa.array([row["estimate"] for row in rows], pa.float64())]),
-            sd=pa.concat_arrays([fit.sd, nothing]),
-            p_quality=pa.concat_arrays([fit.p_quality, nothing]),
-        )
+        new = read.select_items(fresh)
+        item_ids = (*fit.item_ids, *new.item_ids)
+        answer = fit.in_order(item_ids)
+        estimate = np.concatenate([fit.answer.estimate, frozen.apply(new)])
+        longer = replace(fit, item_ids=item_ids, answer=replace(answer, estimate=estimate))
         workspace.fits.write_fit(longer)
         with workspace.warehouse.writer() as connection:
-            store_fit(connection, longer)
-        added = max(added, len(rows))
+            load_fit(connection, workspace.fits, testset, fit.fit_id)
+        added = max(added, len(new.item_ids))
     return added

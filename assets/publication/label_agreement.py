@@ -2,9 +2,6 @@
 
 When an endpoint's model changes behind its name, old items keep their scores and newer items are scored by the new
 model. Labels drawn at random from before and after show that, whatever the canary's few items say.
-
-Belongs here: which labels are older and newer, and what the check says. Belongs elsewhere: the test
-(``care_ops.results.label_drift``), what a failed check leads to (``review``).
 """
 
 from __future__ import annotations
@@ -30,15 +27,16 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
     """
     import numpy as np
 
-    from care_ops.results.label_drift import FALSE_ALARM, LEAST_LABELS, agreement_drift
+    from care_ops.least import LABELS_TO_CONFIRM
+    from care_ops.results.label_drift import FALSE_ALARM, agreement_drift
 
     sample = _sample(workspace, testset, scores)
     earlier = [kept for kept in workspace.fits.editions(testset) if kept.made_at < edition.made_at]
-    before = next((kept for kept in reversed(earlier) if _splits(kept, sample, LEAST_LABELS)), None)
+    before = next((kept for kept in reversed(earlier) if _splits(kept, sample, LABELS_TO_CONFIRM)), None)
     if before is None:
-        need = f"{LEAST_LABELS} labels of random or weighted items from before an earlier fit, and as many since"
+        need = f"{LABELS_TO_CONFIRM} labels of random or weighted items from before an earlier fit, and as many since"
         return CheckResult(CHECK, True, f"nothing to compare: it takes {need}", blocks=False)
-    seen = before.inputs.labels or {}
+    seen = before.inputs.labels
     row_of = {item: row for row, item in enumerate(scores.item_ids)}
     items = list(sample)
     newer = np.array([item not in seen for item in items])
@@ -77,8 +75,6 @@ def _sample(workspace: Workspace, testset: str, scores: ScoreMatrix) -> Mapping[
 
 
 def _splits(kept: Edition, sample: Mapping[str, float], least: int) -> bool:
-    """Whether enough labels were there when this edition was made, and as many came since."""
-    if kept.inputs.labels is None:
-        return False
+    """Whether at least so many labels came before this edition was made, and at least as many since."""
     older = sum(item in kept.inputs.labels for item in sample)
     return min(older, len(sample) - older) >= least

@@ -2,15 +2,11 @@
 
 One fit a night is enough to notice a library, a machine or a release that computes wrongly, and costs a second or two
 of CPU: the first one that the review sees when none was compared within twelve hours.
-
-Belongs here: which fit is checked, and what the check says. Belongs elsewhere: the comparisons
-(``care_ops.results.other_solvers``), what a failed check leads to (``review``).
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import time
 from datetime import UTC, datetime, timedelta
@@ -23,7 +19,7 @@ from care_ops.errors import FitError
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.results.other_solvers import Comparison
+    from care_ops.results.other_solvers import SolverAgreement
     from care_ops.structure.program import Structure
     from warehouse.fits import Edition
 
@@ -34,6 +30,9 @@ CHECK = "other_solvers"
 _APART = timedelta(hours=12)
 """Time within which no second fit is compared: more than a night takes, also across midnight, and less than a day."""
 
+MOST_JUDGES = 40
+"""Largest panel that is compared: forty judges take cvxpy three seconds of CPU, and the time grows with their cube."""
+
 _WHAT_TO_DO = (
     "`care run` again; where this comes back, a library or this machine computes wrongly: go back to the versions of "
     "the last good night, or `care accept`"
@@ -43,11 +42,10 @@ _WHAT_TO_DO = (
 def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) -> CheckResult:
     """Compare the fit of an edition with the other solvers' answers, where it is this edition's turn."""
     structure, _ = read_structure(workspace.fit_folder(testset))
-    most = workspace.review.compared_judges
     if structure is None:
         return CheckResult(CHECK, True, "no structure to compare", blocks=False)
-    if len(structure.sparse) > most:
-        why = f"not compared: the panel has {len(structure.sparse)} judges, review.compared_judges is {most}"
+    if len(structure.sparse) > MOST_JUDGES:
+        why = f"not compared: the panel has {len(structure.sparse)} judges, and more than {MOST_JUDGES} take too long"
         return CheckResult(CHECK, True, why, blocks=False)
     if not _takes_its_turn(workspace, testset, edition):
         hours = _APART // timedelta(hours=1)
@@ -104,7 +102,7 @@ def _time(text: str) -> datetime:
         return datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _structure(workspace: Workspace, testset: str, structure: Structure) -> Comparison:
+def _structure(workspace: Workspace, testset: str, structure: Structure) -> SolverAgreement:
     from care_ops.moments.state import shrink
     from care_ops.results.other_solvers import compare_structure
 
@@ -115,7 +113,7 @@ def _structure(workspace: Workspace, testset: str, structure: Structure) -> Comp
     return compare_structure(correlation, structure)
 
 
-def _decomposition(workspace: Workspace, testset: str, edition: Edition) -> Comparison:
+def _decomposition(workspace: Workspace, testset: str, edition: Edition) -> SolverAgreement:
     import numpy as np
 
     from care_ops.models import cp
@@ -126,8 +124,7 @@ def _decomposition(workspace: Workspace, testset: str, edition: Edition) -> Comp
     if fit_id is None:
         raise FitError("care_tensor gave no answer")
     folder = workspace.fit_folder(testset)
-    details = json.loads(workspace.fits.read_fit(testset, fit_id).details)
-    told = read_details("care_tensor", details, CareTensorDetails)
+    told = read_details("care_tensor", workspace.fits.read_fit(testset, fit_id).answer.details, CareTensorDetails)
     judges, moments = sorted(folder.read_panel().judges), read_moments(folder)
     if len(told.views) != 3:
         raise FitError("care_tensor has no three views")

@@ -3,14 +3,9 @@
 Publication is what people read: the views ``latest_fits`` and ``latest_aggregates``, and the report. Where a
 blocking check fails, the edition before stays published until a person accepts the new one
 (``care accept``) or the cause is mended.
-
-Belongs here: the checks. Belongs elsewhere: the comparisons (``care_ops.results.drift``), what a person does with
-editions (``editions``).
 """
 
-import json
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +13,7 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
+from assets.fit.kept import read_fitted
 from assets.fit.stages import recommended
 from assets.metadata import bars
 from assets.partitions import TESTSETS
@@ -44,7 +40,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "gold_leakage": (True, "No judge's scores are the gold label itself, unless care.yaml declares it."),
     "duplicate_items": (True, "Items that repeat another's texts have not multiplied."),
     "quality_factor": (False, "The factor that care_svd takes for quality points where it pointed before."),
-    "ambiguous_quality": (False, "The panel's defensible answers agree."),
+    "ambiguous_quality": (False, "Nothing that can be seen in the scores casts doubt on the answer."),
     "states": (False, "care_tensor's states do not depend on its random starts, and anchors confirm them."),
     "label_agreement": (False, "Judges agree with the labels that came lately as they did with those before."),
 }
@@ -52,6 +48,13 @@ CHECKS: dict[str, tuple[bool, str]] = {
 
 _OF_THE_FIT = {"certificate", "other_solvers", "quality", "drift"}
 """Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
+
+_MOST_MISSING_RISE, _MOST_DUPLICATES_RISE = 0.05, 0.01
+"""By how much the share of missing scores, and of items that repeat another's texts, may rise between two fits that are
+published: a judge in twenty, or an item in a hundred, may come and go without anything being wrong."""
+
+_LEAST_COSINE = 0.70
+"""Least cosine between loadings or weights of two fits: 45 degrees, beyond which quality is more another thing."""
 
 _SAME_ANSWER = 0.99
 """Share of the items that two ends of ``care_tensor`` decide alike, from which on it does not matter which is kept."""
@@ -106,8 +109,9 @@ class ReviewedEdition:
     op_tags={"dagster/priority": "-1"},
     code_version=code_version(__name__, "care_ops"),
     check_specs=[
-        dg.AssetCheckSpec(name, asset="review", description=says, blocking=blocking, partitions_def=TESTSETS)
-        for name, (blocking, says) in CHECKS.items()
+        # To Dagster none blocks: that a fit is held back fails no run, and its report says what it would change.
+        dg.AssetCheckSpec(name, asset="review", description=says, partitions_def=TESTSETS)
+        for name, (_, says) in CHECKS.items()
     ],
     description="Publishes tonight's fit, or holds it back and says why; what was published before stays.",
 )
@@ -203,7 +207,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     limits = workspace.review
     tonight = read_reviewed(workspace, testset, edition)
     then = read_reviewed(workspace, testset, before) if before is not None else None
-    scores = workspace.fit_folder(testset).read_panel()
+    scores, _ = read_fitted(workspace.fit_folder(testset))
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
     gold = dict(zip(columns.item_ids, columns.gold, strict=True))
@@ -216,8 +220,8 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         check_other_solvers(workspace, testset, edition),
         *_changed(workspace, edition, before, tonight, then),
         _leakage(leaked),
-        _duplicates(tonight, then, limits),
-        _turned("quality_factor", then.loadings if then else None, tonight.loadings, limits),
+        _duplicates(tonight, then),
+        _turned("quality_factor", then.loadings if then else None, tonight.loadings),
         _ambiguous(tonight),
         _states(workspace, testset, edition),
         check_label_agreement(workspace, testset, edition, scores),
@@ -263,21 +267,20 @@ def _changed(
 def _compared(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> list[CheckResult]:
     """The checks that compare the recommended answer with the one before."""
     weights = then.weights if then is not None and _same_kind(then, tonight) else None
-    return [_turned("quality", weights, tonight.weights, limits), _drift(tonight, then, limits)]
+    return [_turned("quality", weights, tonight.weights), _drift(tonight, then, limits)]
 
 
 def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEdition) -> ReviewedEdition | None:
     """Tonight's panel, as the recommended aggregator answers with the labels of an earlier edition.
 
-    None where the earlier edition did not keep its labels, or the aggregator cannot answer.
+    None where the aggregator cannot answer.
     """
     from dataclasses import replace
 
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
+    from warehouse.fits import FitRecord
 
-    if before.inputs.labels is None:
-        return None
     testset, folder = before.testset, workspace.fit_folder(before.testset)
     scores, config = folder.read_panel(), workspace.fit_config(before.testset)
     scored = set(scores.item_ids)
@@ -293,13 +296,8 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
     answer = answers.get(tonight.aggregator)
     if answer is None:
         return None
-    weights = [None] * len(scores.judges) if answer.weights is None else answer.weights.tolist()
-    estimates = [None if value != value else value for value in answer.estimate.tolist()]
-    return replace(
-        tonight,
-        weights=_present(scores.judges, weights),
-        estimates=dict(zip(scores.item_ids, estimates, strict=True)),
-    )
+    relabelled = FitRecord("", testset, "", "", scores.item_ids, scores.judges, answer)
+    return replace(tonight, weights=relabelled.weights, estimates=relabelled.estimates)
 
 
 def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
@@ -316,11 +314,11 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> Rev
         missing=sum(missing) / len(missing) if missing else 0.0,
         gap=None if certificate is None else certificate.gap,
         converged=certificate is None or certificate.converged,
-        weights={} if best is None else _present(best.judges, best.weights),
+        weights={} if best is None else best.weights,
         loadings={}
-        if structured is None
-        else _present(structured.judges, [x[0] if x else None for x in structured.loadings]),
-        estimates={} if best is None else dict(zip(best.item_ids, best.estimate.to_pylist(), strict=True)),
+        if structured is None or structured.answer.loadings is None
+        else dict(zip(structured.judges, structured.answer.loadings[:, 0].tolist(), strict=True)),
+        estimates={} if best is None else best.estimates,
         aggregator=name,
         ambiguous=care is not None and _details(care, AmbiguityDetails).ambiguous,
         duplicates=edition.inputs.duplicates,
@@ -328,11 +326,7 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> Rev
 
 
 def _details(fit: "FitRecord", kind: type[D]) -> D:
-    return read_details(fit.aggregator, json.loads(fit.details), kind)
-
-
-def _present(judges: Sequence[str], values: Sequence[float | None]) -> dict[str, float]:
-    return {judge: value for judge, value in zip(judges, values, strict=True) if value is not None}
+    return read_details(fit.answer.name, fit.answer.details, kind)
 
 
 def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[str]) -> CheckResult:
@@ -352,13 +346,13 @@ def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[
 def _missing(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
     rise = tonight.missing - then.missing if then else 0.0
     numbers = {"missing": tonight.missing, "rise": rise}
-    if tonight.missing <= limits.max_missing and rise <= limits.max_missing_rise:
+    if tonight.missing <= limits.max_missing and rise <= _MOST_MISSING_RISE:
         return _result("missing_scores", True, f"{tonight.missing:.1%} of the panel's scores are missing", numbers)
     return _result(
         "missing_scores",
         False,
         f"{tonight.missing:.1%} of the panel's scores are missing, {rise:+.1%} against the published fit (limits "
-        f"{limits.max_missing:.0%} and {limits.max_missing_rise:+.0%}). See `by_status` of the judges' `scores`, or "
+        f"{limits.max_missing:.0%} and {_MOST_MISSING_RISE:+.0%}). See `by_status` of the judges' `scores`, or "
         "`care accept`",
         numbers,
     )
@@ -378,20 +372,20 @@ def _certificate(tonight: ReviewedEdition) -> CheckResult:
     )
 
 
-def _turned(check: str, before: dict[str, float] | None, after: dict[str, float], limits: ReviewConfig) -> CheckResult:
+def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]) -> CheckResult:
     from care_ops.results.drift import same_direction
 
     cosine = float("nan") if before is None else same_direction(before, after)
     if cosine != cosine:
         return _result(check, True, "no published fit of the same aggregators to compare with", {})
     numbers = {"cosine": cosine}
-    if cosine >= limits.min_quality:
+    if cosine >= _LEAST_COSINE:
         return _result(check, True, f"cosine {cosine:.2f} with the published one", numbers)
     which = "care_svd's quality factor" if check == "quality_factor" else "what is called quality"
     return _result(
         check,
         False,
-        f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {limits.min_quality:.2f}). Give "
+        f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {_LEAST_COSINE:.2f}). Give "
         "anchors (care.yaml) to say which factor is quality, or `care accept`",
         numbers,
     )
@@ -447,11 +441,11 @@ def _leakage(leaked: list[str]) -> CheckResult:
     )
 
 
-def _duplicates(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
+def _duplicates(tonight: ReviewedEdition, then: ReviewedEdition | None) -> CheckResult:
     rise = tonight.duplicates - then.duplicates if then else 0.0
     numbers = {"share": tonight.duplicates, "rise": rise}
     says = f"{tonight.duplicates:.1%} of the items repeat another's texts outside their split unit"
-    if rise <= limits.max_duplicates_rise:
+    if rise <= _MOST_DUPLICATES_RISE:
         return _result("duplicate_items", True, says, numbers)
     return _result(
         "duplicate_items",
@@ -464,12 +458,14 @@ def _duplicates(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: 
 
 def _ambiguous(tonight: ReviewedEdition) -> CheckResult:
     if not tonight.ambiguous:
-        return _result("ambiguous_quality", True, "the defensible answers agree", {})
+        return _result(
+            "ambiguous_quality", True, "nothing that can be seen in the scores casts doubt on the answer", {}
+        )
     return _result(
         "ambiguous_quality",
         False,
-        "two defensible answers disagree on what quality is; the report's warning says by how much. A dozen anchors "
-        "settle it (`anchors` in care.yaml)",
+        "without labels the answer is in doubt; the verdict says why. A dozen anchors settle it (`anchors` in "
+        "care.yaml)",
         {},
     )
 

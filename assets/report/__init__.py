@@ -1,4 +1,1 @@
-"""The report: data, figures, pages.
-
-Belongs here: everything a reader sees. Belongs elsewhere: computing what is shown.
-"""
+"""The report: data, figures, pages."""

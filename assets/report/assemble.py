@@ -1,72 +1,29 @@
-"""The record of a page from a fit and what was computed from it, the same for a workspace and for a table.
-
-Belongs here: what both sides have in common. Belongs elsewhere: reading what the stages of a night stored (``gather``),
-fitting a table (``assets.table``), the record itself (``data``).
-"""
+"""The record of a page from a fit and what was computed from it, the same for a workspace and for a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assets.fit.details import CareDetails, read_details
-from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
 from assets.report.sampled import rows_shown
 from assets.results.gold import held_out_gold
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, rival_answers
 from care_ops.errors import FitError
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import canonical_order, restore
 from care_ops.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from assets.results.documents import FactorsDocument, SystemsDocument
-    from care_ops.admission import JudgeCheck
-    from care_ops.aggregators.base import Aggregate
+    from assets.report.data import ReportData
     from care_ops.anchors import Anchors
     from care_ops.config import FitConfig
-    from care_ops.metrics import Evaluation
     from care_ops.moments.state import Moments
-    from care_ops.results.drop_evidence import Dropping
     from care_ops.scores import Array, ScoreMatrix
     from care_ops.structure.program import Structure
     from warehouse.matrix import ItemColumnsRead
-
-
-@dataclass(frozen=True)
-class FittedPanel:
-    """A panel and what was made of it, in the order of ``scores``.
-
-    Attributes
-    ----------
-    scores : ScoreMatrix
-    moments : Moments
-        In canonical order of the judges.
-    aggregates : mapping name -> Aggregate
-    failures : mapping name -> message
-    checks : sequence of JudgeCheck
-        Also of the judges that were not admitted.
-    structure : Structure or None
-        In canonical order of the judges.
-    config : FitConfig or None
-        The settings of the fit.
-    not_asked : bool
-        Whether an absent score was taken for one that was not asked.
-    """
-
-    scores: ScoreMatrix
-    moments: Moments
-    aggregates: Mapping[str, Aggregate]
-    failures: Mapping[str, str]
-    checks: Sequence[JudgeCheck]
-    structure: Structure | None = None
-    config: FitConfig | None = None
-    not_asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,19 +32,6 @@ class PanelItems:
 
     responses: Sequence[str | None]
     gold: Array
-
-
-@dataclass(frozen=True)
-class PanelResults:
-    """What was computed from the fit for people to read; the attributes are those of ``ReportData``."""
-
-    factors: FactorsDocument
-    systems: SystemsDocument
-    evaluations: Mapping[str, Evaluation]
-    intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, "tuple[Array, Array]"])
-    changes: Changes | None = None
-    probes: ProbeResponses = NO_PROBES
-    dropping: Dropping = NOT_LEFT_OUT
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
@@ -103,76 +47,48 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -
     )
 
 
-def assemble(
-    title: str,
-    description: str,
-    fitted: FittedPanel,
-    items: PanelItems,
-    results: PanelResults,
-    anchors: Anchors,
-    provenance: Mapping[str, Any],
-    edition: EditionShown | None = None,
-    made_at: str = "",
+def completed(
+    data: ReportData, moments: Moments, structure: Structure | None, config: FitConfig, provenance: Mapping[str, Any]
 ) -> ReportData:
-    """All that a page shows.
+    """The page's record with what follows from the fit: correlations, links, rival answers and provenance.
 
     Parameters
     ----------
+    data : ReportData
+        All that is known before.
+    moments : Moments
+        In canonical order of the judges.
+    structure : Structure or None
+        In canonical order of the judges.
+    config : FitConfig
+        The settings of the fit.
     provenance : mapping
         What is to be printed beside the numbers that every page has.
-    edition : EditionShown, optional
-        Where the page is of a workspace.
-    made_at : str
-        When the fit was made, to the minute; now by default.
     """
-    scores = fitted.scores
-    missing_share = float(np.isnan(scores.values).mean())
-    return ReportData(
-        title=title,
-        description=description,
-        scores=scores,
-        correlation=_correlation(scores, fitted.moments),
-        aggregates=fitted.aggregates,
-        failures=fitted.failures,
-        checks=fitted.checks,
-        evaluations=results.evaluations,
-        gold=items.gold,
-        responses=items.responses,
-        factors=results.factors,
-        systems=results.systems,
+    missing_share = float(np.isnan(data.scores.values).mean())
+    everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
+    return replace(
+        data,
+        correlation=_correlation(data.scores, moments),
         missing_share=missing_share,
-        labels_seen=len(anchors),
-        provenance={
-            "items": scores.shape[0],
-            "missing_scores": missing_share,
-            "labels_seen": len(anchors),
-            **provenance,
-        },
-        intervals=results.intervals,
-        edition=edition,
-        made_at=made_at or f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
-        partial_correlations=_partial_correlations(scores, fitted.structure),
-        changes=results.changes,
-        rivals=_rivals(fitted, items.gold),
-        probes=results.probes,
-        not_asked=fitted.not_asked,
-        dropping=results.dropping,
+        provenance={**everywhere, **provenance},
+        partial_correlations=_partial_correlations(data.scores, structure),
+        rivals=_rivals(data, moments, config),
     )
 
 
-def _rivals(fitted: FittedPanel, gold: Array) -> dict[str, Array]:
+def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
     """The two defensible answers of ``care`` in the order of the scores, computed again; empty where it gave none.
 
     Where items are many, they are computed over the page's sample (``sampled``) and are NaN for the other items.
     """
-    if "care" not in fitted.aggregates or fitted.config is None:
+    if data.care is None:
         return {}
-    first = read_details("care", fitted.aggregates["care"].details, CareDetails).label_first
-    rows = rows_shown(fitted.scores, gold, set(first))
-    keep = np.zeros(fitted.scores.shape[0], dtype=np.bool_)
+    rows = rows_shown(data.scores, data.gold, set(data.care.label_first))
+    keep = np.zeros(data.scores.shape[0], dtype=np.bool_)
     keep[rows] = True
-    shown = fitted.scores if keep.all() else fitted.scores.select_items(keep)
-    problem = Problem(shown.canonical(), fitted.moments, None, np.random.default_rng(0), fitted.config)
+    shown = data.scores if keep.all() else data.scores.select_items(keep)
+    problem = Problem(shown.canonical(), moments, None, np.random.default_rng(0), config)
     with one_blas_thread():
         answers = defensible(problem)
         rivals = rival_answers(answers, candidates_of(answers))

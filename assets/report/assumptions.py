@@ -1,7 +1,4 @@
-"""What a page's numbers rest on, and which of it the panel was seen to violate.
-
-Belongs here: the assumptions and what the fit says of each. Belongs elsewhere: finding out (``care_ops``), drawing.
-"""
+"""What a page's numbers rest on, and which of it the panel was seen to violate."""
 
 from __future__ import annotations
 
@@ -36,8 +33,12 @@ def _one_answer(data: ReportData) -> Assumption | None:
     if care is None:
         return None
     name = "The judges follow one thing, and that is quality"
-    if care.ambiguous:
-        return Assumption(name, "violated", f"They follow {care.factors} factors, and two defensible answers part.")
+    if "several answers" in care.doubted:
+        return Assumption(
+            name, "violated", "One factor does not explain how they agree; the verdict says what does not fit."
+        )
+    if care.doubted:
+        return Assumption(name, "not checked", "The scores alone cannot say it; the verdict says what is in doubt.")
     return Assumption(
         name,
         "holds",

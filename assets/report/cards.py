@@ -1,8 +1,4 @@
-"""What a page says of each judge: a card with its weight, what it follows, and what would change without it.
-
-Belongs here: from a page's data to the cards, and the order that judges keep on a page. Belongs elsewhere: drawing
-them.
-"""
+"""What a page says of each judge: a card with its weight, what it follows, and what would change without it."""
 
 from __future__ import annotations
 
@@ -10,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from assets.report.data import FOLLOWS, JudgeRow, ReportData, Retest, WeightCell
+from assets.report.data import JudgeRow, ReportData, Retest, WeightCell
+from care_ops.least import FOLLOWS, LABELS_TO_ADVISE
 from care_ops.metrics import auc, is_binary, tau
-from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence
+from care_ops.results.drop_evidence import DropEvidence
+from care_ops.scores import Array
 from judges.items import FROM_A_FILE
-
-Array = NDArray[np.float64]
 
 _ITEMS_SHOWN = 3
 _FROM_A_FILE = f"not known: {FROM_A_FILE}"
@@ -232,8 +227,8 @@ def advice(card: JudgeCard) -> str:
         f"in the right order by {-evidence.gain:+.1%} ({-evidence.hi:+.1%} … {-evidence.lo:+.1%}, adjusted for the "
         "number of judges)"
     )
-    if evidence.units < LEAST_LABELS:
-        return f"None, so keep it for now: {measured}, and advice takes labels of {LEAST_LABELS} split units."
+    if evidence.units < LABELS_TO_ADVISE:
+        return f"None, so keep it for now: {measured}, and advice takes labels of {LABELS_TO_ADVISE} split units."
     if evidence.advice == "drop":
         return f"Drop it: {measured}."
     if evidence.advice == "keep":
@@ -254,6 +249,7 @@ def retest(card: JudgeCard) -> str:
         says = (
             f"asked again about {found.items} items on {found.asked_at} (by the canary), its scores moved by "
             f"{found.moved:.1%} of the scale on average; 0 % is a judge that repeats itself exactly."
+            f"{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
         )
     return says[:1].upper() + says[1:]
 

@@ -1,8 +1,4 @@
-"""The kinds of charts that pages draw: lines, ranked values with intervals, heat maps and rings of connected names.
-
-Belongs here: from plain numbers and names to a drawing. Belongs elsewhere: which numbers (``figures``,
-``assets.experiments.pages``), elements of SVG (``svg``), colours (``templates/base.html``).
-"""
+"""The kinds of charts that pages draw: lines, ranked values with intervals, heat maps and rings of connected names."""
 
 from __future__ import annotations
 

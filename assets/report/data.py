@@ -1,35 +1,26 @@
-"""What a page shows, as typed values.
-
-Belongs here: the record that figures, templates and the command line read, and the rows of its tables. Belongs
-elsewhere: where the values come from (``assemble``), rows of judges and items (``cards``, ``items``), HTML.
-"""
+"""What a page shows, as typed values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
-from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocument, SystemsDocument
-from care_ops.admission import JudgeCheck
-from care_ops.aggregators.base import Aggregate
-from care_ops.metrics import Evaluation
+from assets.publication.editions import ItemMove, WeightMove
+from assets.results.documents import FactorRecord, FactorsDocument, SystemsDocument
+from care_ops.least import FOLLOWS
 from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.results.drop_evidence import Dropping
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import is_sparse
-
-Array = NDArray[np.float64]
-
-FOLLOWS = 0.5
-"""Spearman correlation with a text feature from which a factor is named by it."""
 
 NOT_LEFT_OUT = Dropping(refused="the fit has not been made without each judge yet")
 """Of a fit of an earlier release, and where nobody asked."""
@@ -56,25 +47,6 @@ class EditionShown:
 
 
 @dataclass(frozen=True)
-class WeightMove:
-    """A judge's weight in two fits; None in the fit of which it is no part."""
-
-    judge: str
-    before: float | None
-    after: float | None
-
-
-@dataclass(frozen=True)
-class ItemMove:
-    """An item's estimate in two fits, and the change in standard deviations of the earlier estimates."""
-
-    item_id: str
-    before: float
-    after: float
-    moved: float
-
-
-@dataclass(frozen=True)
 class Changes:
     """How the fit of a page differs from the one that was published before it.
 
@@ -92,6 +64,8 @@ class Changes:
         Rank correlation (Spearman) of the two answers; None where it is undefined.
     gold_before, gold_after : float or None
         Order of each fit against gold: AUC, or Kendall's tau.
+    moves : sequence of str
+        How far the answer and the order of the systems move, in words.
     """
 
     edition: str
@@ -102,11 +76,12 @@ class Changes:
     order: float | None = None
     gold_before: float | None = None
     gold_after: float | None = None
+    moves: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Retest:
-    """A judge held against itself: items that it was asked about again, how far its scores moved, and when.
+    """A judge held against itself: items that it was asked about again, how far its scores moved, when, by whom.
 
     ``moved`` is the mean absolute change as a share of the scale; None where it answered none of them.
     """
@@ -114,6 +89,7 @@ class Retest:
     items: int
     moved: float | None
     asked_at: str
+    answered_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,7 +121,7 @@ class SystemRow:
     lo: float | None
     hi: float | None
     best: bool
-    behind: ComparisonRecord | None
+    behind: Comparison | None
 
 
 @dataclass(frozen=True)
@@ -210,12 +186,12 @@ class ReportData:
         Labels that the fit was given.
     provenance : dict
         Inputs, settings and code, to be printed; nothing is read from it.
-    intervals : dict name -> (lo, hi)
-        Of the weights, each (p,); NaN where there is none.
+    intervals : dict name -> Intervals
+        Of the weights, in the order of ``scores.judges``.
     edition : EditionShown or None
         None where the page is of no workspace.
     made_at : str
-        When the fit was made, to the minute.
+        When the fit was made, to the minute; now by default.
     partial_correlations : (p, p) array or None
         Of the judges that the structure links directly, in the order of ``scores.judges``; zero for the others, and
         None where there is no structure.
@@ -235,7 +211,6 @@ class ReportData:
     title: str
     description: str
     scores: ScoreMatrix
-    correlation: Array | None
     aggregates: Mapping[str, Aggregate]
     failures: Mapping[str, str]
     checks: Sequence[JudgeCheck]
@@ -244,19 +219,20 @@ class ReportData:
     responses: Sequence[str | None]
     factors: FactorsDocument
     systems: SystemsDocument
-    missing_share: float
     labels_seen: int
-    provenance: Mapping[str, Any]
-    intervals: Mapping[str, tuple[Array, Array]] = field(default_factory=dict[str, tuple[Array, Array]])
+    intervals: Mapping[str, Intervals] = field(default_factory=dict[str, Intervals])
     edition: EditionShown | None = None
-    made_at: str = ""
-    partial_correlations: Array | None = None
+    made_at: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
     changes: Changes | None = None
-    rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     probes: ProbeResponses = NO_PROBES
     retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
     not_asked: bool = False
     dropping: Dropping = NOT_LEFT_OUT
+    correlation: Array | None = None
+    missing_share: float = 0.0
+    provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    partial_correlations: Array | None = None
+    rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
     @property
     def lead(self) -> str:
@@ -348,12 +324,9 @@ class ReportData:
         weights = self.aggregates[name].weights if name in self.aggregates else None
         if j is None or weights is None:
             return WeightCell()
-        lo, hi = self.intervals.get(name, (None, None))
-        return WeightCell(
-            float(weights[j]),
-            None if lo is None or np.isnan(lo[j]) else float(lo[j]),
-            None if hi is None or np.isnan(hi[j]) else float(hi[j]),
-        )
+        ends = self.intervals.get(name)
+        lo, hi = (np.nan, np.nan) if ends is None else (ends.lo[j], ends.hi[j])
+        return WeightCell(float(weights[j]), *(None if np.isnan(end) else float(end) for end in (lo, hi)))
 
     @cached_property
     def loadings_by_factor(self) -> Array | None:

@@ -1,8 +1,4 @@
-"""What is kept of the verdict on a test set, as records of their JSON documents.
-
-Belongs here: what the documents hold. Belongs elsewhere: finding the facts (``verdict_facts``), deciding
-(``care_ops.results.verdict``), telling (``verdicts``).
-"""
+"""What is kept of the verdict on a test set, as records of their JSON documents."""
 
 from __future__ import annotations
 
@@ -21,6 +17,33 @@ class FactsDocument(FolderDocument):
     NAME: ClassVar[str] = "facts"
 
     facts: FitFacts
+
+
+@dataclass(frozen=True)
+class HeldDocument(FolderDocument):
+    """What the latest fit says of itself where it is held back, and how it differs from the published one.
+
+    Attributes
+    ----------
+    facts : FitFacts
+    changes, moves : tuple of str
+        What went into it that is new, and how far its answer lies from the published one.
+    """
+
+    NAME: ClassVar[str] = "held"
+
+    facts: FitFacts
+    changes: tuple[str, ...] = ()
+    moves: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AlertedDocument(FolderDocument):
+    """The edition of which an alert has said that it is held back; each is told once."""
+
+    NAME: ClassVar[str] = "alerted"
+
+    edition: str
 
 
 @dataclass(frozen=True)

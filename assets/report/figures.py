@@ -1,7 +1,4 @@
-"""The figures of a page: which numbers each of them draws, and what its title and caption say.
-
-Belongs here: one function a figure. Belongs elsewhere: drawing (``charts``), page layout (``templates``).
-"""
+"""The figures of a page: which numbers each of them draws, and what its title and caption say."""
 
 from __future__ import annotations
 
@@ -13,10 +10,9 @@ from numpy.typing import NDArray
 
 from assets.report.charts import Axes, Figure, Link, Ranked, Series, heat_map, line_chart, ring
 from assets.report.data import ReportData
-from care_ops.aggregators.base import Aggregate
 from care_ops.metrics import is_binary, rank_correlation
-
-Array = NDArray[np.float64]
+from care_ops.records import Aggregate
+from care_ops.scores import Array
 
 _MOST_POINTS = 200
 """Points of a curve; more are not seen apart."""

@@ -1,41 +1,29 @@
-"""The record of a page, read back from what the stages of a night stored.
-
-Belongs here: from files and warehouse to what ``assemble`` is given. Belongs elsewhere: the record itself (``data``),
-HTML.
-"""
+"""The record of a page, read back from what the stages of a night stored."""
 
 from __future__ import annotations
 
-import json
 import logging
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from assets.code import code_version
-from assets.fit.kept import read_fitted, read_moments, read_responses, read_structure
+from assets.fit.kept import read_answers, read_fitted, read_moments, read_responses, read_structure
 from assets.fit.stages import fit_code, recommended
 from assets.publication.editions import difference, order_of, reasons
-from assets.report.assemble import FittedPanel, PanelResults, assemble, panel_items
-from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ItemMove, ReportData, WeightMove
+from assets.report.assemble import completed, panel_items
+from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
 from assets.report.verdict_facts import fit_facts
+from assets.results.comparison import compare
 from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
-from assets.results.gold import aligned
 from assets.versions import settings_version, source_version
-from care_ops.admission import JudgeCheck
-from care_ops.aggregators.base import Aggregate
-from care_ops.errors import WarehouseError
-from care_ops.metrics import Evaluation
+from care_ops.errors import FitError, WarehouseError, listed
+from care_ops.records import Evaluation, Intervals
 from care_ops.results.verdict import minute_of
-from warehouse.matrix import read_admission, read_fit, read_item_columns
+from warehouse.matrix import read_admission, read_item_columns, read_metadata
 
 if TYPE_CHECKING:
-    import duckdb
-
     from assets.workspace import Workspace
     from care_ops.results.fit_facts import FitFacts
-    from care_ops.scores import Array, ScoreMatrix
 
 _log = logging.getLogger(__name__)
 
@@ -46,32 +34,38 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
-        checks = _checks(connection, testset)
-        aggregates = {name: _aggregate(connection, fit_id, name, scores) for name, fit_id in fit.fit_ids}
-        evaluations = {name: _evaluation(connection, fit_id) for name, fit_id in fit.fit_ids}
-        intervals = {name: _intervals(connection, fit_id, scores) for name, fit_id in fit.fit_ids}
+        checks = read_admission(connection, testset)
+    aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
-    config, not_asked = workspace.fit_config(testset), workspace.admission.absent == "not_asked"
     edition, made_at = _edition(workspace, testset, fit.edition)
-    left_out = DroppingDocument.find(folder)
-    return assemble(
+    left_out, items = DroppingDocument.find(folder), panel_items(scores, columns, anchors)
+    data = ReportData(
         title=testset,
         description=workspace.testset(testset).description,
-        fitted=FittedPanel(
-            scores, read_moments(folder), aggregates, fit.failures, checks, structure, config, not_asked
-        ),
-        items=panel_items(scores, columns, anchors),
-        results=PanelResults(
-            FactorsDocument.read(folder),
-            SystemsDocument.read(folder),
-            {name: evaluation for name, evaluation in evaluations.items() if evaluation is not None},
-            {name: bounds for name, bounds in intervals.items() if bounds is not None},
-            _changes(workspace, testset, edition),
-            read_responses(folder),
-            NOT_LEFT_OUT if left_out is None else left_out.dropping,
-        ),
-        anchors=anchors,
-        provenance={
+        scores=scores,
+        aggregates=aggregates,
+        failures=fit.failures,
+        checks=checks,
+        evaluations=workspace.fits.find_annotations(testset, fit.by_aggregator, Evaluation),
+        gold=items.gold,
+        responses=items.responses,
+        factors=FactorsDocument.read(folder),
+        systems=SystemsDocument.read(folder),
+        labels_seen=len(anchors),
+        intervals=workspace.fits.find_annotations(testset, fit.by_aggregator, Intervals),
+        edition=edition,
+        made_at=made_at,
+        changes=_changes(workspace, testset, edition),
+        probes=read_responses(folder),
+        not_asked=workspace.admission.absent == "not_asked",
+        dropping=NOT_LEFT_OUT if left_out is None else left_out.dropping,
+    )
+    return completed(
+        data,
+        read_moments(folder),
+        structure,
+        workspace.fit_config(testset),
+        {
             "testset": testset,
             "source": source_version(workspace, testset),
             "settings": settings_version(workspace, testset),
@@ -83,8 +77,6 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "edition": edition.edition,
             "published": edition.published,
         },
-        edition=edition,
-        made_at=made_at,
     )
 
 
@@ -130,62 +122,32 @@ def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes
         return changes
     return replace(
         changes,
-        judges=[WeightMove(**row) for row in moved.judges],
-        items=[ItemMove(**row) for row in moved.items],
+        why=moved.why,
+        judges=moved.judges,
+        items=moved.items,
         order=moved.order,
+        moves=[*moved.moves(), *_systems_moved(workspace, testset, before.fits[name])],
         gold_before=order_of(workspace, before, name),
         gold_after=order_of(workspace, after, name),
     )
 
 
-def _aggregate(connection: duckdb.DuckDBPyConnection, fit_id: str, name: str, scores: ScoreMatrix) -> Aggregate:
-    """A stored fit in the order of the panel's items and judges."""
-    stored = read_fit(connection, fit_id)
-    weights = {
-        judge: (weight, loadings)
-        for judge, weight, loadings in connection.execute(
-            "SELECT judge, weight, loadings FROM weights WHERE fit_id = ?", [fit_id]
-        ).fetchall()
-    }
-    per_judge = [weights[judge] for judge in scores.judges]
-    return Aggregate(
-        name,
-        aligned(scores.item_ids, stored.estimates),
-        stored.threshold,
-        sd=_if_any(aligned(scores.item_ids, stored.sds)),
-        p_quality=_if_any(aligned(scores.item_ids, stored.p_quality)),
-        weights=None if per_judge[0][0] is None else np.array([w for w, _ in per_judge]),
-        loadings=None if per_judge[0][1] is None else np.array([list(x) for _, x in per_judge]),
-        labels_used=stored.labels_used,
-        details=json.loads(stored.details),
-    )
-
-
-def _if_any(values: Array) -> Array | None:
-    """The values, or None where none of them is known."""
-    return None if np.isnan(values).all() else values
-
-
-def _intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, scores: ScoreMatrix) -> tuple[Array, Array] | None:
-    """Intervals of a fit's weights in the order of the judges; None where it has none."""
-    rows = connection.execute("SELECT judge, lo, hi FROM weights WHERE fit_id = ?", [fit_id]).fetchall()
-    if all(lo is None for _, lo, _ in rows):
-        return None
-    lowest, highest = {judge: lo for judge, lo, _ in rows}, {judge: hi for judge, _, hi in rows}
-    return aligned(scores.judges, lowest), aligned(scores.judges, highest)
-
-
-def _checks(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCheck]:
-    """What admission found about every judge of a test set."""
-    checks: list[JudgeCheck] = []
-    for record in read_admission(connection, testset):
-        agreement = float("nan") if record.agreement is None else record.agreement
-        checks.append(JudgeCheck(**asdict(replace(record, agreement=agreement))))
-    return checks
-
-
-def _evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str) -> Evaluation | None:
-    """The stored evaluation of a fit, or None."""
-    metrics = ", ".join(field.name for field in fields(Evaluation))
-    row = connection.execute(f"SELECT {metrics} FROM evaluations WHERE fit_id = ?", [fit_id]).fetchone()
-    return None if row is None else Evaluation(*row)
+def _systems_moved(workspace: Workspace, testset: str, fit_id: str) -> list[str]:
+    """How the order of the systems differs from the one by an earlier fit; nothing where it is the same."""
+    columns, now = workspace.testset(testset).systems, SystemsDocument.find(workspace.fit_folder(testset))
+    if not columns or now is None or not now.systems:
+        return []
+    anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
+    with workspace.warehouse.reader() as connection:
+        items, named = read_item_columns(connection, testset), read_metadata(connection, testset, columns)
+    estimate = workspace.fits.read_fit(testset, fit_id).in_order(items.item_ids).estimate
+    try:
+        then = compare(
+            now.aggregator, estimate, items, named, anchors, workspace.fit_folder(testset).read_panel(), config
+        )
+    except FitError:  # the earlier fit has no estimate of these items
+        return []
+    old, new = ([system.system for system in compared.systems] for compared in (then, now))
+    if old == new:
+        return []
+    return [f"the systems stand in another order: {listed(new)} (best first); it was {listed(old)}"]

@@ -1,7 +1,4 @@
-"""What a page says of items: their ranks with intervals, those that tell the most, and those to label first.
-
-Belongs here: from a page's data to rows of items. Belongs elsewhere: drawing them.
-"""
+"""What a page says of items: their ranks with intervals, those that tell the most, and those to label first."""
 
 from __future__ import annotations
 
@@ -16,11 +13,10 @@ from scipy.stats import rankdata
 from assets.report.charts import Ranked
 from care_ops import samples
 from care_ops.blocks import blocks, by_rows
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
-
-Array = NDArray[np.float64]
 
 MOST_ITEMS = 1_000
 """Items that a page itself shows; all of them stand on the page beside it."""

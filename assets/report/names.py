@@ -1,9 +1,13 @@
-"""Names of the report's files.
+"""Names of files that are made from the names of test sets, judges and criteria.
 
-Belongs here: what must be known without drawing anything.
+No two names lead to one file, on any file system, and no name leads out of the folder.
 """
 
+import unicodedata
+from collections.abc import Iterable
 from urllib.parse import quote
+
+from care_ops.errors import InputError
 
 
 def page_name(testset: str) -> str:
@@ -21,5 +25,36 @@ def items_name(page: str) -> str:
     return "items" + page.removeprefix("testset").removeprefix("report")
 
 
-def _safe(testset: str) -> str:
-    return quote(testset, safe="").replace("%", "_")
+def folder_name(criterion: str) -> str:
+    """Name of the folder of a criterion's files; never that of a file beside it, and never the folder above."""
+    return _safe(criterion).replace(".", "+2E")
+
+
+def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
+    """Refuse names that some file systems take for one.
+
+    Parameters
+    ----------
+    kind : str
+        What is named, as ``judge``.
+    names : iterable of str
+    where : optional
+        The file or folder to mend, for the message.
+
+    Raises
+    ------
+    InputError
+        Two names differ by capitals, or by the form of an accented letter, alone.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(unicodedata.normalize("NFC", name.casefold()), name)
+        if other != name:
+            raise InputError(
+                f"{'' if where is None else f'{where}: '}{kind} names {other!r} and {name!r} differ by capitals or by "
+                "the form of an accented letter alone, and some systems would keep both in one file; rename one"
+            )
+
+
+def _safe(name: str) -> str:
+    return quote(name, safe="").replace("%", "+")  # a page's address would need a % to be escaped once more

@@ -1,13 +1,9 @@
-"""Pages from report data: jinja2 templates, whole in one file each.
-
-Belongs here: writing files a browser opens without the network. Belongs elsewhere: choosing what to show.
-"""
+"""Pages from report data: jinja2 templates, whole in one file each."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import isnan
 from pathlib import Path
@@ -32,15 +28,6 @@ _MOST_BYTES = 1_000_000
 """Size of a page that mail still takes; a page that would be larger shows fewer items."""
 
 
-@dataclass(frozen=True)
-class _SystemList:
-    """The ranked systems as they are drawn, and what their values are."""
-
-    heading: str
-    rows: Sequence[Ranked]
-    drawn: Markup
-
-
 _VERDICT_BEGINS, _VERDICT_ENDS = "<!-- verdict -->", "<!-- end of the verdict -->"
 """Marks in ``verdict.html`` between which a verdict is replaced."""
 
@@ -56,7 +43,22 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     drawn = over_sample(data)
     cards = judge_cards(drawn)
     values = {
-        **_values(drawn, cards),
+        "data": drawn,
+        "probe_cards": probe_cards(drawn.probes, drawn.scores),
+        "label_rows": label_rows(drawn),
+        "cards": cards,
+        "advice": advice,
+        "retest": retest,
+        "feature_in_words": feature_in_words,
+        "bars": _bars(cards),
+        "system_list": _system_list(drawn),
+        "shared": shared_figures(drawn),
+        "gold": gold_figures(drawn),
+        "agreement": agreement_figures(drawn),
+        "assumptions": assumptions(drawn),
+        "columns": _metric_columns(drawn),
+        "provenance": json.dumps(drawn.provenance, indent=1, sort_keys=True, default=str),
+        "details": {n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in drawn.aggregates.items()},
         "summary": summary(data, cards, rows, count),
         "verdict": verdict,
         "items_page": items_page,
@@ -73,29 +75,6 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         shown //= 2
         page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
     write_bytes(path, page)
-
-
-def _values(data: ReportData, cards: Sequence[JudgeCard]) -> dict[str, Any]:
-    """What the template of a page shows, but for the items."""
-    care = data.aggregates.get("care")
-    return {
-        "data": data,
-        "probe_cards": probe_cards(data.probes, data.scores, care.details if care is not None else {}),
-        "label_rows": label_rows(data),
-        "cards": cards,
-        "advice": advice,
-        "retest": retest,
-        "feature_in_words": feature_in_words,
-        "bars": _bars(cards),
-        "system_list": _system_list(data),
-        "shared": shared_figures(data),
-        "gold": gold_figures(data),
-        "agreement": agreement_figures(data),
-        "assumptions": assumptions(data),
-        "columns": _metric_columns(data),
-        "provenance": json.dumps(data.provenance, indent=1, sort_keys=True, default=str),
-        "details": {n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in data.aggregates.items()},
-    }
 
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
@@ -116,11 +95,12 @@ def _item_lists(rows: Sequence[ItemRow]) -> dict[str, Markup]:
     return {heading: ranked_list(ranks, "estimate", scale) for heading, ranks in parts.items()}
 
 
-def _system_list(data: ReportData) -> _SystemList:
+def _system_list(data: ReportData) -> tuple[str, Markup] | None:
+    """What the values of the ranked systems are, and the systems as they are drawn; None where there are none."""
     rows = system_ranks(data)
     valued = any(row.lo is not None for row in data.system_rows())
     heading = f"{data.systems.kind}, best first" if valued else "How far each is from the best (which stands at zero)"
-    return _SystemList(heading, rows, ranked_list(rows, data.systems.kind if valued else "difference from the best"))
+    return (heading, ranked_list(rows, data.systems.kind if valued else "difference from the best")) if rows else None
 
 
 def figure_page(drawn: Figure) -> str:

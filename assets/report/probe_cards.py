@@ -1,14 +1,9 @@
-"""What a page says of judges by their responses to probes: a card each, in words and as cells of a table.
-
-Belongs here: from responses to sentences and shades. Belongs elsewhere: the responses (``care_ops.models.probes``),
-HTML.
-"""
+"""What a page says of judges by their responses to probes: a card each, in words and as cells of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -101,14 +96,11 @@ class ProbeCards:
     kept, spoilt : sequence of str
         The kinds, in the order of the cells: first those that keep quality.
     cards : sequence of ProbeCard
-    settled : str
-        What the probes say of the answer, and under which condition; empty where they say nothing of it.
     """
 
     kept: Sequence[str]
     spoilt: Sequence[str]
     cards: Sequence[ProbeCard]
-    settled: str
 
     @property
     def is_graded(self) -> bool:
@@ -116,7 +108,7 @@ class ProbeCards:
         return any(card.a_fact is not None for card in self.cards)
 
 
-def probe_cards(probes: ProbeResponses, scores: ScoreMatrix, care: Mapping[str, Any]) -> ProbeCards | None:
+def probe_cards(probes: ProbeResponses, scores: ScoreMatrix) -> ProbeCards | None:
     """The cards of a panel's judges; None where there are no responses.
 
     Parameters
@@ -124,8 +116,6 @@ def probe_cards(probes: ProbeResponses, scores: ScoreMatrix, care: Mapping[str, 
     probes : ProbeResponses
     scores : ScoreMatrix
         The panel.
-    care : mapping
-        Details of the aggregate ``care``; empty where it gave no answer.
     """
     judges = [judge for judge in probes.judges if judge in scores.judges]
     if not len(probes) or not judges:
@@ -148,7 +138,7 @@ def probe_cards(probes: ProbeResponses, scores: ScoreMatrix, care: Mapping[str, 
         )
         for number, j in enumerate(ordered)
     ]
-    return ProbeCards([r.kind for r in kept], [r.kind for r in spoilt], cards, _settled(care))
+    return ProbeCards([r.kind for r in kept], [r.kind for r in spoilt], cards)
 
 
 def _merit(kept: Sequence[KindResponse], spoilt: Sequence[KindResponse], j: int) -> float:
@@ -223,18 +213,3 @@ def _signed(value: float, decimals: int = 1) -> str:
 
 def _changed(kind: str) -> str:
     return KINDS[kind].changed if kind in KINDS else f"is {kind}"
-
-
-def _settled(care: Mapping[str, Any]) -> str:
-    """What probes say of the answer: settled by probes, if what is declared of them is true."""
-    shares, declared = care.get("by_probes"), care.get("declared", {})
-    if not shares:
-        return ""
-    best = max(shares, key=lambda name: shares[name])
-    follows = "the judges' responses to probes" if best == "probes" else f"'{best}'"
-    named = {effect: [kind for kind, its in declared.items() if its == effect] for effect in ("keeps", "spoils")}
-    keep = f"{', '.join(named['keeps'])} keep quality and " if named["keeps"] else ""
-    return (
-        f"Settled by probes, if {keep}{', '.join(named['spoils'])} spoil it: quality follows {follows} with "
-        f"probability {shares[best]:.2f}. Labels override this."
-    )

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Assemble the page from the warehouse and write it, with the verdict and the items that are worth a label."""
     from assets.judging.failures import unheard
-    from assets.report.documents import FactsDocument
+    from assets.publication.editions import held_back
+    from assets.report.documents import FactsDocument, HeldDocument
     from assets.report.gather import gather, gather_facts
     from assets.report.page import write_page
     from assets.report.to_label import items_to_label, write_items_to_label
@@ -34,17 +35,23 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
     testset = context.partition_key
     data = replace(gather(workspace, testset), retests=_retests(context.instance, workspace, testset))
-    labels = workspace.anchors_of(testset).labels
-    path = workspace.report_folder / page_name(testset)
-    FactsDocument(gather_facts(workspace, testset, data)).write(workspace.fit_folder(testset))
+    anchors = workspace.anchors_of(testset)
+    path, folder = workspace.report_folder / page_name(testset), workspace.fit_folder(testset)
+    facts, is_held = gather_facts(workspace, testset, data), held_back(workspace, testset) is not None
+    if is_held:
+        changed = ((), ()) if data.changes is None else (tuple(data.changes.why), tuple(data.changes.moves))
+        HeldDocument(replace(facts, publication=None), *changed).write(folder)
+    else:
+        FactsDocument(facts).write(folder)
     note_failures(workspace, testset, {})
     with workspace.warehouse.reader() as connection:
         verdict = verdict_on(workspace, testset, unheard(workspace, connection, testset))
-    write_page(data, path, verdict)
-    to_label = items_to_label(data, tuple(labels))
-    records = {r.item_id: r for r in workspace.parts.read_items(testset, only={*to_label, *labels})}
-    write_items_to_label(workspace.report_folder / labels_name(testset), to_label, records, labels)
-    keep(workspace, {testset: verdict})
+    if not is_held:  # people go on reading the page of the published fit; the index tells them of this one
+        write_page(data, path, verdict)
+        to_label = items_to_label(data, anchors)
+        records = {r.item_id: r for r in workspace.parts.read_items(testset, only={*to_label, *anchors.labels})}
+        write_items_to_label(workspace.report_folder / labels_name(testset), to_label, records, anchors)
+        keep(workspace, {testset: verdict})
     return dg.MaterializeResult(
         metadata={
             "page": dg.MetadataValue.path(str(path)),

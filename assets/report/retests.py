@@ -2,9 +2,6 @@
 
 The canary asks again, every night where the model is somebody else's, and where a person runs ``care judges retest``.
 It keeps what it found in Dagster's record of its runs.
-
-Belongs here: reading that record, and the words for judges that it does not name. Belongs elsewhere: asking again
-(``assets.judging.canary``), the card (``cards``).
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ import dagster as dg
 
 from assets.report.data import Retest
 from judges.items import FROM_A_FILE
+from judges.spec import ProgramEngine
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -33,8 +31,9 @@ def last_retest(instance: dg.DagsterInstance, judge: str) -> Retest | None:
     asked_at = f"{datetime.fromtimestamp(records[0].timestamp, UTC):%Y-%m-%d %H:%M}"
     moved = metadata["moved"].value if "moved" in metadata else None
     asked = metadata["asked"].value if "asked" in metadata else 0
+    answered_by = metadata["answered_by"].value if "answered_by" in metadata else ""
     if isinstance(asked, int) and asked and (moved is None or isinstance(moved, float)):
-        return Retest(asked, moved, asked_at)
+        return Retest(asked, moved, asked_at, str(answered_by))
     return None
 
 
@@ -43,14 +42,14 @@ def why_no_retest(workspace: Workspace, judge: str) -> str:
     engine = workspace.judge(judge).engine
     if engine.needs.recordings:
         return f"not known: {FROM_A_FILE}"
-    if engine.registered_program is not None:
+    if isinstance(engine, ProgramEngine) and engine.program is not None:
         return (
             "not measured: it is a program that comes with CARE, and those are written to give the same text the same "
             "score every time"
         )
     if workspace.canary.items == 0:
         return "not measured: `canary: {items: 0}` in care.yaml lets no judge be asked again"
-    command = f"care judges retest {shlex.quote(judge)} --workspace {shlex.quote(str(workspace.root))}"
+    command = f"care judges retest {shlex.quote(judge)}{workspace.option}"
     if engine.needs.endpoint:
         return f"not measured yet: the nightly schedule asks it again, and `{command}` does so now"
     return f"not measured: only models that somebody else runs are asked again every night; `{command}` asks it now"

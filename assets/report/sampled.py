@@ -1,8 +1,4 @@
-"""A page's record over a sample of its items, for figures, cards and tests that need no more.
-
-Belongs here: which items such a sample holds, and the record cut down to them. Belongs elsewhere: how many are enough
-(``care_ops.samples``), what is drawn of them, and whatever rests on all items: estimates, weights and evaluations.
-"""
+"""A page's record over a sample of its items, for figures, cards and tests that need no more."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from assets.report.data import ReportData
-    from care_ops.aggregators.base import Aggregate
+    from care_ops.records import Aggregate
     from care_ops.scores import Array
 
 

@@ -1,8 +1,4 @@
-"""A page in short: what a reader on call asks next after the verdict, and where on the page the whole answer stands.
-
-Belongs here: the questions, and their answers in one or two sentences. Belongs elsewhere: the verdict, which answers
-whether the numbers can be used, why, and what to do (``care_ops.results.verdict``); the sections of the page.
-"""
+"""A page in short: what a reader on call asks next after the verdict, and where on the page the whole answer stands."""
 
 from __future__ import annotations
 
@@ -12,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.report.data import FOLLOWS
 from assets.report.items import interval_of
 from care_ops.errors import listed
+from care_ops.least import FOLLOWS
 from care_ops.results.verdict import feature_in_words
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 A drawing has no colours of its own. Its shapes carry classes, and ``templates/base.html`` gives the classes their
 colours in the light and the dark scheme, so that a page prints, mails and reads without a script.
-
-Belongs here: what any drawing needs. Belongs elsewhere: kinds of charts (``charts``), what is drawn (``figures``).
 """
 
 from __future__ import annotations

@@ -1,56 +1,86 @@
-"""The items that are most worth a label, as a table that a person fills in and gives back to the fit.
-
-Belongs here: which items, and the file. Belongs elsewhere: what labels change (``care_ops.models.hypotheses``).
-"""
+"""The items that are most worth a label, as a table that a person fills in and gives back to the fit."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from care_ops.scores import content_seed
 from warehouse.items import ITEM_TEXTS
 from warehouse.storage import DamagedError, find_sound, write_bytes
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
+    from care_ops.anchors import Anchors
+    from care_ops.labels import Drawn
     from warehouse.items import ItemRecord
 
 FILE = "to_label.csv"
 
 AT_RANDOM = 10
-"""Items drawn at random beside those where a label tells the most, which alone would be a biased sample."""
+"""Items drawn at random beside those where a label tells the most, of which no estimate for all items may be made."""
 
 
-def items_to_label(data: ReportData, labelled: Sequence[str] = ()) -> list[str]:
-    """The items where two defensible answers differ most, and as many again at random; none that has a label."""
-    known = set(labelled)
-    first = [] if data.care is None else [item for item in data.care.label_first if item not in known]
-    others = [item for item in sorted(data.scores.item_ids) if item not in known and item not in set(first)]
-    rng = np.random.default_rng(content_seed(data.scores))
-    drawn = rng.choice(len(others), size=min(AT_RANDOM, len(others)), replace=False) if others else []
-    return [*first, *(others[int(k)] for k in drawn)]
+def items_to_label(data: ReportData, anchors: Anchors) -> dict[str, Drawn]:
+    """The items where two defensible answers differ most, as many again at random, and how each came to be there.
+
+    The random ones enlarge the sample that the labels are of by the next items in an order that goes by their ids
+    alone, so that from one fit to the next they are a simple random sample of all items. Whatever else stands before
+    the last of them in that order is of the sample too: some of the first items, and items that were chosen before and
+    have a label. A sample of unequal probabilities cannot be enlarged: all are chosen then.
+    """
+    sample = anchors.labels if anchors.sample is None else anchors.sample
+    first = () if data.care is None else data.care.label_first
+    how: dict[str, Drawn] = {item: "chosen" for item in first if item not in anchors.labels}
+    drawn = 0
+    for item in sorted((item for item in data.scores.item_ids if item not in sample), key=_place):
+        if drawn == AT_RANDOM:
+            break
+        drawn += item not in how and item not in anchors.labels
+        how[item] = "random" if _alike(anchors) else "chosen"
+    return how
+
+
+def _place(item_id: str) -> bytes:
+    """The item's place in a random order that new items and scores do not change."""
+    return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest()
+
+
+def _alike(anchors: Anchors) -> bool:
+    """Whether the labelled items on which estimates may rest are a simple random sample."""
+    return len(set((anchors.sample or {}).values())) <= 1
 
 
 def write_items_to_label(
-    path: Path, item_ids: Sequence[str], records: Mapping[str, ItemRecord], labels: Mapping[str, float]
+    path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], anchors: Anchors
 ) -> None:
-    """Write the table: item_id, the texts that are known, and an empty column ``label``.
+    """Write the table: item_id, the texts that are known, an empty column ``label``, ``drawn`` and ``probability``.
 
     The labels that the fit has seen stand above these, and so do the rows of the present file that a person has filled
     in, because the file as a whole is given to the next fit.
     """
-    seen = {item: {"item_id": item, **_texts(records.get(item)), "label": f"{labels[item]:g}"} for item in labels}
+    seen = {
+        item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_drawn(item, anchors)}
+        for item, label in anchors.labels.items()
+    }
+    asked = {item: {"item_id": item, **_texts(records.get(item)), "drawn": drawn} for item, drawn in how.items()}
     filled = {**seen, **_filled_rows(path)}
-    rows = [{"item_id": item, **_texts(records.get(item))} for item in item_ids if item not in filled]
-    rows = [*filled.values(), *rows]
+    for item, row in filled.items():
+        row["drawn"] = "random" if how.get(item) == "random" else row.get("drawn") or how.get(item, "")
+    rows = [*filled.values(), *(row for item, row in asked.items() if item not in filled)]
     texts = [name for name in ITEM_TEXTS if any(row.get(name) for row in rows)]
-    _write(path, ["item_id", *texts, "label"], rows)
+    _write(path, ["item_id", *texts, "label", "drawn", "probability"], rows)
+
+
+def _drawn(item_id: str, anchors: Anchors) -> dict[str, str]:
+    """How a labelled item was drawn, as it is written; the equal probability of a simple random sample is left out."""
+    chance = anchors.chance_of(item_id)
+    if chance is None or not _alike(anchors):
+        return {"drawn": "chosen", "probability": "" if chance is None else f"{chance:.6g}"}
+    return {"drawn": "random"}
 
 
 def leave_out(path: Path, item_ids: Collection[str]) -> None:

@@ -1,8 +1,4 @@
-"""The facts that a verdict is made from, found in a fit and in what was computed from it.
-
-Belongs here: from a page's record to ``FitFacts``, for a workspace and for a table alike. Belongs elsewhere: the
-verdict itself (``care_ops.results.verdict``), what has happened to a workspace since (``verdicts``).
-"""
+"""The facts that a verdict is made from, found in a fit and in what was computed from it."""
 
 from __future__ import annotations
 
@@ -11,14 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import spearmanr
 
-from assets.fit.details import CareDetails, StructuredDetails, read_details
+from assets.fit.details import CareDetails, read_details
 from assets.report.sampled import over_sample
+from care_ops.admission import outside_scale
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.least import TELLING_SCORES
+from care_ops.metrics import rank_correlation
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.fit_facts import (
@@ -26,20 +24,15 @@ from care_ops.results.fit_facts import (
     FollowedFeature,
     JudgeFacts,
     LabelEvidence,
-    MovingTogether,
     ProbeEvidence,
 )
-from care_ops.results.residuals import moving_together
 from care_ops.results.settled import probability_by_probes, probability_settled
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
-    from care_ops.aggregators.base import Aggregate
     from care_ops.config import FitConfig
+    from care_ops.records import Aggregate
     from care_ops.scores import Array
-
-_COUNTED_ITEMS = 20
-"""Whole numbers that are all different are taken for ids where there are at least so many."""
 
 _SAME_ORDER = 0.99
 """Rank correlation (Spearman) from which on a column is taken for the feature of the text itself."""
@@ -76,7 +69,7 @@ def fit_facts(
         made_at,
         data.scores.shape[0],
         _judges(data, declared),
-        cautions=tuple(_cautions(data)),
+        cautions=_cautions(data),
         publication=_publication(data),
         coverage=coverage_of(data.scores, not_asked=data.not_asked),
     )
@@ -85,28 +78,35 @@ def fit_facts(
     except FitError as error:
         return replace(facts, failure=str(error))
     details = read_details("care", care.details, CareDetails)
+    nearest = max(details.follows, key=lambda name: abs(details.follows[name]), default=None)
     return replace(
         facts,
-        ambiguous=details.ambiguous,
+        doubts=details.doubted,
         agreement=details.agreement,
         rival=details.rival,
+        misfit=details.misfit,
+        signal=details.signal,
+        copies=details.copies,
+        feature=nearest,
+        follows=0.0 if nearest is None else details.follows[nearest],
+        taken_off=tuple(details.taken_off),
+        blind=details.features == (),
+        without=details.without,
+        beside_mean=details.beside_mean,
         labels=_labels(data, care.labels_used, details, config, anchors),
         probes=_probes(data, details, config),
         followed=tuple(_followed(data)),
-        together=_together(data, config, anchors),
     )
 
 
-def _together(data: ReportData, config: FitConfig, anchors: Anchors) -> tuple[MovingTogether, ...]:
-    """Judges that move together; where items are many told over a sample, with its count taken to all items."""
-    sample = over_sample(data, anchors.labels)
-    share = data.scores.shape[0] / sample.scores.shape[0]
-    groups = moving_together(sample.scores, _care(sample, config, anchors).estimate, config, anchors)
-    return tuple(replace(group, items_changed=round(group.items_changed * share)) for group in groups)
-
-
 def _care(data: ReportData, config: FitConfig, anchors: Anchors) -> Aggregate:
-    """The answer of ``care``, which is fitted here where it was not asked for; ``FitError`` where it gives none."""
+    """The answer of ``care``: the one of this fit, or one that is made here if other aggregators alone were asked for.
+
+    Raises
+    ------
+    FitError
+        ``care`` gives no answer on this panel.
+    """
     if "care" in data.aggregates:
         return data.aggregates["care"]
     if "care" in data.failures:
@@ -143,12 +143,12 @@ def _probes(data: ReportData, details: CareDetails, config: FitConfig) -> ProbeE
 
 
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:
-    data = over_sample(data)
+    items, data = data.scores.shape[0], over_sample(data)
     copies = set(copies_of_gold(data.scores.values, data.gold, data.scores.judges)) - set(declared)
     position = {judge: j for j, judge in enumerate(data.scores.judges)}
     aggregate = data.aggregates.get("care")
     weights = None if aggregate is None else aggregate.weights
-    _, upper = data.intervals.get("care", (None, None))
+    upper = data.intervals["care"].hi if "care" in data.intervals else None
     judges: list[JudgeFacts] = []
     for check in data.checks:
         j = position.get(check.judge)
@@ -163,6 +163,7 @@ def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ..
                 weight=_at(weights, j),
                 weight_hi=_at(upper, j),
                 looks_like=None if j is None else _looks_like(data, j, is_gold=check.judge in copies),
+                outside=outside_scale(round((1.0 - check.missing_rate) * items), check.out_of_range),
             )
         )
     return tuple(judges)
@@ -178,28 +179,14 @@ def _looks_like(data: ReportData, j: int, *, is_gold: bool) -> str | None:
         return "the label itself"
     column = data.scores.values[:, j]
     present = column[~np.isnan(column)]
-    if len(present) >= _COUNTED_ITEMS and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
+    if len(present) >= TELLING_SCORES and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"
-    for size, words in (("characters", "number of characters"), ("words", "number of words")):
-        if _same_order(column, _sizes(data, size)):
-            return f"the {words} of the response"
+    for what, size_of in (("characters", len), ("words", lambda text: len(text.split()))):
+        sizes = np.array([np.nan if text is None else size_of(text) for text in data.responses], dtype=np.float64)
+        known = ~np.isnan(column) & ~np.isnan(sizes)
+        if known.sum() >= TELLING_SCORES and abs(rank_correlation(column, sizes)) >= _SAME_ORDER:
+            return f"the number of {what} of the response"
     return None
-
-
-def _sizes(data: ReportData, size: str) -> Array:
-    """A size of each response; NaN where there is no text."""
-    return np.array(
-        [np.nan if text is None else len(text if size == "characters" else text.split()) for text in data.responses],
-        dtype=np.float64,
-    )
-
-
-def _same_order(column: Array, sizes: Array) -> bool:
-    both = ~np.isnan(column) & ~np.isnan(sizes)
-    a, b = column[both], sizes[both]
-    if len(a) < _COUNTED_ITEMS or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return False
-    return abs(float(np.asarray(spearmanr(a, b))[0])) >= _SAME_ORDER
 
 
 def _followed(data: ReportData) -> list[FollowedFeature]:
@@ -209,13 +196,12 @@ def _followed(data: ReportData) -> list[FollowedFeature]:
     return sorted(followed, key=lambda feature: (-abs(feature.correlation), feature.factor))
 
 
-def _cautions(data: ReportData) -> list[str]:
-    """The first aggregate that rests on a structure short of its certificate."""
-    for name, aggregate in data.aggregates.items():
-        certificate = read_details(name, aggregate.details, StructuredDetails).certificate
-        if certificate is not None and not certificate.converged:
-            return [f"{name} rests on a structure that stopped short of its certificate (gap {certificate.gap:.1e})."]
-    return []
+def _cautions(data: ReportData) -> tuple[str, ...]:
+    """That an aggregate rests on a structure short of its certificate, where one does."""
+    failing = data.unconverged()
+    if failing is None:
+        return ()
+    return (f"{failing[0]} rests on a structure that stopped short of its certificate (gap {failing[1]:.1e}).",)
 
 
 def _publication(data: ReportData) -> str | None:

@@ -1,10 +1,6 @@
 """The verdict on each test set of a workspace: made from what is stored now, and shown in every place alike.
 
 A page is not drawn again while a fit is held back or a judge fails, so the verdict at its top is replaced in the file.
-
-Belongs here: what has happened to a test set since its fit was made, the verdict that follows, and keeping it. Belongs
-elsewhere: what a fit says of itself (``verdict_facts``), the rules (``care_ops.results.verdict``), the index
-(``report_index``).
 """
 
 from __future__ import annotations
@@ -12,7 +8,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -20,10 +15,9 @@ from assets.fit.documents import FitDocument, PanelDocument
 from assets.judging.failures import Unheard, unheard
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import held_back
-from assets.report.documents import FactsDocument, FailureDocument, VerdictDocument
+from assets.report.documents import FactsDocument, FailureDocument, HeldDocument, VerdictDocument
 from assets.report.names import labels_name, page_name
-from assets.versions import panel_version, readable_source_version, settings_version
-from care_ops.errors import CareError
+from assets.versions import panel_version, settings_version, source_changed
 from care_ops.results.verdict import Reason, Remedies, Standing, Step, Verdict, decide
 
 if TYPE_CHECKING:
@@ -58,9 +52,19 @@ def verdict_on(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> 
     owing : sequence of Unheard
         Judges whose scores are incomplete or partly failed.
     """
-    document = FactsDocument.find(workspace.fit_folder(testset))
+    folder, todo = workspace.fit_folder(testset), remedies(workspace, testset)
+    document, held = FactsDocument.find(folder), held_back(workspace, testset)
     facts = None if document is None else document.facts
-    return decide(facts, _standing(workspace, testset, owing), remedies(workspace, testset))
+    standing = _standing(workspace, testset, owing)
+    if held is None:
+        return decide(facts, standing, todo)
+    if facts is not None and facts.edition == held.published:
+        said = f"The published fit by itself: {decide(facts, Standing(), todo).sentence}"
+        standing = replace(standing, notes=(Reason("publication", said), *standing.notes))
+    waiting = HeldDocument.find(folder)
+    if waiting is None or waiting.facts.edition != held.edition:  # its report has not been made yet
+        return decide(None, standing, todo)
+    return decide(waiting.facts, replace(standing, changes=waiting.changes, moves=waiting.moves), todo)
 
 
 def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> Standing:
@@ -81,19 +85,15 @@ def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> S
 
 
 def _changed_since(workspace: Workspace, testset: str) -> list[str]:
-    """A sentence about what the latest fit was not made from, by the records of its stages; none where there is no fit.
-
-    A source that cannot be read is left out: `items` has failed and said why.
-    """
+    """A sentence about what the latest fit was not made from, by what its stages recorded; none without a fit."""
     folder = workspace.fit_folder(testset)
     panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
     if panel is None or fit is None:
         return []
     names: list[str] = []
     read = workspace.parts.source_version(testset) if workspace.parts.items_file(testset).is_file() else None
-    with suppress(CareError):
-        if read not in (None, readable_source_version(workspace, testset)):
-            names.append("source")
+    if source_changed(workspace, testset, read):
+        names.append("source")
     if panel.settings != panel_version(workspace, testset):
         names.append("judges or admission rule")
     if fit.settings != settings_version(workspace, testset):
@@ -132,23 +132,26 @@ def _partly_scored(entry: Unheard) -> list[str]:
 
 def remedies(workspace: Workspace, testset: str) -> Remedies:
     """What to do next in a workspace, as commands that can be typed as they stand."""
-    where = f"--workspace {shlex.quote(str(workspace.root))}"
-    name, run = shlex.quote(testset), f"care run {where}"
+    where, name = workspace.option, shlex.quote(testset)
+    run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
+    if workspace.store is not None:
+        labels = labels.relative_to(workspace.root)
     return Remedies(
         label=Step(
             f"Label ten to twenty items: the command asks about them, or fill in {labels}. Then name the file of "
             f"labels for {testset} under `anchors` in care.yaml, and run again.",
-            f"care label {name} {where}",
+            f"care label {name}{where}",
         ),
         use=Step(
             "Read the estimates: the page has them, and so has the view `latest_aggregates` of the database.",
-            f"care report --open {where}",
+            f"care report --open{where}",
         ),
         again=Step("Bring the test set up to date; what cannot be made says why.", run),
         decide=Step(
-            f"Compare the two fits with `care diff {name} {where}`. If the latest one is right, publish it.",
-            f"care accept {name} {where}",
+            f"Compare the two fits with `care diff {name}{where}`. If the new one is right, publish it; until then "
+            "people go on reading the other, and mending what changed makes another fit.",
+            f"care accept {name}{where}",
         ),
     )
 
@@ -193,35 +196,35 @@ def current_verdicts(workspace: Workspace, owing: Owing | None = None) -> dict[s
     return {name: verdict_on(workspace, name, owing[name]) for name in names}
 
 
-def verdicts_differ(workspace: Workspace, current: Mapping[str, Verdict]) -> bool:
+def verdicts_differ(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
     """Whether there is a test set whose verdict is not the one that was told last, or no index.
-
-    Commands do not count: they name the folder of the workspace, and one that was copied has nothing new to tell.
 
     Parameters
     ----------
     current : mapping
         Of ``current_verdicts``.
+    steps : bool
+        Whether the next steps count, whose commands name the folder of the workspace: in one that was copied, all that
+        is new is that they name another one.
     """
     if not current:
         return False
     if not all((workspace.report_folder / file).is_file() for file in (FILE, "index.html")):
         return True
-    return bool(untold(workspace, current))
+    return bool(untold(workspace, current, steps=steps))
 
 
-def untold(workspace: Workspace, current: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """Those of ``current_verdicts`` that are not the ones that were told last, without their commands."""
-    found: dict[str, Verdict] = {}
-    for name, verdict in current.items():
-        told, now = VerdictDocument.find(workspace.fit_folder(name)), _said(verdict)
-        if told is None or _said(told.verdict) != now:
-            found[name] = now
-    return found
+def untold(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> dict[str, Verdict]:
+    """Those of ``current_verdicts`` that are not the ones that were told last."""
 
+    def differ(told: VerdictDocument | None, now: Verdict) -> bool:
+        return told is None or told.verdict != (now if steps else replace(now, next_steps=told.verdict.next_steps))
 
-def _said(verdict: Verdict) -> Verdict:
-    return replace(verdict, next_steps=())
+    return {
+        name: verdict
+        for name, verdict in current.items()
+        if differ(VerdictDocument.find(workspace.fit_folder(name)), verdict)
+    }
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:

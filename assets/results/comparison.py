@@ -1,30 +1,29 @@
-"""Systems compared by the items that belong to them: the same for a test set of a workspace and for a table.
-
-Belongs here: from estimates and the names of systems to ``SystemsDocument``, and the pairs that a fit is told of.
-Belongs elsewhere: the statistics (``care_ops.results.systems``), where the names come from.
-"""
+"""Systems compared by the items that belong to them: the same for a test set of a workspace and for a table."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.results.documents import ComparisonRecord, SystemRecord, SystemsDocument
+from assets.results.documents import SystemRecord, SystemsDocument
 from assets.results.gold import aligned
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration
+from care_ops.errors import FitError
 from care_ops.fit import fit_panel
-from care_ops.results.rates import LEAST_LABELS, Rates, Repeats, rates_of
+from care_ops.least import LEAST_LABELS
+from care_ops.records import Comparison
+from care_ops.results.rates import Rates, Repeats, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 
 if TYPE_CHECKING:
+    from assets.workspace import Workspace
     from care_ops.config import FitConfig
-    from care_ops.results.systems import Comparison
     from care_ops.scores import Array, ScoreMatrix
     from warehouse.matrix import ItemColumnsRead
 
@@ -32,7 +31,9 @@ ANSWER = "care"
 """Whose answer labels correct."""
 
 Named = Sequence[tuple[str, ...] | None]
-"""For each item the name of its system, or those of the left and the right one; None where one is not known."""
+"""For each item the name of its system, or those of the left and the right one; None where one is not known.
+
+The left one is that which a higher score prefers."""
 
 
 def compare(
@@ -75,7 +76,7 @@ def compare(
     alike = len(np.unique(chance[~np.isnan(labels)])) <= 1
     unweighted = labels if alike else np.full(len(labels), np.nan)
     if {len(names) for names in named if names is not None} == {2}:
-        compared = _pairwise(estimate, named, units, unweighted, config.scale or (0.0, 1.0))
+        compared = _pairwise(estimate, named, units, unweighted, _scale_of_pairs(panel, config.scale))
         return _by_judges(aggregator, "log odds of winning", *compared)
     system_of = [None if names is None else names[0] for names in named]
     if _all_labelled(system_of, labels):
@@ -84,6 +85,32 @@ def compare(
         repeats = Repeats(counts, anchors.binary)
         return _by_labels(rates_of(blind, labels, system_of, units, chance, repeats, seed=config.seed))
     return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
+
+
+def compared_in(workspace: Workspace, testset: str, columns: tuple[str, ...] = ()) -> SystemsDocument:
+    """The systems of a test set by its recommended aggregate; by default those that its file declares.
+
+    Raises
+    ------
+    InputError
+        No item has such a column.
+    FitError
+        There is nothing to compare, or no aggregate to compare by.
+    """
+    from assets.fit.kept import read_fitted
+    from assets.fit.stages import recommended
+    from warehouse.matrix import read_item_columns, read_metadata
+
+    panel, fit = read_fitted(workspace.fit_folder(testset))
+    if not fit.by_aggregator:
+        raise FitError(f"test set {testset!r} has no aggregate to compare systems by")
+    name = recommended(fit.by_aggregator)
+    with workspace.warehouse.reader() as connection:
+        items = read_item_columns(connection, testset)
+        named = read_metadata(connection, testset, workspace.systems_of(testset, columns))
+    answer = workspace.fits.read_fit(testset, fit.by_aggregator[name]).in_order(items.item_ids)
+    anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
+    return compare(name, answer.estimate, items, named, anchors, panel, config)
 
 
 def _chances(item_ids: Sequence[str], anchors: Anchors) -> Array:
@@ -118,9 +145,7 @@ def _by_labels(rates: Rates) -> SystemsDocument:
     labels = {rate.system: rate.labels for rate in rates.rates}
     items = {rate.system: rate.items for rate in rates.rates}
     comparisons = [
-        ComparisonRecord(
-            first, second, d.value, d.lo, d.hi, items[first] + items[second], labels[first] + labels[second]
-        )
+        Comparison(first, second, d.value, d.lo, d.hi, items[first] + items[second], labels[first] + labels[second])
         for first, second in combinations(labels, 2)
         for d in (rates.difference(first, second),)
     ]
@@ -133,20 +158,36 @@ def _by_judges(
 ) -> SystemsDocument:
     systems = [SystemRecord(system, counts[system], value) for system, value in values.items()]
     systems.sort(key=lambda system: -system.value)
-    records = tuple(ComparisonRecord(**asdict(comparison)) for comparison in comparisons)
-    return SystemsDocument(aggregator, kind, tuple(systems), records)
+    return SystemsDocument(aggregator, kind, tuple(systems), tuple(comparisons))
 
 
-Compared = tuple[dict[str, float], dict[str, int], "list[Comparison]"]
+Compared = tuple[dict[str, float], dict[str, int], list[Comparison]]
+
+
+def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> tuple[float, float]:
+    """Between which values labels of pairs lie: 0 and 1, or the declared scale where they are not all within these."""
+    return scale if scale is not None and any(not 0.0 <= label <= 1.0 for label in labels) else (0.0, 1.0)
+
+
+def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[float, float]:
+    """The scale of pairs' scores, whose middle is a tie; ``FitError`` where it is not declared and not 0 to 1."""
+    low, high = float(np.nanmin(panel.values)), float(np.nanmax(panel.values))
+    if scale is None and (low < 0.0 or high > 1.0):
+        raise FitError(
+            f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale, whose middle is a tie "
+            "(--scale, or `scale` of the test set)"
+        )
+    return scale or (0.0, 1.0)
 
 
 def _pairwise(
     estimate: Array, named: Named, units: Sequence[str], labels: Array, scale: tuple[float, float]
 ) -> Compared:
     low, high = scale
-    share, won = np.clip((estimate - low) / (high - low), 0.0, 1.0), (labels - low) / (high - low)
+    share = np.clip((estimate - low) / (high - low), 0.0, 1.0)
+    low, high = label_scale(labels[~np.isnan(labels)].tolist(), scale)
     pairs = [None if names is None else (names[0], names[1]) for names in named]
-    strengths, comparisons = bradley_terry(share, pairs, units, won)
+    strengths, comparisons = bradley_terry(share, pairs, units, (labels - low) / (high - low))
     counts = {system: sum(pair is not None and system in pair for pair in pairs) for system in strengths}
     return strengths, counts, comparisons
 

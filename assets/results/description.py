@@ -1,8 +1,4 @@
-"""What the factors of a structure look like in the texts of the items.
-
-Belongs here: from a structure to ``FactorsDocument``, for a workspace and for a table. Belongs elsewhere: the
-statistics (``care_ops.results.interpret``), storing.
-"""
+"""What the factors of a structure look like in the texts of the items."""
 
 from __future__ import annotations
 

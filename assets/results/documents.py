@@ -1,13 +1,11 @@
-"""The JSON documents of what is computed from a fit, as records: factors, comparison of systems, judges left out.
-
-Belongs here: what each document holds. Belongs elsewhere: computing it (``factors``, ``comparison``).
-"""
+"""The JSON documents of what is computed from a fit, as records: factors, comparison of systems, judges left out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from care_ops.records import Comparison
 from care_ops.results.drop_evidence import Dropping
 from warehouse.documents import FolderDocument, document_of
 
@@ -80,23 +78,6 @@ class SystemRecord:
 
 
 @dataclass(frozen=True)
-class ComparisonRecord:
-    """System ``first`` less system ``second``, as in ``care_ops.results.systems.Comparison``.
-
-    ``trust`` is the weight of the estimates beside the labels; None where the labels' own model says how they count.
-    """
-
-    first: str
-    second: str
-    difference: float
-    lo: float
-    hi: float
-    units: int
-    labels_used: int
-    trust: float | None = None
-
-
-@dataclass(frozen=True)
 class SystemsDocument(FolderDocument):
     """Systems compared, or why they are not; all of it empty where the test set declares no systems.
 
@@ -108,7 +89,7 @@ class SystemsDocument(FolderDocument):
         What the values of the systems are.
     systems : tuple of SystemRecord
         Best first.
-    comparisons : tuple of ComparisonRecord
+    comparisons : tuple of Comparison
     failure : str
         Why there is nothing to compare.
     columns : tuple of str
@@ -120,7 +101,7 @@ class SystemsDocument(FolderDocument):
     aggregator: str = ""
     kind: str = ""
     systems: tuple[SystemRecord, ...] = ()
-    comparisons: tuple[ComparisonRecord, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     failure: str = ""
     columns: tuple[str, ...] = ()
 

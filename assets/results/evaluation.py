@@ -12,14 +12,14 @@ import dagster as dg
 from assets.code import code_version
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
-from assets.results.gold import aligned, held_out_gold
+from assets.results.gold import held_out_gold
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from warehouse.fits import EvaluationRecord
+    from care_ops.records import Evaluation
 
     Array = NDArray[np.float64]
 
@@ -46,7 +46,12 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
             "evaluated_items": evaluated.items,
             "left_out_for_anchors": evaluated.left_out,
             "why_so_many": evaluated.why(),
-            "table": table([{"aggregator": name, **asdict(record)} for name, record in evaluated.records.items()]),
+            "table": table(
+                [
+                    {"aggregator": name, "labels_used": evaluated.labels[name], **asdict(record)}
+                    for name, record in evaluated.records.items()
+                ]
+            ),
             "order": bars(
                 f"{headline} against gold", {name: order for name, order in orders.items() if order is not None}
             ),
@@ -60,7 +65,8 @@ class Evaluated:
 
     Attributes
     ----------
-    records : dict aggregator -> EvaluationRecord
+    records : dict aggregator -> Evaluation
+    labels : dict aggregator -> labels that its answer has seen
     items : int
         Items whose gold counts.
     left_out : int
@@ -69,7 +75,8 @@ class Evaluated:
         Items whose gold counted for the edition before; None where there is none.
     """
 
-    records: "dict[str, EvaluationRecord]"
+    records: "dict[str, Evaluation]"
+    labels: dict[str, int]
     items: int
     left_out: int
     before: int | None = None
@@ -90,45 +97,43 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
 
     from assets.fit.documents import FitDocument
     from care_ops.metrics import evaluate
-    from warehouse.fit_rows import store_evaluation
-    from warehouse.fits import EvaluationRecord
-    from warehouse.matrix import read_fit, read_item_columns
+    from warehouse.fit_rows import load_findings
+    from warehouse.matrix import read_item_columns
 
     spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
     fit_ids = FitDocument.read(workspace.fit_folder(testset)).by_aggregator
-    records: dict[str, EvaluationRecord] = {}
+    records: dict[str, Evaluation] = {}
+    labels: dict[str, int] = {}
     with workspace.warehouse.writer() as connection:
         columns = read_item_columns(connection, testset)
         gold = held_out_gold(columns.item_ids, columns.gold, columns.split_units, anchors)
         if np.isnan(gold).all():
             return None
         for name, fit_id in fit_ids.items():
-            stored = read_fit(connection, fit_id)
-            estimate = aligned(columns.item_ids, stored.estimates)
-            sd, probability = (aligned(columns.item_ids, values) for values in (stored.sds, stored.p_quality))
-            result = evaluate(
-                estimate,
+            answer = workspace.fits.read_fit(testset, fit_id).in_order(columns.item_ids)
+            records[name] = evaluate(
+                answer.estimate,
                 gold,
-                threshold=stored.threshold,
+                threshold=answer.threshold,
                 scale=spec.scale,
-                sd=None if np.isnan(sd).all() else sd,
-                p_quality=None if np.isnan(probability).all() else probability,
+                sd=answer.sd,
+                p_quality=answer.p_quality,
             )
-            records[name] = EvaluationRecord(labels_used=stored.labels_used, **asdict(result))
+            labels[name] = answer.labels_used
             workspace.fits.annotate(testset, fit_id, records[name])
-            store_evaluation(connection, fit_id, records[name])
+        load_findings(connection, workspace.fits, testset, fit_ids.values())
     with_gold = int((~np.isnan(gold)).sum())
     left_out = int((~np.isnan(columns.gold)).sum()) - with_gold
-    return Evaluated(records, with_gold, left_out, _evaluated_before(workspace, testset, set(fit_ids.values())))
+    return Evaluated(records, labels, with_gold, left_out, _evaluated_before(workspace, testset, set(fit_ids.values())))
 
 
 def _evaluated_before(workspace: Workspace, testset: str, tonight: set[str]) -> int | None:
     """Items on which the edition before tonight's was evaluated; None where there is none, or nobody evaluated it."""
-    from warehouse.fits import EvaluationRecord
+    from care_ops.records import Evaluation
 
     for edition in reversed(workspace.fits.editions(testset)):
         if tonight & set(edition.fits.values()):
             continue
-        kept = (workspace.fits.find_annotation(testset, fit_id, EvaluationRecord) for fit_id in edition.fits.values())
+        kept = (workspace.fits.find_annotation(testset, fit_id, Evaluation) for fit_id in edition.fits.values())
         return max((record.n for record in kept if record is not None), default=None)
     return None

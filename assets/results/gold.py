@@ -1,7 +1,4 @@
-"""Gold as an evaluation may see it, and values brought into the order of the items.
-
-Belongs here: leaving out what a fit has seen (law 2), joining by id. Belongs elsewhere: metrics (``care_ops.metrics``).
-"""
+"""Gold as an evaluation may see it, and values brought into the order of the items."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

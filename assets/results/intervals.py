@@ -1,6 +1,6 @@
 """``intervals``: how far each judge's weight would move with other items, and the fit without each judge."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -10,17 +10,9 @@ from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from care_ops.results.drop_evidence import Dropping
     from care_ops.scores import ScoreMatrix
     from warehouse.matrix import ItemColumnsRead
-
-
-def plain(values: "NDArray[np.float64] | None") -> Any:
-    """An array as nested lists of numbers; None stays None."""
-    return None if values is None else values.tolist()
 
 
 @dg.asset(
@@ -33,14 +25,13 @@ def plain(values: "NDArray[np.float64] | None") -> Any:
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Fit resampled split units, store the intervals beside the weights; then leave each judge out."""
-    from assets.fit.kept import read_fitted, read_responses
+    from assets.fit.kept import read_answers, read_fitted, read_responses
     from assets.results.documents import DroppingDocument
     from care_ops.errors import InputError
     from care_ops.results.drop_evidence import NO_REFITS, Dropping
     from care_ops.results.uncertainty import weight_intervals
-    from warehouse.fit_rows import store_intervals
-    from warehouse.fits import Intervals
-    from warehouse.matrix import read_item_columns, read_weights
+    from warehouse.fit_rows import load_findings
+    from warehouse.matrix import read_item_columns
 
     testset = context.partition_key
     config = workspace.fit_config(testset)
@@ -51,7 +42,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     fit_ids = fit.by_aggregator
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
-        whole = {name: read_weights(connection, fit_id, scores.judges) for name, fit_id in fit_ids.items()}
+    whole = read_answers(workspace, testset, scores, fit)
     units = dict(zip(columns.item_ids, columns.split_units, strict=True))
     dropping = _dropping(workspace, testset, scores, columns, list(fit_ids))
     DroppingDocument(dropping).write(workspace.fit_folder(testset))
@@ -67,12 +58,10 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         )
     except InputError as error:  # too few split units: weights stand without an interval
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
+    for name, interval in intervals_by_name.items():
+        workspace.fits.annotate(testset, fit_ids[name], interval)
     with workspace.warehouse.writer() as connection:
-        for name, interval in intervals_by_name.items():
-            bounds = (interval.lo, interval.hi, interval.loadings_lo, interval.loadings_hi)
-            record = Intervals(scores.judges, *map(plain, bounds))
-            workspace.fits.annotate(testset, fit_ids[name], record)
-            store_intervals(connection, fit_ids[name], record)
+        load_findings(connection, workspace.fits, testset, fit_ids.values())
     rows = [
         {"aggregator": name, "judge": judge, "lo": float(lo), "hi": float(hi)}
         for name, interval in intervals_by_name.items()

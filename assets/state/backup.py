@@ -1,7 +1,4 @@
-"""A copy of a workspace in one file: what a person wrote and what judging has cost, without what CARE makes again.
-
-Belongs here: what is copied. Belongs elsewhere: making the rest again (``rebuild``, and the next ``care run``).
-"""
+"""A copy of a workspace in one file: what a person wrote and what judging has cost, without what CARE makes again."""
 
 from __future__ import annotations
 

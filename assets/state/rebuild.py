@@ -1,8 +1,4 @@
-"""The warehouse rebuilt from the parts: after it was deleted or damaged, or when its schema is of another version.
-
-Belongs here: loading every item, slice, fit and publication that the parts hold and the workspace names.
-Belongs elsewhere: what is to be made anew (``assets.state.reconcile``).
-"""
+"""The warehouse rebuilt from the parts: after it was deleted or damaged, or when its schema is of another version."""
 
 import logging
 from collections.abc import Sequence
@@ -79,7 +75,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
                 store_verdict(connection, testset, asdict(told.verdict))
             editions = workspace.fits.editions(testset)
             if editions:
-                replace_panel(connection, testset, [asdict(row) for row in editions[-1].inputs.panel])
+                replace_panel(connection, testset, editions[-1].inputs.panel)
     workspace.warehouse.replace_by(making)
     making.path.parent.rmdir()
     return broken

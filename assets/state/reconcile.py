@@ -3,8 +3,6 @@
 Conditions (``orchestration.conditions``) act on changes, and a change can be lost: a database is deleted, a run is
 killed between two writes, a folder is copied. This comparison looks at the stored state alone, so it also finds what
 such an accident has left undone.
-
-Belongs here: the comparison. Belongs elsewhere: starting anything (``orchestration``).
 """
 
 from __future__ import annotations
@@ -20,9 +18,8 @@ from assets.partitions import slice_key
 from assets.publication.documents import ReviewDocument
 from assets.report.names import items_name, page_name
 from assets.results.documents import SystemsDocument
-from assets.versions import panel_version, readable_source_version, settings_version
+from assets.versions import panel_version, settings_version, source_changed
 from assets.workspace import Workspace
-from care_ops.errors import CareError
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,13 +59,14 @@ def missing(workspace: Workspace) -> Missing:
 def _missing_of(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, owing: Sequence[Unheard]
 ) -> list[tuple[str, str | None]]:
+    from assets.report.documents import HeldDocument
     from warehouse.panel_rows import slice_versions
 
     testset_row = connection.execute("SELECT source_version FROM testsets WHERE testset = ?", [testset]).fetchone()
     if (
         testset_row is None
         or not workspace.parts.items_file(testset).is_file()
-        or _changed(workspace, testset, testset_row[0])
+        or source_changed(workspace, testset, testset_row[0])
     ):
         return [("items", testset), ("gold", testset)]
     # A judge that cannot be built is left out: `judge_inference` fails and says why, asking every night mends nothing.
@@ -95,21 +93,12 @@ def _missing_of(
     if review is None or (review.state == "published" and not workspace.fits.publications(testset)):
         to_make.append(("review", testset))  # its verdict, or the publication that it made, is gone
     held = fit.edition not in {e.edition for e in _published(workspace, testset)}
+    waiting = HeldDocument.find(folder)
+    if review is not None and review.state == "held back" and (waiting is None or waiting.facts.edition != fit.edition):
+        to_make += [("report", testset), ("report_index", None)]  # nobody has been told what the new fit would change
     if not held and not (folder.has_results() and _drawn(workspace, testset)):
         to_make += [*((asset, testset) for asset in RESULTS), ("report_index", None)]
     return [*to_make, *to_ask_again]
-
-
-def _changed(workspace: Workspace, testset: str, read_version: str | None) -> bool:
-    """Whether the items were read from another version of their source.
-
-    A source that cannot be read is left out: `items` has failed and said why, and asking every night mends nothing.
-    """
-    try:
-        return read_version not in (None, readable_source_version(workspace, testset))
-    except CareError as error:
-        _log.info("%s: its source cannot be compared with its items (%s)", testset, error)
-        return False
 
 
 def _drawn(workspace: Workspace, testset: str) -> bool:
@@ -166,9 +155,12 @@ def _lost_findings(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit_ids: Sequence[str]
 ) -> bool:
     """Whether the database knows an evaluation or intervals of these fits whose file, the record, is gone."""
+    from care_ops.records import Evaluation, Intervals
+
     known = connection.execute(
         "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
         "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",
         {"ids": list(fit_ids)},
     ).fetchall()
-    return not all(workspace.fits.has_annotation(testset, fit_id, kind) for fit_id, kind in known)
+    kinds = {"evaluation": Evaluation, "intervals": Intervals}
+    return not all(workspace.fits.has_annotation(testset, fit_id, kinds[kind]) for fit_id, kind in known)

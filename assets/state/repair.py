@@ -1,8 +1,4 @@
-"""Damaged files of a workspace: found by reading all of them, and set aside on request.
-
-Belongs here: which reader tells whether a file is whole, and what becomes of one that is not. Belongs elsewhere: making
-anything again (the next ``care run`` does), reading one file (``warehouse.storage``), the command line.
-"""
+"""Damaged files of a workspace: found by reading all of them, and set aside on request."""
 
 from __future__ import annotations
 
@@ -95,17 +91,17 @@ def _costs_money(workspace: Workspace, folder: Path) -> bool:
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
     """Every file with the reader that knows its format, and what follows when it has been set aside."""
-    from warehouse.artifacts import panel_of
+    from warehouse.artifacts import arrays_of, panel_of
     from warehouse.fits import fit_of
     from warehouse.parts import read_scores_part
-    from warehouse.storage import read_arrays, read_document, read_lines, read_table
+    from warehouse.storage import read_document, read_lines, read_table
 
     parts, fits = workspace.parts.root, workspace.fit_folder("").path.parent
     for folder, pattern, read, then in (
         (parts, "items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
         (parts, "scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
         (fits, "testset=*/*.parquet", panel_of, _AGAIN),
-        (fits, "testset=*/*.npz", read_arrays, _AGAIN),
+        (fits, "testset=*/*.arrays", arrays_of, _AGAIN),
         (fits, "testset=*/*.json", read_document, _AGAIN),
         (workspace.fits.root, "testset=*/fit=*.parquet", fit_of, _FROM_A_BACKUP),
         (workspace.fits.root, "testset=*/*.json", read_document, _FROM_A_BACKUP),

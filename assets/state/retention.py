@@ -1,7 +1,4 @@
-"""Deletion, only when a person asks for it: old editions, score parts that nothing reads any more, single items.
-
-Belongs here: deleting. Belongs elsewhere: the command line.
-"""
+"""Deletion, only when a person asks for it: old editions, score parts that nothing reads any more, single items."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Several criteria of the same items: a fit of each, and what they share.
-
-Belongs here: splitting tables by a column of criteria, the fits side by side, their page. Belongs elsewhere: one fit
-(``fitting``), the correlations (``care_ops.results.halo``).
-"""
+"""Several criteria of the same items: a fit of each, and what they share."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from assets.fit.stages import recommended
-from assets.report.names import page_name
+from assets.report.names import folder_name
 from assets.report.page import render
 from assets.table.files import write_files
 from assets.table.fitting import ScoreTable, TableConfig, TableFit, fit_table
@@ -141,9 +137,7 @@ def fit_criteria(tables: Mapping[str, ScoreTable], config: TableConfig) -> Crite
 
 def write_criteria(result: CriteriaFit, out: Path) -> None:
     """Write the files of every fit to a folder of its own, and ``criteria.json`` and ``criteria.html`` beside them."""
-    folders = {
-        criterion: page_name(criterion).removeprefix("testset-").removesuffix(".html") for criterion in result.criteria
-    }
+    folders = {criterion: folder_name(criterion) for criterion in result.criteria}
     for criterion, fitted in result.fits.items():
         write_files(fitted, out / folders[criterion])
     document = {

@@ -1,7 +1,4 @@
-"""The files that a fitted table is written to: aggregates, judges, fit.json, the page and the items to label.
-
-Belongs here: formats. Belongs elsewhere: fitting (``fitting``).
-"""
+"""The files that a fitted table is written to: aggregates, judges, fit.json, the page and the items to label."""
 
 from __future__ import annotations
 
@@ -18,10 +15,9 @@ from assets.report.page import write_page
 from assets.report.to_label import FILE as TO_LABEL
 from assets.report.to_label import write_items_to_label
 from assets.table.fitting import TableFit
-from care_ops.aggregators.base import Aggregate
 from care_ops.fit import Fit
-from care_ops.metrics import Evaluation
-from warehouse.fits import nullable
+from care_ops.records import Aggregate, Evaluation
+from warehouse.fits import table_of
 from warehouse.storage import write_bytes, write_table
 
 PAGE = "report.html"
@@ -87,7 +83,7 @@ def write_files(result: TableFit, out: Path) -> None:
     text = json.dumps(asdict(fit_file(result)), indent=1, sort_keys=True, default=str)
     write_bytes(out / "fit.json", text.encode())
     write_page(page, out / PAGE, result.verdict)
-    write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.labels)
+    write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.anchors)
 
 
 def fit_file(result: TableFit) -> FitFile:
@@ -97,7 +93,7 @@ def fit_file(result: TableFit) -> FitFile:
         verdict=asdict(result.verdict),
         provenance=page.provenance,
         failures=page.failures,
-        judges=[_null_for_nan(asdict(check)) for check in page.checks],
+        judges=[asdict(check) for check in page.checks],
         aggregates={
             name: AggregateSummary(aggregate.threshold, aggregate.labels_used, aggregate.details)
             for name, aggregate in page.aggregates.items()
@@ -112,15 +108,7 @@ def aggregates_table(fit: Fit) -> pa.Table:
     """A row for each item and aggregator."""
     count = len(fit.scores.item_ids)
     tables = [
-        pa.table(
-            {
-                "item_id": pa.array(fit.scores.item_ids, pa.string()),
-                "aggregator": pa.array([name] * count, pa.string()),
-                "estimate": nullable(aggregate.estimate),
-                "sd": nullable(aggregate.sd, count),
-                "p_quality": nullable(aggregate.p_quality, count),
-            }
-        )
+        table_of(fit.scores.item_ids, aggregate).add_column(1, "aggregator", pa.array([name] * count, pa.string()))
         for name, aggregate in fit.aggregates.items()
     ]
     return pa.concat_tables(tables)
@@ -150,12 +138,8 @@ def _numbers_of(page: ReportData, aggregate: Aggregate, j: int | None) -> dict[s
     if aggregate.weights is not None:
         numbers["weight"] = float(aggregate.weights[j])
     if aggregate.name in page.intervals:
-        lo, hi = page.intervals[aggregate.name]
-        numbers |= {"lo": float(lo[j]), "hi": float(hi[j])}
+        ends = page.intervals[aggregate.name]
+        numbers |= {"lo": float(ends.lo[j]), "hi": float(ends.hi[j])}
     if aggregate.loadings is not None:
         numbers["loadings"] = [float(loading) for loading in aggregate.loadings[j]]
     return numbers
-
-
-def _null_for_nan(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}

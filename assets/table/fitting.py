@@ -1,15 +1,11 @@
-"""One table of scores to aggregates, evaluation, intervals, comparison of systems and the data of a page.
-
-Belongs here: the records that go in and come out, and the steps between them. Belongs elsewhere: reading or writing
-files, options of a command.
-"""
+"""One table of scores to aggregates, evaluation, intervals, comparison of systems and the data of a page."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,28 +14,32 @@ import numpy as np
 
 from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, recommended
-from assets.report.assemble import FittedPanel, PanelItems, PanelResults, assemble, panel_items
+from assets.report.assemble import PanelItems, completed, panel_items
 from assets.report.data import ReportData
 from assets.report.to_label import items_to_label
 from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
-from care_ops.admission import JudgeCheck, check_panel, means_not_asked, why_left_out
+from care_ops.admission import check_panel, means_not_asked, why_left_out
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError, listed
 from care_ops.fit import Fit, Watch, fit_panel
-from care_ops.metrics import Evaluation, evaluate
+from care_ops.labels import Drawn
+from care_ops.least import LEAST_JUDGES
+from care_ops.metrics import evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.records import Evaluation, Intervals, JudgeCheck
 from care_ops.results.drop_evidence import NO_REFITS, Dropping
 from care_ops.results.dropping import leave_each_out
-from care_ops.results.fit_facts import LEAST_JUDGES
+from care_ops.results.interpret import counted
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Remedies, Standing, Step, Verdict, decide, refusal
-from care_ops.scores import ScoreMatrix
+from care_ops.scales import Brought, Scale
+from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
-from warehouse.items import ItemRecord, named_in
+from warehouse.items import ItemRecord, numbers_in, systems_in
 from warehouse.matrix import ItemColumnsRead
 from warehouse.sources.reading import Reading
 
@@ -78,6 +78,8 @@ class ScoreTable:
         How the files were read, for the provenance.
     probes : ProbeResponses
         How the judges respond to versions of items.
+    brought : sequence of Brought
+        Judges whose scores were brought to the panel's scale.
     """
 
     source: str
@@ -86,6 +88,7 @@ class ScoreTable:
     anchors: Anchors = NO_ANCHORS
     readings: Sequence[Reading] = ()
     probes: ProbeResponses = NO_PROBES
+    brought: Sequence[Brought] = ()
 
 
 @dataclass(frozen=True)
@@ -101,28 +104,29 @@ class TableConfig:
         For the intervals of weights; 0 computes none.
     systems : tuple of str
         Column of the items that names an item's system; two for pairs, left and right; none compares nothing.
+    scales : mapping judge -> (low, high)
+        Scales of single judges, which are brought to that of ``fit`` when they are read.
+    features : tuple of str
+        Columns of the items that hold numbers which judges may like, beside what is counted in the texts.
 
     Raises
     ------
     InputError
-        The scale is the wrong way round, or more than two columns name systems.
+        A scale is the wrong way round.
     """
 
     fit: FitConfig = field(default_factory=FitConfig)
     admission: AdmissionRule = field(default_factory=AdmissionRule)
     resamples: int = 60
     systems: tuple[str, ...] = ()
+    scales: Mapping[str, Scale] = field(default_factory=dict[str, Scale])
+    features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what the records inside do not check."""
-        scale = self.fit.scale
-        if scale is not None and not scale[0] < scale[1]:
-            raise InputError(f"the scale is {scale[0]} to {scale[1]}; the lowest score comes first")
-        if len(self.systems) > 2:
-            raise InputError(
-                f"{len(self.systems)} columns name systems ({', '.join(self.systems)}); give one for items of a "
-                "system, two for pairs"
-            )
+        for low, high in (*self.scales.values(), *([self.fit.scale] if self.fit.scale else [])):
+            if not -np.inf < low < high < np.inf:
+                raise InputError(f"the scale is {low} to {high}; give two numbers, the lowest score first")
 
 
 @dataclass(frozen=True)
@@ -136,20 +140,20 @@ class TableFit:
     page : ReportData
         Admission, evaluation, intervals, factors and systems, as the page shows them.
     verdict : Verdict
-    to_label : sequence of str
-        The items that are most worth a label.
+    to_label : mapping item -> {"random", "chosen"}
+        The items that are most worth a label, and how each was drawn.
     items : mapping item -> ItemRecord
         What is known of the items.
-    labels : mapping item -> label
-        Those that the fit has seen.
+    anchors : Anchors
+        The labels that the fit has seen.
     """
 
     fit: Fit
     page: ReportData
     verdict: Verdict
-    to_label: Sequence[str]
+    to_label: Mapping[str, Drawn]
     items: Mapping[str, ItemRecord]
-    labels: Mapping[str, float]
+    anchors: Anchors
 
 
 def fit_table(
@@ -167,37 +171,37 @@ def fit_table(
     """
     _check_constraints(table, config.fit.structure)
     panel, checks = admit(table, config)
+    panel = replace(panel, features=features_of(table, config))
     items, named = item_columns(table), systems_of(table, config)
     pairs = pairs_of(items.item_ids, named, items.units())
     fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
     watch("describing the factors", 0, 0)
-    results = PanelResults(
-        _factors(fit, shown_items),
-        _systems(fit, items, named, table.anchors, config),
-        _evaluations(fit, shown_items, _scale_of(fit, config)),
-        _intervals(fit, items, table, config, watch),
-        probes=table.probes,
-        dropping=_dropping(fit, items, shown_items, table, config, watch),
-    )
-    page = assemble(
+    data = ReportData(
         title=Path(table.source).name,
         description="Recorded scores, aggregated by care fit.",
-        fitted=FittedPanel(
-            fit.scores,
-            fit.moments,
-            fit.aggregates,
-            fit.failures,
-            checks,
-            fit.structure,
-            config.fit,
-            means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
-        ),
-        items=shown_items,
-        results=results,
-        anchors=table.anchors,
-        provenance={
+        scores=fit.scores,
+        aggregates=fit.aggregates,
+        failures=fit.failures,
+        checks=checks,
+        evaluations=_evaluations(fit, shown_items, _scale_of(fit, config)),
+        gold=shown_items.gold,
+        responses=shown_items.responses,
+        factors=_factors(fit, shown_items),
+        systems=_systems(fit, items, named, table.anchors, config),
+        labels_seen=len(table.anchors),
+        intervals=_intervals(fit, items, table, config, watch),
+        probes=table.probes,
+        not_asked=means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
+        dropping=_dropping(fit, items, shown_items, table, config, watch),
+    )
+    page = completed(
+        data,
+        fit.moments,
+        fit.structure,
+        config.fit,
+        {
             "scores": table.source,
             "fingerprint": fit.scores.fingerprint(),
             "config": asdict(config.fit),
@@ -209,8 +213,7 @@ def fit_table(
     )
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
     verdict = decide(facts, Standing(), remedies)
-    labels = table.anchors.labels
-    return TableFit(fit, page, verdict, items_to_label(page, tuple(labels)), table.items, labels)
+    return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
 
 
 def _edition(panel: ScoreMatrix, anchors: Anchors, config: TableConfig) -> str:
@@ -239,7 +242,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
     outside = (scores.values < scale[0]) | (scores.values > scale[1])
     counts = {judge: int(count) for judge, count in zip(scores.judges, outside.sum(axis=0), strict=True) if count}
     values = np.where(outside, np.nan, scores.values)
-    return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families), counts
+    return replace(scores, values=values), counts
 
 
 def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
@@ -267,6 +270,20 @@ def _structure_told(fit: Fit) -> dict[str, Any]:
     return {**fit.structure_details, **certificate}
 
 
+def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
+    """What can be seen of the scored items, in their order: counts in their texts, and the columns that a person names.
+
+    Raises
+    ------
+    InputError
+        No item has a column of that name, or a value in it is no number.
+    """
+    records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
+    metadata = [record.metadata for record in records]
+    columns = {name: numbers_in(metadata, name, f"items of {table.source}, features") for name in config.features}
+    return {**counted([r.response for r in records], [r.response_2 for r in records]), **columns}
+
+
 def item_columns(table: ScoreTable) -> ItemColumnsRead:
     """What is known of the scored items, in the order of the scores."""
     ids = list(table.scores.item_ids)
@@ -289,12 +306,13 @@ def systems_of(table: ScoreTable, config: TableConfig) -> Named:
     Raises
     ------
     InputError
-        No item has such a column.
+        As ``warehouse.items.systems_in``.
     """
     if not config.systems:
         return [None] * len(table.scores.item_ids)
-    metadata = [table.items[item].metadata if item in table.items else {} for item in table.scores.item_ids]
-    return named_in(metadata, config.systems, f"items of {table.source}, systems")
+    records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
+    answers = [(record.response, record.response_2) for record in records]
+    return systems_in([r.metadata for r in records], config.systems, f"items of {table.source}, systems", answers)
 
 
 def _scale_of(fit: Fit, config: TableConfig) -> tuple[float, float]:
@@ -335,11 +353,11 @@ def _evaluations(fit: Fit, items: PanelItems, scale: tuple[float, float]) -> dic
 
 def _intervals(
     fit: Fit, items: ItemColumnsRead, table: ScoreTable, config: TableConfig, watch: Watch
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+) -> dict[str, Intervals]:
     """Intervals of the weights by aggregate; empty where none are asked for."""
     if not config.resamples:
         return {}
-    intervals = weight_intervals(
+    return weight_intervals(
         fit.scores,
         config.fit,
         table.anchors,
@@ -349,7 +367,6 @@ def _intervals(
         watch=partial(watch, "intervals of the weights"),
         probes=table.probes,
     )
-    return {name: (interval.lo, interval.hi) for name, interval in intervals.items()}
 
 
 def _dropping(

@@ -1,8 +1,4 @@
-"""Judges of a table against labels by people.
-
-Belongs here: from a table of scores and labels to a report for each judge, and its sentences. Belongs elsewhere: the
-figures (``care_ops.results.judge_report``), options of a command.
-"""
+"""Judges of a table against labels by people."""
 
 from __future__ import annotations
 
@@ -20,20 +16,23 @@ from care_ops.labels import Labels
 from care_ops.results.judge_report import JudgeReport, Share, position_effect, report_of
 from care_ops.scores import Array, ScoreMatrix
 
+_TIE = 0.5
+
 
 @dataclass(frozen=True)
 class Reports:
-    """The reports by judge, those that cannot be made with the reason, and the ids behind rows."""
+    """The reports by judge, those that cannot be made with the reason, the ids behind rows, and labels of a tie."""
 
     reports: list[JudgeReport]
     left_out: dict[str, str]
     item_ids: Sequence[str]
+    ties: int
 
 
 def judge_reports(
     table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
 ) -> Reports:
-    """A report for each judge, or for one.
+    """A report for each judge, or for one; labels of .5, ties of a pair, decide nothing and are left out.
 
     Raises
     ------
@@ -43,6 +42,7 @@ def judge_reports(
         The panel gives no answer.
     """
     check_labels(table, labels)
+    every, labels = labels, Labels(tuple(label for label in labels.given if label.value != _TIE))
     if not labels.binary:
         raise InputError("a judge's report compares what it passes with what people pass; give labels of 0 and 1")
     if only is not None and only not in table.scores.judges:
@@ -75,7 +75,7 @@ def judge_reports(
             reports.append(report)
         except FitError as error:
             left_out[name] = str(error)
-    return Reports(reports, left_out, item_ids)
+    return Reports(reports, left_out, item_ids, len(every) - len(labels))
 
 
 def _cut(judge: str, scores: Array, declared: float | None) -> float:

@@ -2,9 +2,6 @@
 
 It is a CSV that ``read_labels`` reads as well. An item that waits has an empty label; one that was skipped has an empty
 label and a time. Every change writes the whole file in one step, so that a kill loses no answer.
-
-Belongs here: this file, and the round trip through a spreadsheet. Belongs elsewhere: which items are to be labelled
-(``assets.table.labelling``), asking for labels.
 """
 
 from __future__ import annotations
@@ -133,8 +130,8 @@ class LabelFile:
         return filled, repeated
 
 
-def export(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecord]) -> None:
-    """Write the rows that wait with the texts of their items, for a person to fill in ``label``; CSV or a workbook.
+def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecord]) -> bytes:
+    """The rows that wait with the texts of their items, for a person to fill in ``label``, as a CSV or a workbook.
 
     Raises
     ------
@@ -142,16 +139,18 @@ def export(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecord]
         The file's name ends in neither .csv nor .xlsx, or workbooks cannot be written here.
     """
     seen = [name for name in TEXTS if any(getattr(items[row.item_id], name) for row in rows)]
-    header = ["item_id", *seen, "label"]
-    lines = [[row.item_id, *(getattr(items[row.item_id], name) or "" for name in seen), ""] for row in rows]
+    header = ["item_id", *seen, "label", "drawn", "probability"]
+    lines = [
+        [row.item_id, *(getattr(items[row.item_id], name) or "" for name in seen), "", row.drawn, row.probability]
+        for row in rows
+    ]
     if path.suffix.lower() == ".csv":
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows([header, *lines])
-        write_bytes(path, b"\xef\xbb\xbf" + text.getvalue().encode())  # without the mark Excel reads another encoding
-    elif path.suffix.lower() == ".xlsx":
-        write_bytes(path, _workbook([header, *lines]))
-    else:
-        raise InputError(f"{path}: labels are exported to .csv or .xlsx; let the name end so")
+        return b"\xef\xbb\xbf" + text.getvalue().encode()  # without the mark Excel reads another encoding
+    if path.suffix.lower() == ".xlsx":
+        return _workbook([header, *lines])
+    raise InputError(f"{path}: labels are exported to .csv or .xlsx; let the name end so")
 
 
 def _workbook(lines: Sequence[Sequence[str]]) -> bytes:
@@ -169,5 +168,5 @@ def _workbook(lines: Sequence[Sequence[str]]) -> bytes:
         for k, line in enumerate(lines):
             sheet.write_row(k, 0, line)
         sheet.freeze_panes(1, 0)
-        sheet.set_column(1, max(len(lines[0]) - 2, 1), 60, book.add_format({"text_wrap": True, "valign": "top"}))
+        sheet.set_column(1, max(len(lines[0]) - 4, 1), 60, book.add_format({"text_wrap": True, "valign": "top"}))
     return content.getvalue()

@@ -1,8 +1,4 @@
-"""Which items of a test set or a table people are to label, and how many labels are needed.
-
-Belongs here: from items and scores to the rows of a file of labels. Belongs elsewhere: the draw
-(``care_ops.results.sampling``), the file (``warehouse.sources.label_file``), asking for labels.
-"""
+"""Which items of a test set or a table people are to label, and how many labels are needed."""
 
 from __future__ import annotations
 
@@ -17,7 +13,8 @@ from assets.table.label_file import LabelRow
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.labels import Labels
-from care_ops.results.rates import LEAST_LABELS, labels_needed, rates_of
+from care_ops.least import LEAST_LABELS
+from care_ops.results.rates import labels_needed, rates_of
 from care_ops.results.sampling import draw, expected_gain, inclusion
 from care_ops.scores import ScoreMatrix
 

@@ -1,12 +1,8 @@
-"""Every option of a fit under one flat list of names, which the command line and the Python library share.
-
-Belongs here: the names, their types, and the configuration that they make. Belongs elsewhere: defaults and bounds
-(``care_ops.config``), which file holds what (``reading``).
-"""
+"""Every option of a fit under one flat list of names, which the command line and the Python library share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, TypedDict
 
@@ -36,6 +32,8 @@ class FitOptions(TypedDict, total=False):
         What is computed, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
     cut, scale, quality, subtract_confounders, missing, seed :
         See ``care_ops.config.FitConfig``.
+    scales : mapping judge -> (low, high)
+        Scales of single judges, whose scores are brought to that of the panel; ``--scale JUDGE=0:100``.
     program, gamma, tau :
         Penalties of the structure program, as ``care select`` chooses them; see ``care_ops.config.StructureConfig``.
     edges_within, nonnegative_within : sequence of sequences of str
@@ -47,17 +45,23 @@ class FitOptions(TypedDict, total=False):
         Declared scale of quality: ``own``, ``uniform``, ``judge:NAME`` or ``anchors``.
     prevalence : float
         Declared share of items with Q = 1.
-    admit, absent, max_missing, max_mode_share, min_entropy, min_return, min_gain, report_agreement :
+    admit, absent, max_missing :
         Which judges may sit on the panel; see ``care_ops.config.AdmissionRule``.
     intervals : int
         Resamples for intervals of weights, 20 or more; 0 for none.
-    systems : str or sequence of str
-        Column of the items that names an item's system; two for pairs.
+    system : str or sequence of str
+        Column of the items that names an item's system; of pairs two: that of the left system, which a higher score
+        prefers, and that of the right one. The name ``systems`` is taken for it, too.
+    features : str or sequence of str
+        Columns of the items with numbers that judges may like, beside what is counted in the texts.
+    not_quality : str or sequence of str
+        Features (``words``, ``sentences``, ``list_items``, ``numbers``, or a column) that are no part of quality.
     """
 
     aggregators: str | Sequence[str]
     cut: float | None
     scale: tuple[float, float] | None
+    scales: Mapping[str, tuple[float, float]]
     quality: DeclaredRule
     subtract_confounders: bool
     missing: Missing
@@ -75,14 +79,14 @@ class FitOptions(TypedDict, total=False):
     admit: Literal["rule", "all"]
     absent: Absent
     max_missing: float
-    max_mode_share: float
-    min_entropy: float
-    min_return: float
-    min_gain: float
-    report_agreement: float
     intervals: int
-    systems: str | Sequence[str]
+    system: str | Sequence[str]
+    features: str | Sequence[str]
+    not_quality: str | Sequence[str]
 
+
+_ALSO = {"systems": "system"}
+"""Other spellings of an option."""
 
 _GROUPS_OF_JUDGES = ("edges_within", "nonnegative_within")
 
@@ -97,7 +101,7 @@ def table_config(options: FitOptions) -> TableConfig:
     InputError
         An option does not exist, or its value cannot be used.
     """
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    given: dict[str, Any] = {_ALSO.get(name, name): value for name, value in options.items() if value is not None}
     unknown = [name for name in given if name not in FitOptions.__annotations__]
     if unknown:
         names = ", ".join(sorted(FitOptions.__annotations__))
@@ -105,7 +109,8 @@ def table_config(options: FitOptions) -> TableConfig:
     given |= {name: _groups(name, given[name]) for name in _GROUPS_OF_JUDGES if name in given}
     settings: dict[str, Any] = {name: given[name] for name in _SETTINGS_OF_FIT if name in given}
     if "aggregators" in given:
-        settings["aggregators"] = _names(given["aggregators"])
+        settings["aggregators"] = names_of(given["aggregators"])
+    settings["not_quality"] = names_of(given.get("not_quality"))
     fit = FitConfig(
         **settings,
         calibration=Calibration(given.get("calibrate", "own"), given.get("prevalence")),
@@ -113,7 +118,9 @@ def table_config(options: FitOptions) -> TableConfig:
         tensor=TensorConfig(**_fields_of(TensorConfig, given)),
     )
     admission = AdmissionRule(**_fields_of(AdmissionRule, given))
-    return TableConfig(fit, admission, given.get("intervals", fit.resamples), _names(given.get("systems", ())))
+    systems, features = names_of(given.get("system")), names_of(given.get("features"))
+    resamples, scales = given.get("intervals", fit.resamples), dict(given.get("scales", {}))
+    return TableConfig(fit, admission, resamples, systems, scales, features)
 
 
 def _fields_of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -127,6 +134,6 @@ def _groups(option: str, groups: Sequence[Sequence[str]]) -> Groups:
     return tuple(tuple(group) for group in groups)
 
 
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+def names_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
     """One name or several as a tuple: the string ``care`` is one name, not four letters."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    return (names,) if isinstance(names, str) else tuple(names or ())

@@ -1,8 +1,4 @@
-"""Probes without a workspace: versions of a file of items to be judged by any tool, and what came back.
-
-Belongs here: tables of versions and of their scores as a fit takes them. Belongs elsewhere: how a text is changed
-(``warehouse.probes``), options of a command.
-"""
+"""Probes without a workspace: versions of a file of items to be judged by any tool, and what came back."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from pyarrow import csv
 
 from assets.table.fitting import ScoreTable
 from care_ops.probes import responses
+from care_ops.scales import bring
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.probes import ProbePlan, make
 from warehouse.sources.probe_scores import read_probe_scores
@@ -66,5 +63,5 @@ def with_probes(table: ScoreTable, path: Path | None, scale: tuple[float, float]
         return table
     readings: list[Reading] = []
     read = read_probe_scores(path, tell=readings.append, panel=table.scores)
-    told = responses(read.versions, read.scores, table.scores, scale=scale)
+    told = responses(read.versions, bring(read.scores, table.brought), table.scores, scale=scale)
     return replace(table, probes=told, readings=(*table.readings, *readings))

@@ -1,23 +1,21 @@
-"""How good each system of a table is by the standard of people: the judges' answer, corrected by a few labels.
-
-Belongs here: from a table of scores and the labels of a random sample to rates and to a gate's decision. Belongs
-elsewhere: the statistics (``care_ops.results.rates``, ``gate``), reading files, options of a command.
-"""
+"""How good each system of a table is by the standard of people: the judges' answer, corrected by a few labels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from assets.results.comparison import recommended_answer
+from assets.results.comparison import Named, label_scale, recommended_answer
 from assets.table.fitting import ScoreTable, TableConfig, Watch, admit, item_columns, systems_of, unwatched
 from care_ops.errors import InputError
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision, gate, rogan_gladen
+from care_ops.results.pairs import Duels, duel_gate
 from care_ops.results.rates import Rates, Repeats, rates_of
-from care_ops.results.sequential import sequential_gate, sequential_rates
+from care_ops.results.sequential import sequential_rates
 from care_ops.scores import Array
 
 if TYPE_CHECKING:
@@ -28,19 +26,6 @@ Method = Literal["ppi", "rogan-gladen"]
 """How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
 
 
-@dataclass(frozen=True)
-class Sequential:
-    """Asks for intervals that hold however often one looks.
-
-    Attributes
-    ----------
-    bounds : (lo, hi), optional
-        Between which a label must lie; needed where labels are not 0 and 1.
-    """
-
-    bounds: tuple[float, float] | None = None
-
-
 def rate_table(
     table: ScoreTable,
     labels: Labels,
@@ -48,44 +33,39 @@ def rate_table(
     *,
     level: float = 0.9,
     of_these_items: bool = True,
-    sequential: Sequential | None = None,
+    sequential: bool = False,
+    label_bounds: tuple[float, float] | None = None,
     watch: Watch = unwatched,
 ) -> Rates:
-    """Rates of the systems that ``config.systems`` names, or of all items as one.
+    """Rates of the systems that ``config.systems`` names, or of all items as one; of pairs, shares of wins.
+
+    Parameters
+    ----------
+    sequential : bool
+        Whether intervals hold however often one looks while labels come in.
+    label_bounds : (lo, hi), optional
+        Between which a label must lie, for these and for pairs; 0 and 1 by default.
 
     Raises
     ------
     InputError
-        A label is of an item without scores, or is also an anchor; more than one column names systems; the labels
-        allow no confidence sequence.
+        A label is of an item without scores, or is also an anchor; the labels allow no confidence sequence, or are none
+        of pairs; or as ``systems_of`` raises.
     FitError
         The panel gives no answer, or no system has enough labels.
     """
     watch("fitting the panel", 0, 2)
-    sample = _sample(table, labels, config)
+    sample = _sample(table, labels, config, label_bounds, sequential=sequential)
     watch("rates", 1, 2)
-    if sequential is not None:
+    common: dict[str, Any] = {"level": level, "of_these_items": of_these_items, "seed": config.fit.seed}
+    if sample.pairs is not None:
+        return replace(_duels(sample, sample.pairs, sequential=sequential), **common).rates()
+    labelled, order = _looked_at(sample, sequential=sequential)
+    if order is not None:
         return sequential_rates(
-            sample.estimate,
-            *_stream(sample),
-            sample.systems,
-            sample.units,
-            bounds=sequential.bounds,
-            level=level,
-            of_these_items=of_these_items,
-            seed=config.fit.seed,
+            sample.estimate, labelled, order, sample.systems, sample.units, bounds=label_bounds, **common
         )
-    return rates_of(
-        sample.estimate,
-        sample.labels,
-        sample.systems,
-        sample.units,
-        sample.chance,
-        sample.repeats,
-        level=level,
-        of_these_items=of_these_items,
-        seed=config.fit.seed,
-    )
+    return rates_of(sample.estimate, labelled, sample.systems, sample.units, sample.chance, sample.repeats, **common)
 
 
 def gate_table(
@@ -98,41 +78,38 @@ def gate_table(
     margin: float,
     level: float,
     method: Method = "ppi",
-    sequential: Sequential | None = None,
+    sequential: bool = False,
+    label_bounds: tuple[float, float] | None = None,
     watch: Watch = unwatched,
 ) -> Decision:
-    """A decision about two systems; raises as ``rate_table`` and the gates of ``care_ops.results.gate`` do."""
-    if sequential is not None and method != "ppi":
-        raise InputError("rogan-gladen gives intervals for one look; a confidence sequence is there for ppi alone")
-    watch("fitting the panel", 0, 2)
-    sample = _sample(table, labels, config)
-    watch("comparing the systems", 1, 2)
-    if sample.systems is None:
+    """A decision about two systems; raises as ``rate_table`` and the gates of ``care_ops.results`` do."""
+    if not config.systems:
         raise InputError("a gate compares two systems; name the column of the items that says whose each item is")
+    if method == "rogan-gladen" and (sequential or len(config.systems) == 2):
+        raise InputError(
+            "rogan-gladen corrects the share of each system's answers that passes, for one look; use ppi for pairs and "
+            "for many looks"
+        )
+    watch("fitting the panel", 0, 2)
+    sample = _sample(table, labels, config, label_bounds, sequential=sequential)
+    watch("comparing the systems", 1, 2)
     if method == "rogan-gladen":
         return _by_error_rates(sample, config, new, old, margin=margin, level=level)
-    if sequential is not None:
-        return sequential_gate(
-            sample.estimate,
-            *_stream(sample),
-            sample.systems,
-            new,
-            old,
-            sample.units,
-            bounds=sequential.bounds,
-            margin=margin,
-            level=level,
-            seed=config.fit.seed,
-        )
+    if sample.pairs is not None:
+        duels = _duels(sample, sample.pairs, sequential=sequential)
+        return duel_gate(replace(duels, level=level, seed=config.fit.seed), new, old, margin)
+    labelled, order = _looked_at(sample, sequential=sequential)
     return gate(
         sample.estimate,
-        sample.labels,
-        sample.systems,
+        labelled,
+        sample.systems or [],
         new,
         old,
         sample.units,
         sample.chance,
         sample.repeats,
+        order=order,
+        bounds=label_bounds,
         margin=margin,
         level=level,
         seed=config.fit.seed,
@@ -156,12 +133,14 @@ def _by_error_rates(
 class _Sample:
     """The panel's answer and what was labelled, in the order of the scores; each has n entries.
 
-    ``first`` holds the first label of each item, ``order`` the labelled rows as these came.
+    ``systems`` or ``pairs`` say whose the items are, where anything does; ``first`` holds the first label of each item,
+    ``order`` the labelled rows as these came.
     """
 
     estimate: Array
     labels: Array
     systems: list[str | None] | None
+    pairs: Named | None
     units: list[str]
     chance: Array
     repeats: Repeats
@@ -169,33 +148,48 @@ class _Sample:
     order: list[int]
 
 
-def _stream(sample: _Sample) -> tuple[Array, list[int]]:
-    """Each item's first label and the order in which these came, for a confidence sequence.
+def _looked_at(sample: _Sample, *, sequential: bool) -> tuple[Array, list[int] | None]:
+    """The labels, and for a confidence sequence each item's first label and the order in which these came.
 
-    A later label of the same item is left out: it would change what was known at an earlier look.
+    A later label of the same item is then left out: it would change what was known at an earlier look.
     """
+    if not sequential:
+        return sample.labels, None
     if len(set(sample.chance.tolist())) > 1:
         raise InputError("a confidence sequence needs a simple random sample; these items had different probabilities")
     return sample.first, sample.order
 
 
-def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
-    if len(config.systems) > 1:
-        raise InputError("rates are of items of one system each; for pairs of systems see `care fit --systems`")
+def _duels(sample: _Sample, pairs: Named, *, sequential: bool) -> Duels:
+    labels, order = _looked_at(sample, sequential=sequential)
+    return Duels(pairs, sample.estimate, labels, sample.units, sample.chance, sample.repeats, order)
+
+
+def _sample(
+    table: ScoreTable,
+    labels: Labels,
+    config: TableConfig,
+    bounds: tuple[float, float] | None,
+    *,
+    sequential: bool,
+) -> _Sample:
+    named, paired = systems_of(table, config), len(config.systems) == 2
     check_labels(table, labels)
+    if paired:
+        labels = labels.as_shares(bounds or label_scale(labels.values.values(), config.fit.scale))
+    elif bounds is not None and not sequential:
+        raise InputError("--label-bounds is for --sequential and for pairs; leave the bounds of labels out")
     panel, _ = admit(table, config)
     estimate = recommended_answer(panel, config.fit, table.anchors)
     item_ids = panel.item_ids
     usable = [labels.values[item] if item in labels.sample else np.nan for item in item_ids]
-    systems: list[str | None] | None = None
     row_of = {item: row for row, item in enumerate(item_ids)}
     drawn = {item: value for item, value in labels.first.items() if item in labels.sample and item in row_of}
-    if config.systems:
-        systems = [None if names is None else names[0] for names in systems_of(table, config)]
     return _Sample(
         estimate,
         np.array(usable, dtype=np.float64),
-        systems,
+        [names[0] if names else None for names in named] if len(config.systems) == 1 else None,
+        named if paired else None,
         item_columns(table).units(),
         np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64),
         Repeats(np.array([labels.counts.get(item, 1.0) for item in item_ids], dtype=np.float64), labels.binary),
@@ -204,21 +198,38 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig) -> _Sample:
     )
 
 
-def workspace_table(workspace: Workspace, testset: str) -> tuple[ScoreTable, TableConfig]:
+def workspace_table(
+    workspace: Workspace, testset: str, columns: tuple[str, ...] = ()
+) -> tuple[ScoreTable, TableConfig]:
     """The panel of a test set as a table without anchors, and the settings of its fits.
 
     Raises
     ------
     InputError
-        The test set names no systems.
+        Neither ``columns`` nor the test set names systems.
     """
-    spec = workspace.testset(testset)
-    if not spec.systems:
-        raise InputError(f"test set {testset!r} names no systems; say in its file which column does (`systems`)")
+    systems = workspace.systems_of(testset, columns)
+    if not systems:
+        raise InputError(
+            f"test set {testset!r} names no systems; say which column does (--system, or `systems` in its file)"
+        )
     scores = workspace.fit_folder(testset).read_panel()
     records = {record.item_id: record for record in workspace.parts.read_items(testset)}
-    config = TableConfig(workspace.fit_config(testset), workspace.admission, systems=tuple(spec.systems))
+    config = TableConfig(workspace.fit_config(testset), workspace.admission, systems=systems)
     return ScoreTable(testset, scores, records), config
+
+
+def sides_told(table: ScoreTable, config: TableConfig) -> str | None:
+    """How pairs are read, for a person to check; None where items are none."""
+    if len(config.systems) != 2:
+        return None
+    pairs = [pair for pair in systems_of(table, config) if pair is not None and pair[0] != pair[1]]
+    met, left = Counter(name for pair in pairs for name in pair), Counter(pair[0] for pair in pairs)
+    most = ", ".join(f"{name} in {left[name]} of {count}" for name, count in met.most_common(4))
+    return (
+        f"{len(pairs)} pairs: a higher score or label says that the answer of {config.systems[0]!r}, the left one, is "
+        f"better; on the left stood {most}{', ...' if len(met) > 4 else ''}"
+    )
 
 
 def check_labels(table: ScoreTable, labels: Labels) -> None:

@@ -1,8 +1,4 @@
-"""The tables that a fit reads together: scores, and beside them items, families and anchors.
-
-Belongs here: reading them, which options name their columns, and that they speak of the same items and judges. Belongs
-elsewhere: reading one table (``warehouse.sources``), fitting (``fitting``), printing.
-"""
+"""The tables that a fit reads together: scores, and beside them items, families and anchors."""
 
 from __future__ import annotations
 
@@ -12,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError
+from care_ops.least import LEAST_COLUMNS
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable
     from care_ops.anchors import Anchors
+    from care_ops.scales import Scale
     from care_ops.scores import ScoreMatrix
     from warehouse.items import ItemRecord
     from warehouse.sources.reading import Reading
@@ -36,12 +34,18 @@ class TableInputs:
         Declared families.
     anchors : path or frame, or mapping item -> label, optional
         Labels that the fit may see.
+    scale : (low, high), optional
+        That of the panel, to which judges on another one are brought (``care_ops.scales``).
+    scales : mapping judge -> (low, high), optional
+        Those of single judges.
     """
 
     scores: TableSource
     items: TableSource | None = None
     judges: TableSource | Mapping[str, str] | None = None
     anchors: TableSource | Mapping[str, float] | None = None
+    scale: Scale | None = None
+    scales: Mapping[str, Scale] | None = None
 
 
 def read_table(
@@ -56,7 +60,8 @@ def read_table(
         judges.
     """
     from assets.table.fitting import ScoreTable
-    from warehouse.sources.files import read_scores
+    from care_ops.scales import brought_to_one_scale
+    from warehouse.sources.files import read_scores, texts_beside_scores
 
     readings: list[Reading] = []
 
@@ -64,16 +69,27 @@ def read_table(
         readings.append(reading)
         tell(reading)
 
-    scores = read_scores(inputs.scores, columns, options=options, tell=keep).scores
-    source = readings[0].source
+    of_scores: list[Reading] = []
+    scores = read_scores(inputs.scores, columns, options=options, tell=of_scores.append).scores
+    source = of_scores[0].source
+    try:
+        scores, brought = brought_to_one_scale(scores, inputs.scale, inputs.scales)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+    beside, read = [], of_scores[0]
+    if inputs.items is None:
+        beside, read = texts_beside_scores(inputs.scores, read, options)
+    keep(read.noting(one.sentence for one in brought))
     matrix = _with_families(scores, inputs.judges, options, keep)
-    if matrix.shape[1] < 2:
-        raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; a panel needs at least two")
+    if matrix.shape[1] < LEAST_COLUMNS:
+        raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; a panel needs at least three")
     item = columns.item_id
-    records = {} if inputs.items is None else _read_items(inputs.items, matrix, item, options, keep)
+    records = {record.item_id: record for record in beside}
+    if inputs.items is not None:
+        records = _read_items(inputs.items, matrix, item, options, keep)
     anchors = _read_anchors(inputs.anchors, item, options, keep)
     anchors.rows(matrix.item_ids)
-    return ScoreTable(source, matrix, records, anchors, readings)
+    return ScoreTable(source, matrix, records, anchors, readings, brought=brought)
 
 
 def read_criteria(
@@ -96,7 +112,7 @@ def read_criteria(
         items = split_by(inputs.items, by, options)
     tables: dict[str, ScoreTable] = {}
     for criterion, rows in scores.items():
-        own = TableInputs(rows, items.get(criterion, None if items else inputs.items), inputs.judges, inputs.anchors)
+        own = replace(inputs, scores=rows, items=items.get(criterion, None if items else inputs.items))
         table = read_table(own, columns, options, tell)
         tables[criterion] = replace(table, source=criterion)
     return tables
@@ -110,12 +126,13 @@ def _read_anchors(
 ) -> Anchors:
     from assets.labels import read_labels
     from care_ops.anchors import NO_ANCHORS, Anchors
+    from care_ops.labels import Label, Labels
 
     if source is None:
         return NO_ANCHORS
-    return (
-        Anchors(dict(source)) if isinstance(source, Mapping) else Anchors.of(read_labels(source, item, options, tell))
-    )
+    if isinstance(source, Mapping):  # which cannot say how its items were drawn, as a table without `drawn` does not
+        return Anchors.of(Labels(tuple(Label(item_id, label) for item_id, label in source.items())))
+    return Anchors.of(read_labels(source, item, options, tell))
 
 
 def _with_families(
@@ -184,6 +201,29 @@ def score_columns(
         "drop": tuple(drop) if drop else None,
     }
     return ScoreColumns.model_validate({name: value for name, value in given.items() if value is not None})
+
+
+def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale]]:
+    """The scale of the panel and those of single judges, as ``--scale`` gives them: ``1:10``, or ``JUDGE=0:100``.
+
+    Raises
+    ------
+    InputError
+        A scale is not written so, or is given twice.
+    """
+    of_judge: dict[str | None, Scale] = {}
+    for word in words:
+        judge, _, ends = word.rpartition("=")
+        try:
+            low, high = map(float, ends.split(":"))
+        except ValueError:
+            raise InputError(
+                f"--scale is {word!r}; give the lowest and the highest score, as 1 10, or a judge's, as JUDGE=0:100"
+            ) from None
+        if (judge or None) in of_judge:
+            raise InputError(f"--scale is given twice{f' for {judge}' if judge else ''}; give it once")
+        of_judge[judge or None] = (low, high)
+    return of_judge.pop(None, None), {judge: scale for judge, scale in of_judge.items() if judge is not None}
 
 
 def reading_options(

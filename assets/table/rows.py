@@ -1,11 +1,8 @@
-"""What is said first of a fitted table: rows of plain values, one an aggregate, one a judge; a sentence on constraints.
-
-Belongs here: which columns such rows have, and that sentence. Belongs elsewhere: printing them (``orchestration.cli``,
-``care_eval``), files.
-"""
+"""What is said first of a fitted table: rows of plain values for its aggregates and its judges, and constraints."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,7 +16,7 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
     """A row for each aggregator; all rows have the same columns."""
     rows: list[dict[str, Any]] = []
     for name, aggregate in page.aggregates.items():
-        metrics = page.evaluations[name].as_dict() if name in page.evaluations else {}
+        metrics = asdict(page.evaluations[name]) if name in page.evaluations else {}
         known = aggregate.estimate[~np.isnan(aggregate.estimate)]
         rows.append(
             {

@@ -1,13 +1,9 @@
-"""Penalties chosen for a table of scores: by the labels of some split units, or by held-out likelihood.
-
-Belongs here: from tables of scores and items to a choice, and how it fares on the items whose labels chose nothing.
-Belongs elsewhere: choosing (``care_ops.selection``), options of a command, printing.
-"""
+"""Penalties chosen for a table of scores: by the labels of some split units, or by held-out likelihood."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -179,7 +175,7 @@ def _on_the_rest(
         if watch is not None:
             watch("measuring the choice", done, len(tried))
         aggregate = fit_panel(scores, replace(config, aggregators=(name,), structure=at)).aggregates[name]
-        measured = evaluate(aggregate.estimate, gold, threshold=aggregate.threshold, scale=None).as_dict()
+        measured = asdict(evaluate(aggregate.estimate, gold, threshold=aggregate.threshold, scale=None))
         used = selection.labels_used if label.endswith("chosen") else 0
         rows.append({"aggregate": label, "labels": used, **{k: v for k, v in measured.items() if v is not None}})
     return rows

@@ -1,8 +1,4 @@
-"""Annotator models as aggregators: Dawid-Skene, MACE, GLAD, the label model.
-
-Belongs here: scores to votes, and posteriors to estimates. Belongs elsewhere: the models
-(``care_ops.models.annotators``).
-"""
+"""Annotator models as aggregators: Dawid-Skene, MACE, GLAD, the label model."""
 
 from __future__ import annotations
 
@@ -12,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from care_ops.aggregators.base import Aggregate, Problem
+from care_ops.aggregators.base import Problem
 from care_ops.errors import FitError
+from care_ops.least import LEAST_JUDGES
 from care_ops.models import annotators
 from care_ops.models.answers import MOST_LEVELS, Answers
+from care_ops.records import Aggregate
 
 Array = NDArray[np.float64]
 
@@ -40,7 +38,7 @@ class AnnotatorModel:
     def fit(self, problem: Problem) -> Aggregate:
         """Fit the model; raises ``FitError`` where there are fewer than three judges or all votes are alike."""
         p = problem.scores.shape[1]
-        if p < 3:
+        if p < LEAST_JUDGES:
             raise FitError(f"{self.name}: an annotator model needs at least three judges, there are {p}")
         grades, values = votes(problem)
         if len(np.unique(grades[grades >= 0])) < 2:

@@ -1,14 +1,11 @@
-"""The protocol that aggregators share.
-
-Belongs here: what an aggregator is given and what it returns. Belongs elsewhere: any estimator.
-"""
+"""The protocol that aggregators share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +14,12 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.blocks import by_rows
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
+from care_ops.least import LEAST_ITEMS, LEAST_JUDGES
 from care_ops.models.sparse_factor import SparseFactor
 from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
 from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix, varies
 from care_ops.sparsity import comparable, is_sparse
 from care_ops.structure.program import Structure
@@ -105,9 +104,7 @@ class Problem:
     @cached_property
     def sparse_factor(self) -> SparseFactor:
         """The common factor of a sparse panel; raises ``FitError`` where there are too few scores, or all are alike."""
-        n, p = self.scores.shape
-        if p < 3 or n < 10:
-            raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
+        check_size(self.scores)
         if not varies(self.standardised.ravel()):
             raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
         return fit_sparse_factor(self.standardised)
@@ -122,45 +119,12 @@ class Problem:
         """Mean of the scores present by item, NaN where none is, shape (n,)."""
         return row_mean(self.scores.values)
 
-
-@dataclass(frozen=True)
-class Aggregate:
-    """The answer of one aggregator. A field that its method does not define is None.
-
-    Attributes
-    ----------
-    name : str
-    estimate : (n,) array
-        One number an item, on the panel's scale; NaN where no judge scored it.
-    threshold : float, optional
-        ``estimate > threshold`` decides Q = 1.
-    sd : (n,) array, optional
-        Posterior standard deviation of the estimate.
-    p_quality : (n,) array, optional
-        P(Q = 1), only where it is calibrated.
-    weights : (p,) array, optional
-        Weight of each judge, summing to one in absolute value.
-    loadings : (p, h) array, optional
-        Each judge on each factor.
-    latent : (n,) array, optional
-        Quality before it was placed on the panel's scale: for aggregators that declare ``scale_free``
-        it does not change when a judge's scale does.
-    labels_used : int
-        Anchors that the answer rests on.
-    details : dict
-        JSON-able provenance: penalties, rule, certificate, views, warnings.
-    """
-
-    name: str
-    estimate: Array
-    threshold: float | None = None
-    sd: Array | None = None
-    p_quality: Array | None = None
-    weights: Array | None = None
-    loadings: Array | None = None
-    latent: Array | None = None
-    labels_used: int = 0
-    details: dict[str, Any] = field(default_factory=dict[str, Any])
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest score that are there, or that the declared scale allows."""
+        values = self.scores.values
+        low, high = self.config.scale or (np.inf, -np.inf)
+        return min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
 
 
 class Aggregator(Protocol):
@@ -182,6 +146,13 @@ class Aggregator(Protocol):
     def fit(self, problem: Problem) -> Aggregate:
         """Aggregate; raises ``FitError`` where the method cannot answer."""
         ...
+
+
+def check_size(scores: ScoreMatrix) -> None:
+    """Raise ``FitError`` for a panel that is too small for a factor."""
+    n, p = scores.shape
+    if p < LEAST_JUDGES or n < LEAST_ITEMS:
+        raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
 
 
 def unit_weights(weights: Array) -> Array:

@@ -1,8 +1,4 @@
-"""CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1).
-
-Belongs here: penalties without labels, the aggregate and its placement. Belongs elsewhere: the solver
-(``structure.program``) or the rules that name the factor (``structure.factors``).
-"""
+"""CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -12,13 +8,15 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import TOO_SPARSE, Aggregate, Problem, unit_weights
+from care_ops.aggregators.base import TOO_SPARSE, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import Program, StructureConfig
 from care_ops.errors import FitError, InputError
+from care_ops.least import LEAST_ITEMS, LEAST_JUDGES
 from care_ops.models.probes import evidence_of, nearness
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
+from care_ops.records import Aggregate
 from care_ops.structure.bounds import directions_error, identifiability, misspecification
 from care_ops.structure.conic import Constraints, solve_conic
 from care_ops.structure.factors import (
@@ -93,9 +91,9 @@ def fit_structure(
         There are fewer than three judges or ten items, or no factor appears at any tau.
     """
     p, n = moments.p, moments.n
-    if p < 3:
+    if p < LEAST_JUDGES:
         raise FitError(f"structure: at least three judges are needed, there are {p}")
-    if n < 10:
+    if n < LEAST_ITEMS:
         raise FitError(f"structure: at least ten items are needed, there are {n}")
     if moments.sparse:
         raise FitError(f"structure: {TOO_SPARSE}")
@@ -197,7 +195,7 @@ class CareSVD:
         weights = subtract_confounders(factors) if problem.config.subtract_confounders else factors.weights
         strength = float(factors.strengths[factors.quality])
         latent, sd = posterior(problem.standardised, weights, strength, correlation)
-        estimate, _, unit = to_panel_scale(latent, problem.panel_mean)
+        estimate, _, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
         quality_first = [factors.quality, *(r for r in range(len(factors.strengths)) if r != factors.quality)]
         details = {
             "rule": factors.rule,

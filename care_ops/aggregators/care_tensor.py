@@ -1,8 +1,4 @@
-"""CARE-Tensor: quality as a state of a mixture seen from three views (paper, Algorithm 2).
-
-Belongs here: the way from views to E[Q | J], and what is told about the mixture. Belongs elsewhere: the decomposition
-(``models.cp``), EM (``models.mixture``, ``models.observation``), dependence within states (``models.dependence``).
-"""
+"""CARE-Tensor: quality as a state of a mixture seen from three views (paper, Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -16,15 +12,17 @@ from numpy.typing import NDArray
 from scipy.special import betaln
 from scipy.stats import binom
 
-from care_ops.aggregators.base import Aggregate, Problem
+from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import told_by_probes
 from care_ops.blocks import columns, few_values
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
+from care_ops.least import LABELS_TO_CONFIRM
 from care_ops.models import cp, mixture, observation
 from care_ops.models.answers import MOST_LEVELS, grades, softmax
 from care_ops.models.dependence import pseudo_likelihood
 from care_ops.models.mixture import Mixture
+from care_ops.records import Aggregate
 from care_ops.samples import is_sampled, sampled_rows
 from care_ops.structure.bounds import tensor_rate
 from care_ops.structure.factors import Factors, extract
@@ -53,15 +51,15 @@ _WITHIN_ITEMS = 10
 _WITHIN_TOLERANCE = 1e-6
 """Rise of the mean log likelihood at which the mixture that the views come from has settled."""
 
-_CONFIRMING = 20
-"""Fewest anchors that can confirm a map: with fewer even right states often do not beat the commoner label clearly."""
-
 _FOLDS = 10
 _BY_CHANCE = 0.05
 
 _MAP_LABELS = 3.0
-"""Labels that the label-free map is worth in each state, beside one of each kind: under the map a label of the state is
-the map's with a mean chance of four in five."""
+"""How many labels the guess of a state's quality counts for, which is made without labels.
+
+Each state also starts with one imagined label of 0 and one of 1. A state that is guessed to be good then has four
+imagined labels of 1 in five, so that it takes several real labels to overturn the guess.
+"""
 
 _MOST_MAPPED = 12
 """States up to which every map of states to {0, 1} is tried."""
@@ -175,7 +173,7 @@ class CareTensor:
             positive = states.quality > states.quality.min()
             latent = mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
         latent = np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
-        estimate, offset, _ = to_panel_scale(latent, problem.panel_mean)
+        estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
         placement = "quality is the mean label of a state" if graded else "zero log-odds at the threshold"
         edges = {} if self._memo is not None else edges_within_states(problem, states.posterior)
         return Aggregate(
@@ -579,7 +577,7 @@ def confirmed_by_anchors(posterior: Array, labels: Array, label_free: Array) -> 
     if len(np.unique(labels)) > 2:
         return {}
     agree = evidence_for(label_free, posterior, labels) >= 0
-    if len(labels) < _CONFIRMING:
+    if len(labels) < LABELS_TO_CONFIRM:
         return {"anchors_agree": agree}
     target = _upper(labels) > 0
     right, fold = 0, np.arange(len(labels)) % _FOLDS

@@ -1,23 +1,19 @@
-"""One latent variable behind all judges: a common factor, latent classes, the mean of declared families.
-
-Belongs here: aggregators that take judges as independent given quality. Belongs elsewhere: the models themselves
-(``factor_analysis``, ``latent_classes``), confounders (``care_svd``, ``care_tensor``, ``care``).
-"""
+"""One latent variable behind all judges: a common factor, latent classes, the mean of declared families."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import Aggregate, Problem, row_mean, unit_weights
+from care_ops.aggregators.base import Problem, check_size, row_mean, unit_weights
 from care_ops.blocks import by_rows
 from care_ops.calibration import to_panel_scale
-from care_ops.errors import FitError
 from care_ops.models import factor_analysis, latent_classes
 from care_ops.models.answers import Answers, grades
 from care_ops.moments.state import for_correlation, shrink
+from care_ops.records import Aggregate
 
 Array = NDArray[np.float64]
 
@@ -114,20 +110,13 @@ def normal_correlation(problem: Problem) -> tuple[Array, Array]:
     FitError
         Fewer than three judges or ten items, or a judge that does not vary.
     """
-    n, p = problem.scores.shape
-    if p < 3 or n < 10:
-        raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
+    check_size(problem.scores)
     problem.moments.correlation(problem.scores.judges)
     normal = factor_analysis.normal_scores(problem.scores.values)
-    return normal, shrink(for_correlation(normal).correlation(problem.scores.judges), n)[0]
+    return normal, shrink(for_correlation(normal).correlation(problem.scores.judges), len(normal))[0]
 
 
-def family_mean(
-    standardised: Array,
-    judges: Sequence[str],
-    families: Mapping[str, str],
-    weight: Callable[[Sequence[int]], float] = lambda _: 1.0,
-) -> Array:
+def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:
     """Mean over the families of the mean of their judges, over the scores present, shape (n,); NaN where none is.
 
     Parameters
@@ -137,21 +126,13 @@ def family_mean(
     judges : sequence of p str
     families : mapping judge -> family
         A judge without one is a family of its own.
-    weight : callable columns -> float
-        Weight of the family of the judges in these columns. A family of weight 0 counts only where no other has a
-        score.
     """
     members: dict[str, list[int]] = {}
     for j, judge in enumerate(judges):
         members.setdefault(family_of(judge, families), []).append(j)
-    heard = [max(weight(m), 1e-9) for m in members.values()]
-
-    def mean(rows: Array) -> Array:
-        means = np.column_stack([row_mean(rows[:, m]) for m in members.values()])
-        weights = np.where(np.isnan(means), np.nan, heard)
-        return row_mean(means * weights) / row_mean(weights)
-
-    return by_rows(mean, standardised)
+    return by_rows(
+        lambda rows: row_mean(np.column_stack([row_mean(rows[:, m]) for m in members.values()])), standardised
+    )
 
 
 def family_of(judge: str, families: Mapping[str, str]) -> str:
@@ -170,7 +151,7 @@ def _placed(
     """The aggregate of a latent quality, on the location and spread of the panel's mean."""
     return Aggregate(
         name,
-        to_panel_scale(latent, problem.panel_mean)[0],
+        to_panel_scale(latent, problem.panel_mean, problem.ends)[0],
         threshold=problem.cut,
         weights=weights,
         latent=latent,

@@ -1,8 +1,4 @@
-"""An aggregate under the scale and the prevalence that a fit declares.
-
-Belongs here: which map of ``calibration`` a declaration asks for, and what becomes of threshold and sd. Belongs
-elsewhere: the maps themselves.
-"""
+"""An aggregate under the scale and the prevalence that a fit declares."""
 
 from __future__ import annotations
 
@@ -11,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import Aggregate, Problem
+from care_ops.aggregators.base import Problem
 from care_ops.anchors import Anchors
 from care_ops.calibration import as_distributed, fill_uniformly, prevalence_threshold, to_labels
 from care_ops.errors import FitError, InputError, listed
+from care_ops.records import Aggregate
 
 Array = NDArray[np.float64]
 

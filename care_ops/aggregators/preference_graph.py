@@ -1,16 +1,13 @@
-"""GED: judges' pairwise preferences as one graph, its cycles removed.
-
-Belongs here: the ensemble of preference graphs and what is left after denoising (Hu et al., "Language model preference
-evaluation with multiple weak evaluators", 2024). Belongs elsewhere: strengths with intervals (``systems``).
-"""
+"""GED: judges' pairwise preferences as one graph, its cycles removed."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import Aggregate, Problem
+from care_ops.aggregators.base import Problem
 from care_ops.errors import FitError
+from care_ops.records import Aggregate
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,4 @@
-"""Every aggregator under the name that people type.
-
-Belongs here: the list. A new aggregator is a ``base.Aggregator`` in a module of its own and one line below.
-"""
+"""Every aggregator under the name that people type."""
 
 from care_ops.aggregators.annotators import DAWID_SKENE, GLAD, LABEL_MODEL, MACE
 from care_ops.aggregators.base import Aggregator

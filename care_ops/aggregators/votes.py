@@ -1,16 +1,13 @@
-"""Votes, the plain mean, the median and the best single judge, as baselines.
-
-Belongs here: aggregators without a model of the judges. Belongs elsewhere: weights from a model (``weak_supervision``,
-``latent``).
-"""
+"""Votes, the plain mean, the median and the best single judge, as baselines."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from care_ops.aggregators.base import Aggregate, Array, Problem
+from care_ops.aggregators.base import Array, Problem
 from care_ops.errors import FitError
 from care_ops.metrics import tau
+from care_ops.records import Aggregate
 from care_ops.sparsity import scales_are_unlike
 
 

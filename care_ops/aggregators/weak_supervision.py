@@ -1,15 +1,13 @@
-"""Weak supervision without confounders: weights from how far judges lie from one another.
-
-Belongs here: label models that take judges as independent given quality. Belongs elsewhere: annotator models of grades
-(``annotators``).
-"""
+"""Weak supervision without confounders: weights from how far judges lie from one another."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from care_ops.aggregators.base import TOO_SPARSE, Aggregate, Problem, unit_weights
+from care_ops.aggregators.base import TOO_SPARSE, Problem, unit_weights
 from care_ops.errors import FitError
+from care_ops.least import LEAST_JUDGES
+from care_ops.records import Aggregate
 
 
 class UniversalWeakSupervision:
@@ -33,7 +31,7 @@ class UniversalWeakSupervision:
         """
         values = problem.scores.values
         p = values.shape[1]
-        if p < 3:
+        if p < LEAST_JUDGES:
             raise FitError(f"uws: the triplet estimate needs at least three judges, there are {p}")
         m = problem.moments
         if problem.sparse:

@@ -3,6 +3,4 @@
 ``factor_analysis``, ``mixture``, ``cp`` (third moment to components), ``observation`` (judges that are not Gaussian),
 ``dependence`` (judges that depend on one another), ``latent_classes`` and ``annotators`` (judges that answer
 independently given a class), ``answers`` (the packing these share), ``hypotheses`` (a few labels).
-
-Belongs here: likelihoods and how they are climbed. Belongs elsewhere: how a model becomes an answer (``aggregators``).
 """

@@ -1,9 +1,4 @@
-"""Models of annotators from the crowdsourcing literature: judges answer independently given an item's class.
-
-Belongs here: Dawid-Skene, MACE, GLAD and the label model of weak supervision, on graded answers with abstentions.
-Belongs elsewhere: how grades come from scores, or estimates from posteriors (``aggregators.annotators``); shared
-confounders, which none of them knows.
-"""
+"""Models of annotators from the crowdsourcing literature: judges answer independently given an item's class."""
 
 from __future__ import annotations
 
@@ -18,8 +13,7 @@ from scipy.special import digamma
 from care_ops.blocks import blocks, by_rows
 from care_ops.models.answers import Answers, softmax
 from care_ops.samples import is_sampled, sampled_rows
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _SMOOTHING = 0.01
 """Count that Dawid-Skene adds to each answer of each class, so that no answer is impossible."""

@@ -3,8 +3,6 @@
 A model in which judges answer independently given a class needs, in every iteration, the sum over judges of
 log P(answer | class) by item, and the expected number of each answer by class. Answers of several judges together
 make one code, so that both take a lookup or a count for each *group* of judges instead of each judge.
-
-Belongs here: scores to grades, and those two sums. Belongs elsewhere: any model (``latent_classes``, ``annotators``).
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.blocks import blocks
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 MOST_LEVELS = 10
 """Number of different scores up to which a judge counts as graded."""

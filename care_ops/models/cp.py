@@ -1,8 +1,5 @@
 """Mixture components from the third moment across three views.
 
-Belongs here: the tensor stage of paper, Algorithm 2 steps B to D and G. Belongs elsewhere: refining the components
-by likelihood (``mixture``), or telling which states mean quality (``aggregators.care_tensor``).
-
 Each view is augmented by a constant one, so that K means that are affinely independent give a moment of
 rank K although the scores are centred; the constant's row of a factor reads its weight.
 """
@@ -15,14 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import FitError
 from care_ops.moments.state import Moments
+from care_ops.scores import Array
 from care_ops.structure.views import Views
-
-Array = NDArray[np.float64]
-
 
 Method = Literal["jennrich", "power", "als"]
 

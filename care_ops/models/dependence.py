@@ -2,10 +2,6 @@
 
 For such judges the paper's appendix "General CARE Setup" recovers S from pseudo-likelihood or from conditional mutual
 information, and for heavy tails from a scatter "up to a scalar factor".
-
-Belongs here: these statistics of a pair of judges, and the mixtures whose judges depend on one another. Belongs
-elsewhere: partial correlations of Gaussian judges (``views.fisher_z``), the mixture of independent judges
-(``observation``), what is told of the edges of a panel (``aggregators.care_tensor``).
 """
 
 from __future__ import annotations
@@ -25,8 +21,7 @@ from care_ops.errors import FitError
 from care_ops.models import mixture
 from care_ops.models.answers import Answers, softmax
 from care_ops.models.observation import ScaleMixture, StudentT
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 EDGE_P_VALUE = 5.7e-7
 """p-value below which a pair of judges is an edge, which is that of five standard errors."""
@@ -176,10 +171,8 @@ def dependent(
         P(state | J) to start from.
     p_value : float
         A pair with a smaller p-value is an edge.
-    tolerance : float
-        Change of the mean log likelihood below which EM has converged.
     rounds : int
-        Most rounds of EM.
+        Most rounds of EM, which has converged where the mean log likelihood changes by less than a millionth.
 
     Raises
     ------
@@ -413,7 +406,6 @@ def tailed_scatter(
     tails: StudentT | ScaleMixture,
     posterior: Array,
     *,
-    tolerance: float = 1e-6,
     rounds: int = 200,
 ) -> TailedScatter:
     """Fit by EM from a mixture that took the judges as independent; a copula's margins are fitted first (Joe, 1997).
@@ -448,7 +440,7 @@ def tailed_scatter(
         posterior, by_item = softmax(model.log_joint(values))
         current = float(by_item.mean())
         model = replace(model, log_likelihood=current)
-        if abs(current - previous) < tolerance:
+        if abs(current - previous) < 1e-6:
             break
         previous = current
     return model

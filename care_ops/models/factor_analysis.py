@@ -1,24 +1,16 @@
-"""Common factors of normal scores: the classical model of judges that share something.
-
-Belongs here: maximum-likelihood factor analysis of a correlation matrix, the number of factors, oblique
-rotation, factor scores of items with missing scores. Belongs elsewhere: sparse + low-rank structure (``structure``,
-``factors``), in which judges may also depend on one another directly.
-"""
+"""Common factors of normal scores: the classical model of judges that share something."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from care_ops.blocks import by_columns, by_rows
 from care_ops.samples import is_sampled
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 LEAST_UNIQUENESS = 0.02
 """Least unique share of a judge's variance, which keeps a judge from becoming the factor (a Heywood case)."""
@@ -114,20 +106,6 @@ def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> Fac
     loadings, _ = loadings_of(uniqueness)
     sign = np.where(loadings.sum(axis=0) >= 0, 1.0, -1.0)
     return FactorModel(loadings * sign, uniqueness, np.eye(factors), bool(optimum.success))
-
-
-def common_share(model: FactorModel, judges: Sequence[int]) -> float:
-    """Share of the variance of these judges' mean that is common: its reliability, if nothing but factors is shared.
-
-    Parameters
-    ----------
-    model : FactorModel
-    judges : sequence of int
-        Columns of the model.
-    """
-    loadings = model.loadings[list(judges)].sum(axis=0)
-    common = float(loadings @ model.factor_correlation @ loadings)
-    return common / (common + float(model.uniqueness[list(judges)].sum()))
 
 
 def factor_scores(model: FactorModel, standardised: Array) -> Array:

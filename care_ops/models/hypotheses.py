@@ -4,8 +4,6 @@ Each hypothesis says that quality follows one score. Given a hypothesis, labels 
 score, a departure along the judges' common factors, a departure along single judges, and noise. The answer is the
 posterior mean over the hypotheses and over a grid of scales of the departures and the noise, so that no single
 hypothesis has to be chosen (Hoeting et al., "Bayesian model averaging: a tutorial", Statistical Science 1999).
-
-Belongs here: the average. Belongs elsewhere: the hypotheses of a panel (``aggregators.care``).
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 SLOPE, SLOPE_SD = 0.6, 0.2
 """Prior mean and standard deviation of the correlation between a defensible answer and a label."""
@@ -71,10 +69,6 @@ def average_hypotheses(
     rows: NDArray[np.intp],
     labels: Array,
     counts: Array | None = None,
-    *,
-    slope: float = SLOPE,
-    departures: tuple[float, ...] = DEPARTURES,
-    noises: tuple[float, ...] = NOISES,
 ) -> ModelAverage | None:
     """Bayesian model average of quality given some labels; None where the labels do not differ.
 
@@ -90,8 +84,6 @@ def average_hypotheses(
     labels : (m,) array
     counts : (m,) array, optional
         How much each label counts: the variance of its noise is that of a single label divided by this.
-    slope, departures, noises
-        Priors; see ``SLOPE``, ``DEPARTURES`` and ``NOISES``.
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return None
@@ -104,13 +96,13 @@ def average_hypotheses(
     along_factors: list[Array] = []
     along_judges: list[Array] = []
     one = np.sqrt(_FLAT) * root[:, None]
-    for of_factors, of_judges, noise in itertools.product(departures, departures, noises):
+    for of_factors, of_judges, noise in itertools.product(DEPARTURES, DEPARTURES, NOISES):
         shared = np.column_stack([of_factors * at_factors, of_judges * at_judges, one])
         for hypothesis in hypotheses:
             s = root * hypothesis.score[rows]
-            dual, evidence = _condition(np.column_stack([shared, SLOPE_SD * s]), noise, root * y - slope * s)
+            dual, evidence = _condition(np.column_stack([shared, SLOPE_SD * s]), noise, root * y - SLOPE * s)
             logs.append(float(np.log(hypothesis.prior)) + evidence)
-            slopes.append(slope + SLOPE_SD**2 * float(s @ dual))
+            slopes.append(SLOPE + SLOPE_SD**2 * float(s @ dual))
             along_factors.append(of_factors**2 * (at_factors.T @ dual))
             along_judges.append(of_judges**2 * (at_judges.T @ dual))
     weight = np.exp(np.array(logs) - max(logs))

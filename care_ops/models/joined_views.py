@@ -3,9 +3,6 @@
 A mixture of judges that are independent within states takes a strong edge between two of them for a state. Between the
 three views of the paper's Algorithm 2 there is no edge, and within a view the joined judge may have any. This is the
 likelihood's way to the states that the third moment across views shows, and works for votes, whose means nearly add up.
-
-Belongs here: the joined judges, and the states that they show. Belongs elsewhere: which judges make a view
-(``structure.views``), edges between judges (``dependence``), which start from these states.
 """
 
 from __future__ import annotations
@@ -13,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.models import observation
+from care_ops.scores import Array
 from care_ops.structure.views import Views
-
-Array = NDArray[np.float64]
 
 _REAL_GRADES = 3
 """Grades of like size into which real scores are cut, so that they have patterns; what is lost is regained by the model

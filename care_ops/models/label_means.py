@@ -5,9 +5,6 @@ and Zrnic, 2023): the labels' mean moved along the slope of labels on scores to 
 common to the systems. What is left to each system, its labels less slope times score, is shrunk towards what the others
 have left, by the normal hierarchical model (Rubin, Journal of Educational Statistics 1981) with variances from
 residuals that leave their own item out.
-
-Belongs here: posterior draws of means. Belongs elsewhere: labels that are 0 or 1 (``passing``), comparisons, what a
-person is told (``results.rates``).
 """
 
 from __future__ import annotations
@@ -16,12 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from care_ops.models.passing import System
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _TAUS = np.geomspace(0.02, 2.0, 12)
 """Standard deviations between systems, in those of the labels' residuals."""

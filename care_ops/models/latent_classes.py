@@ -1,19 +1,13 @@
-"""Latent classes of items: judges as independent categorical answers given a class.
-
-Belongs here: the model of Lazarsfeld and Henry (1968) by EM, on graded answers. Belongs elsewhere: continuous
-mixtures (``mixture``), judges that confuse classes each in their own way about a known label (Dawid-Skene).
-"""
+"""Latent classes of items: judges as independent categorical answers given a class."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.models.answers import Answers, softmax
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _PRIOR = 1.0
 """Number of answers of each judge that is added to each class, spread over levels as the judge uses them."""

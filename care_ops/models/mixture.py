@@ -1,9 +1,4 @@
-"""Gaussian mixture with one within-state covariance, fitted by EM from given starts.
-
-Belongs here: expectation-maximisation, starts that need the scores alone, the number of states. Belongs elsewhere:
-starts from the third moment (``cp``), judges that are not Gaussian given the state (``observation``), what the states
-mean (``aggregators.care_tensor``).
-"""
+"""Gaussian mixture with one within-state covariance, fitted by EM from given starts."""
 
 from __future__ import annotations
 
@@ -12,13 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.blocks import blocks, by_rows
 from care_ops.errors import FitError
 from care_ops.models.answers import softmax
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 Shape = Literal["diagonal", "full"]
 
@@ -287,7 +280,6 @@ def best_of(
     starts: list[tuple[str, Array]],
     *,
     shape: Shape = "diagonal",
-    short_iterations: int = 30,
     finalists: int = 2,
     tolerance: float = 1e-7,
 ) -> tuple[Mixture, dict[str, float]]:
@@ -303,9 +295,7 @@ def best_of(
     likelihoods : dict start -> log likelihood after its short run
     """
     short = [
-        expectation_maximisation(
-            values, *start_near(values, centres), shape=shape, start=name, max_iterations=short_iterations
-        )
+        expectation_maximisation(values, *start_near(values, centres), shape=shape, start=name, max_iterations=30)
         for name, centres in starts
     ]
     leading = sorted(short, key=lambda fit: -fit.log_likelihood)[:finalists]
@@ -337,9 +327,9 @@ def contenders(fits: Sequence[Mixture], sample: Array) -> list[Mixture]:
     return kept
 
 
-def continued(fit: Mixture, values: Array, shape: Shape = "diagonal") -> Mixture:
+def continued(fit: Mixture, values: Array) -> Mixture:
     """The fit that EM on these items reaches from where EM on a sample of them ended."""
-    return expectation_maximisation(values, fit.weights, fit.means, fit.covariance, shape=shape, start=fit.start)
+    return expectation_maximisation(values, fit.weights, fit.means, fit.covariance, start=fit.start)
 
 
 def different_rows(values: Array, at_least: int) -> int:
@@ -351,17 +341,15 @@ def different_rows(values: Array, at_least: int) -> int:
     return different
 
 
-def number_of_states(
-    values: Array, rng: np.random.Generator, *, most: int = 6, shape: Shape = "diagonal", starts: int = 5
-) -> tuple[int, dict[int, float]]:
+def number_of_states(values: Array, rng: np.random.Generator) -> tuple[int, dict[int, float]]:
     """Number of states by the Bayesian information criterion, and the criterion of each number that was tried.
 
     The number is right where judges fit the model. Where they do not, it grows with the number of items.
     """
     criterion: dict[int, float] = {}
-    for k in range(1, most + 1):
-        centres = [(f"k-means {s + 1}", k_means_plus_plus(values, k, rng)) for s in range(starts if k > 1 else 1)]
-        criterion[k] = best_of(values, centres, shape=shape)[0].bic(len(values), shape)
+    for k in range(1, 7):
+        centres = [(f"k-means {s + 1}", k_means_plus_plus(values, k, rng)) for s in range(5 if k > 1 else 1)]
+        criterion[k] = best_of(values, centres)[0].bic(len(values))
         if k >= 2 and criterion[k] > criterion[k - 1] > criterion.get(k - 2, np.inf):
             break
     return min(criterion, key=lambda k: criterion[k]), criterion

@@ -1,9 +1,6 @@
 """Mixtures whose judges are binary, graded, ordinal, heavy-tailed or Gaussian given the state, in any company.
 
 The paper's appendix "General CARE Setup": only the judges' own likelihoods change, states and posterior stay.
-
-Belongs here: the observation models and EM over them. Belongs elsewhere: the Gaussian mixture with one covariance
-(``mixture``), which judges depend on one another within states (``dependence``).
 """
 
 from __future__ import annotations
@@ -20,8 +17,7 @@ from scipy.special import expit, gammaln
 from care_ops.errors import FitError, InputError
 from care_ops.models import mixture
 from care_ops.models.answers import Answers, softmax
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _PSEUDO_COUNT = 0.5
 """Number of answers of each judge that is added to each state, spread over levels as the judge uses them."""

@@ -9,9 +9,6 @@ from it (finite-population inference: Ghosh and Meeden, 1997).
 
 Why a model of the label and not a mean of differences: with twenty labels, of which the judges contradict one or none,
 the differences have no variance to estimate, and intervals from them cover far less than they claim.
-
-Belongs here: the posterior of one share a system. Belongs elsewhere: labels with more than two values, comparisons,
-what a person is told (``results.rates``).
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _INTERCEPTS, _SLOPES, _BINS = 81, 41, 200
 """Points of the grids, and bins into which the scores of unlabelled items are counted."""

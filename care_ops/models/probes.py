@@ -9,9 +9,6 @@ grades.
 
 Weights of their own are those of a linear discriminant with a diagonal nuisance: how far a judge falls when quality is
 spoilt, over how far it moves when quality is kept.
-
-Belongs here: statistics of responses, and the evidence. Belongs elsewhere: which hypotheses there are
-(``aggregators.care``), how versions are made (``warehouse.probes``).
 """
 
 from __future__ import annotations
@@ -25,19 +22,16 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 from scipy.stats import t
 
+from care_ops.least import LEAST_ITEMS
 from care_ops.models.hypotheses import NOISES, SLOPE, Hypothesis
 from care_ops.probes import ProbeResponses, mean_of_present
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 WORTH = 10.0
 """Labelled items that all probes together may count as."""
 
 ORDINARY_NUISANCE = 0.3
 """Variance of a judge beside quality that no dress shows, in that of its scores."""
-
-LEAST_ITEMS = 10
-"""Items of which a judge must have scored spoilt versions before its falls say anything."""
 
 OWN_PRIOR = 0.25
 """Prior probability of the hypothesis that quality follows the probes' own weights; the others share the rest."""
@@ -133,7 +127,7 @@ def _response(kind: str, spoils: bool, changes: Array) -> KindResponse:
 
 
 @dataclass(frozen=True)
-class ProbeEvidence:
+class FallsAndMoves:
     """Responses of a panel, ready to weigh hypotheses.
 
     Attributes
@@ -227,7 +221,7 @@ class ProbeEvidence:
         return mean_of_present(orders.T) + np.nan_to_num(mean_of_present(ties.T))
 
 
-def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
+def evidence_of(probes: ProbeResponses, sd: Array) -> FallsAndMoves | None:
     """The evidence of a panel's probes; None where chance explains how judges respond to spoilt versions.
 
     Versions that keep quality say nothing alone: a score that follows nothing at all does not move with them either.
@@ -240,7 +234,7 @@ def evidence_of(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
     return evidence if evidence is not None and evidence.signal > 0 else None
 
 
-def measured(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
+def measured(probes: ProbeResponses, sd: Array) -> FallsAndMoves | None:
     """Responses of a panel, whether or not they say anything; None where no judge was asked about a spoilt version.
 
     Parameters
@@ -258,10 +252,10 @@ def measured(probes: ProbeResponses, sd: Array) -> ProbeEvidence | None:
     items = tuple(sorted(set(probes.item_ids)))
     falls = -_stacked(probes, items, probes.names(spoil=True)) / sd
     moves = _stacked(probes, items, probes.names(spoil=False)) / sd
-    return ProbeEvidence(asked, falls[:, :, asked], moves[:, :, asked])
+    return FallsAndMoves(asked, falls[:, :, asked], moves[:, :, asked])
 
 
-def weigh(hypotheses: list[Hypothesis], evidence: ProbeEvidence, judges: Array) -> list[Hypothesis]:
+def weigh(hypotheses: list[Hypothesis], evidence: FallsAndMoves, judges: Array) -> list[Hypothesis]:
     """The hypotheses and the probes' own, each with its probability given the probes in place of its prior.
 
     A hypothesis is read as the score of the judges that were asked which is nearest to its own.
@@ -270,7 +264,7 @@ def weigh(hypotheses: list[Hypothesis], evidence: ProbeEvidence, judges: Array) 
     ----------
     hypotheses : list of Hypothesis
         At least one; their priors add to one.
-    evidence : ProbeEvidence
+    evidence : FallsAndMoves
     judges : (n, p) array
         Standardised scores, missing ones as 0.
     """
@@ -299,14 +293,14 @@ def doubted(told: list[Hypothesis], signal: float, otherwise: Mapping[str, float
     told : list of Hypothesis
         As ``weigh`` returns them.
     signal : float
-        ``ProbeEvidence.signal``.
+        ``FallsAndMoves.signal``.
     otherwise : mapping name -> probability
         Without the probes; a hypothesis that is not named has none.
     """
     return [replace(h, prior=signal * h.prior + (1 - signal) * otherwise.get(h.name, 0.0)) for h in told]
 
 
-def nearness(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array:
+def nearness(evidence: FallsAndMoves, directions: Array, judges: Array) -> Array:
     """Correlation over the items of the score along each direction with the score by the probes' own weights, (h,).
 
     Unlike what a direction itself makes of the versions, it rests on all kinds through the weights, which divide by
@@ -315,7 +309,7 @@ def nearness(evidence: ProbeEvidence, directions: Array, judges: Array) -> Array
 
     Parameters
     ----------
-    evidence : ProbeEvidence
+    evidence : FallsAndMoves
     directions : (p, h) array
         Weights of the standardised judges.
     judges : (n, p) array

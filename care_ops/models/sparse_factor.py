@@ -5,9 +5,6 @@
 Quality is standard normal. A judge with few scores is drawn towards the average judge: its sums are completed by
 ``prior_scores`` scores as an average judge gives them (the mode under a conjugate prior; Dempster, Laird and Rubin,
 JRSS B 1977, section 4). Time and memory are proportional to the number of scores present.
-
-Belongs here: the model and its fit. Belongs elsewhere: dense panels, whose correlations can be taken pair by pair
-(``factor_analysis``); whether a panel is sparse (``care_ops.sparsity``).
 """
 
 from __future__ import annotations
@@ -18,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.models.factor_analysis import LEAST_UNIQUENESS
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 PRIOR_SCORES = 10.0
 """Scores of an average judge that complete those of each judge."""

@@ -1,8 +1,4 @@
-"""Some row groups of a Parquet file as bytes, which can be read where the file is not.
-
-Belongs here: cutting the bytes out of a file, and reading them as that file. Belongs elsewhere: which rows are wanted
-(``sharded``).
-"""
+"""Some row groups of a Parquet file as bytes, which can be read where the file is not."""
 
 from __future__ import annotations
 

@@ -3,9 +3,6 @@
 Rows are taken in blocks that stay in the first-level cache, centred and transposed, with a row of ones at
 the end; a tile of four by four sums is then held in registers while the rows of a block run by. Only one of
 the equal entries of the symmetric tensor is summed.
-
-Belongs here: loops that numba compiles. Belongs elsewhere: what the sums mean (``moments``). Importing this module
-imports numba, so ``moments`` does it only where there is enough to gain.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _ROWS = 256
 _WORDS = _ROWS // 64
@@ -297,116 +294,6 @@ class Accumulator:
             self._partial + self._totals[:, None],
             self._square + self._squares[:, None],
         )
-
-
-@nb.njit(fastmath=_FASTMATH, cache=True)
-def _extend(
-    columns: Any, new: Any, shift: Any, y: Any, out: Any, counts: Any, second: Any, partial: Any, square: Any
-) -> None:
-    """Sums that involve the judge ``new``, whose place is p; see ``extend_block``."""
-    p, n = columns.shape
-    q = out.shape[1]
-    words = np.zeros((p + 1, _WORDS), dtype=np.uint64)
-    present = np.ones((p + 1, _ROWS + _PAD))
-    for start in range(0, n, _ROWS):
-        rows = min(_ROWS, n - start)
-        missing = _load(columns, shift, start, rows, y)
-        for r in range(rows):
-            value = new[start + r]
-            missing = missing or value != value
-            y[p, r] = value - shift[p]
-        for r in range(rows, _ROWS):
-            y[p, r] = 0.0
-        if missing:
-            _mask(y, rows, present, words)
-            for b in range(p + 1):
-                for c in range(b, p + 1):
-                    total = np.uint64(0)
-                    for k in range(_WORDS):
-                        total += _popcount(words[p, k] & words[b, k] & words[c, k])  # type: ignore[call-arg]
-                    counts[b, c] += total
-            _shared_sums(y, present, p, rows, second, partial, square)
-        else:
-            counts += np.uint64(rows)
-            _complete_sums(y, p, rows, second, partial, square)
-        _tiles(y, _ROWS, p, 0, q, out)
-
-
-@nb.njit(fastmath=_FASTMATH, cache=True)
-def _shared_sums(y: Any, present: Any, p: int, rows: int, second: Any, partial: Any, square: Any) -> None:
-    """Products with judge p, and sums of it and of the others over the rows where both are present."""
-    for b in range(p + 1):
-        f0 = f1 = s0 = s1 = product = 0.0
-        for r in range(rows):
-            own, other = y[p, r] * present[b, r], y[b, r] * present[p, r]
-            f0 += own
-            f1 += other
-            s0 += own * y[p, r]
-            s1 += other * y[b, r]
-            product += y[p, r] * y[b, r]
-        second[b] += product
-        partial[0, b] += f0
-        partial[1, b] += f1
-        square[0, b] += s0
-        square[1, b] += s1
-
-
-@nb.njit(fastmath=_FASTMATH, cache=True)
-def _complete_sums(y: Any, p: int, rows: int, second: Any, partial: Any, square: Any) -> None:
-    """Products with judge p, and sums of p and of the others, where every judge is present."""
-    own = own_square = 0.0
-    for b in range(p + 1):
-        first = squares = product = 0.0
-        for r in range(rows):
-            first += y[b, r]
-            squares += y[b, r] * y[b, r]
-            product += y[p, r] * y[b, r]
-        second[b] += product
-        partial[1, b] += first
-        square[1, b] += squares
-        own, own_square = first, squares  # judge p is the last
-    partial[0, : p + 1] += own
-    square[0, : p + 1] += own_square
-
-
-class JudgeSums(NamedTuple):
-    """Sums that one more judge adds; its place is p.
-
-    Attributes
-    ----------
-    third, counts : (p + 1, p + 1) arrays
-        Sum of y_new y_b y_c, and items where all three are present.
-    second : (p + 1,) array
-        Sum of y_new y_b.
-    partial, square : (2, p + 1) arrays
-        First row: sum of y_new (squared) over the items where b is present; second row: sum of y_b
-        (squared) over the items where the new judge is.
-    """
-
-    third: Array
-    counts: Array
-    second: Array
-    partial: Array
-    square: Array
-
-
-def extend_block(columns: Array, new: Array, shift: Array) -> JudgeSums:
-    """One pass over the scores of p judges and of one more, summing only what the new one takes part in.
-
-    Parameters
-    ----------
-    columns : (p, n) array
-    new : (n,) array
-    shift : (p + 1,) array
-    """
-    p = len(columns)
-    q = -(-(p + 1) // 4) * 4
-    out = np.zeros((p + 1, q, q))
-    counts = np.zeros((p + 1, p + 1), dtype=np.uint64)
-    second, partial, square = np.zeros(p + 1), np.zeros((2, p + 1)), np.zeros((2, p + 1))
-    _extend(columns, new, shift, _aligned(q), out, counts, second, partial, square)
-    third = symmetrised(out[p, : p + 1, : p + 1])
-    return JudgeSums(third, symmetrised(counts.astype(np.float64)), second, partial, square)
 
 
 def symmetrised(upper: Array) -> Array:

@@ -2,9 +2,6 @@
 
 Pairwise-complete moments are unbiased only where scores are missing by chance. EM needs less: that what is
 missing depends on the scores that are present (missing at random).
-
-Belongs here: the treatment of missing scores. Belongs elsewhere: the pairwise and triple counts (``state``), judges
-with too many missing scores for a panel (``admission``).
 """
 
 from __future__ import annotations
@@ -17,8 +14,7 @@ from numpy.typing import NDArray
 
 from care_ops.errors import FitError
 from care_ops.moments.state import Moments, shrink
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _SMALLEST_EIGENVALUE = 1e-9
 """Least eigenvalue of the correlation. With a smaller one conditional means consist of rounding errors."""

@@ -3,9 +3,6 @@
 A shard is a path and a range of rows, so that workers read for themselves and memory stays bounded
 whatever n. A worker that does not have the file is handed the bytes of these rows. Partial states are added in the
 order of the shards, so that the answer is to the last digit that of one process, whichever worker was faster, or died.
-
-Belongs here: cutting a file into shards, running ``moments.accumulate_columns`` over them. Belongs elsewhere: starting
-a cluster (the caller hands over a client), the bytes of a part of a file (``file_part``).
 """
 
 from __future__ import annotations
@@ -19,19 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from care_ops.moments.file_part import FilePart
 from care_ops.moments.missing import ExpectedSums, GaussianFit, em_moments, expected_sums
 from care_ops.moments.state import Moments, accumulate_columns, default_shift
+from care_ops.scores import Array
 from care_ops.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from distributed import Client, Future
     from pyarrow.parquet import FileMetaData, ParquetFile
-
-Array = NDArray[np.float64]
 
 _BATCH_ROWS = 16_384
 _TASKS_A_THREAD = 2

@@ -4,9 +4,6 @@ The state is the symmetric third-order moment tensor of ``[1, x - shift]``, kept
 the items where every score involved is present, so that states of disjoint items add and any judges or
 views can be sliced out later. A common shift (the mean of the first rows) keeps float64 exact at any
 location of the scores.
-
-Belongs here: accumulating, merging, slicing and reading moments. Belongs elsewhere: reading shards of a file
-(``sharded``), what is estimated from the moments (``structure``, ``cp``).
 """
 
 from __future__ import annotations
@@ -18,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import FitError, InputError
+from care_ops.scores import Array
 from care_ops.sparsity import is_sparse, is_sparse_count
 
-Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _BLOCK_ROWS = 2_048
@@ -71,26 +68,19 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         """Moments of the union of two disjoint sets of items."""
-        return self._plus(other, 1)
-
-    def __sub__(self, other: Moments) -> Moments:
-        """Moments without some of the items."""
-        return self._plus(other, -1)
-
-    def _plus(self, other: Moments, sign: int) -> Moments:
         if not np.array_equal(self.shift, other.shift):
             raise InputError("moments: states with different shifts cannot be added; pass one shift to both")
         return Moments(
             self.shift,
-            self.n + sign * other.n,
-            self.count1 + sign * other.count1,
-            self.sum1 + sign * other.sum1,
-            self.count2 + sign * other.count2,
-            self.sum2 + sign * other.sum2,
-            self.partial2 + sign * other.partial2,
-            self.square2 + sign * other.square2,
-            self.count3 + sign * other.count3,
-            self.sum3 + sign * other.sum3,
+            self.n + other.n,
+            self.count1 + other.count1,
+            self.sum1 + other.sum1,
+            self.count2 + other.count2,
+            self.sum2 + other.sum2,
+            self.partial2 + other.partial2,
+            self.square2 + other.square2,
+            self.count3 + other.count3,
+            self.sum3 + other.sum3,
         )
 
     def select(self, judges: Index) -> Moments:
@@ -108,50 +98,6 @@ class Moments:
             self.square2[pair],
             self.count3[triple],
             self.sum3[triple],
-        )
-
-    def with_items(self, values: Array) -> Moments:
-        """The moments with more items, shape (m, p), read alone."""
-        return self + accumulate(values, self.shift, like=self.n)
-
-    def with_judge(self, values: Array, column: Array, shift: float | None = None) -> Moments:
-        """The moments with one more judge, last, summing only what it takes part in.
-
-        Parameters
-        ----------
-        values : (n, p) array
-            The scores that this state was accumulated of.
-        column : (n,) array
-            The new judge on the same items.
-        shift : float, optional
-            Shift of the new judge; by default ``default_shift``.
-
-        Raises
-        ------
-        InputError
-            The items are not as many as this state has seen.
-        """
-        from care_ops.moments.kernels import extend_block
-
-        if len(values) != self.n or len(column) != self.n or values.shape[1] != self.p:
-            raise InputError(
-                f"moments: the state has seen {self.n} items and {self.p} judges, the scores handed over are "
-                f"{values.shape} and {column.shape}"
-            )
-        p = self.p
-        shifts = np.append(self.shift, default_shift(column[:, None]) if shift is None else shift)
-        new = extend_block(values.T, np.ascontiguousarray(column), shifts)
-        return Moments(
-            shifts,
-            self.n,
-            np.append(self.count1, new.counts[p, p]),
-            np.append(self.sum1, new.partial[0, p]),
-            _bordered(self.count2, np.diag(new.counts), np.diag(new.counts)),
-            _bordered(self.sum2, new.second, new.second),
-            _bordered(self.partial2, new.partial[0], new.partial[1]),
-            _bordered(self.square2, new.square[0], new.square[1]),
-            _bordered_tensor(self.count3, new.counts),
-            _bordered_tensor(self.sum3, new.third),
         )
 
     def mean(self) -> Array:
@@ -246,27 +192,11 @@ class Moments:
         )
 
 
-def _bordered(inner: Array, row: Array, column: Array) -> Array:
-    """(p, p) to (p + 1, p + 1): last row and last column are given, each with the corner."""
-    p = len(inner)
-    out = np.empty((p + 1, p + 1))
-    out[:p, :p], out[p, :], out[:, p] = inner, row, column
-    return out
-
-
-def _bordered_tensor(inner: Array, face: Array) -> Array:
-    """(p, p, p) to (p + 1, p + 1, p + 1): the three faces that hold the new judge are ``face``."""
-    p = len(inner)
-    out = np.empty((p + 1, p + 1, p + 1))
-    out[:p, :p, :p], out[p], out[:, p], out[:, :, p] = inner, face, face, face
-    return out
-
-
 def _name(judges: Sequence[str] | None, position: int) -> str:
     return f"number {position}" if judges is None else repr(judges[position])
 
 
-def accumulate(values: Array, shift: Array | None = None, *, like: int = 0, third: bool = True) -> Moments:
+def accumulate(values: Array, shift: Array | None = None, *, third: bool = True) -> Moments:
     """Moments of a block of scores.
 
     Parameters
@@ -275,8 +205,6 @@ def accumulate(values: Array, shift: Array | None = None, *, like: int = 0, thir
         Scores; NaN is missing.
     shift : (p,) array, optional
         Subtracted first; by default ``default_shift(values)``. Blocks that are to be added need one shift.
-    like : int
-        Items that a state which this is to be added to has seen: the two are summed by the same means.
     third : bool
         Whether third moments are summed, which take memory that grows as the cube of the judges.
 
@@ -295,7 +223,7 @@ def accumulate(values: Array, shift: Array | None = None, *, like: int = 0, thir
         return state
     if not (values.flags.c_contiguous or values.flags.f_contiguous):
         values = np.ascontiguousarray(values)
-    return accumulate_columns([values.T], shift, expected=max(len(values), like))
+    return accumulate_columns([values.T], shift, expected=len(values))
 
 
 def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int) -> Moments:

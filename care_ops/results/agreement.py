@@ -1,17 +1,11 @@
-"""How far judges agree: Krippendorff's alpha of a panel, Cohen's weighted kappa of every two judges.
-
-Belongs here: agreement statistics that need no model. Belongs elsewhere: the effective number of judges
-(``structure.factors``).
-"""
+"""How far judges agree: Krippendorff's alpha of a panel, Cohen's weighted kappa of every two judges."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.blocks import few_values
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 MOST_GRADES = 101
 """Number of different scores up to which scores count as grades: a scale of whole points from 0 to 100 has so many."""

@@ -1,8 +1,4 @@
-"""Association of features of the items with the latent scores of a fit, tested against chance.
-
-Belongs here: rank correlations with permutation p-values, a false discovery rate, means over split units. Belongs
-elsewhere: the features (``interpret``, or what a test set declares), a causal claim.
-"""
+"""Association of features of the items with the latent scores of a fit, tested against chance."""
 
 from __future__ import annotations
 
@@ -12,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control, rankdata
 
-Array = NDArray[np.float64]
+from care_ops.least import LEAST_ITEMS
+from care_ops.scores import Array
 
 
 def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -32,7 +29,7 @@ def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Gene
     correlations, p_values = np.full((h, f), np.nan), np.full((h, f), np.nan)
     for c in range(f):
         scored = ~np.isnan(features[:, c]) & ~np.isnan(latent).any(axis=1)
-        if scored.sum() < 10 or np.ptp(features[scored, c]) == 0:
+        if scored.sum() < LEAST_ITEMS or np.ptp(features[scored, c]) == 0:
             continue
         b = _unit(rankdata(features[scored, c])[:, None])[:, 0]
         a = _unit(rankdata(latent[scored], axis=0))
@@ -55,7 +52,7 @@ def residual_ranks(feature: Array, other: Array) -> Array:
     """Residuals of a feature's ranks in a regression on the ranks of another one, shape (n,); NaN where unknown."""
     both_known = ~np.isnan(feature) & ~np.isnan(other)
     out = np.full(len(feature), np.nan)
-    if both_known.sum() < 10 or np.ptp(feature[both_known]) == 0:
+    if both_known.sum() < LEAST_ITEMS or np.ptp(feature[both_known]) == 0:
         return out
     a, b = rankdata(feature[both_known]), rankdata(other[both_known])
     slope = np.cov(a, b)[0, 1] / max(float(np.var(b, ddof=1)), 1e-12)

@@ -1,8 +1,4 @@
-"""Which items were scored by how many judges, and what an absent score was taken for, in numbers and in sentences.
-
-Belongs here: the record that a verdict reads and what is said of it. Belongs elsewhere: which judges may sit on the
-panel (``care_ops.admission``), the verdict as a whole (``verdict``).
-"""
+"""Which items were scored by how many judges, and what an absent score was taken for, in numbers and in sentences."""
 
 from __future__ import annotations
 
@@ -10,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from care_ops.errors import listed
+from care_ops.errors import counted, listed
+from care_ops.least import LEAST_SCORES
 from care_ops.scores import ScoreMatrix
-from care_ops.sparsity import LEAST_SCORES, components, is_sparse
+from care_ops.sparsity import components, is_sparse
 
 _NAMED = 3
 """Most judges, and most groups, that a sentence names."""
@@ -66,7 +63,7 @@ class Coverage:
         if len(self.groups) < 2:
             return None
         named = [
-            f"{listed(group.judges, _NAMED)} ({_count(len(group.judges), 'judge')}, {_count(group.items, 'item')})"
+            f"{listed(group.judges, _NAMED)} ({counted(len(group.judges), 'judge')}, {counted(group.items, 'item')})"
             for group in self.groups[:_NAMED]
         ]
         rest = len(self.groups) - _NAMED
@@ -81,7 +78,7 @@ class Coverage:
         if not self.few:
             return None
         return (
-            f"{self.few:,} of {_count(self.items, 'item')} {'has' if self.few == 1 else 'have'} fewer than "
+            f"{self.few:,} of {counted(self.items, 'item')} {'has' if self.few == 1 else 'have'} fewer than "
             f"{LEAST_SCORES} scores: where two judges differ, nothing says which is wrong, so the estimates of such "
             "items are little more than guesses drawn towards the mean."
         )
@@ -123,7 +120,3 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
         sparse=is_sparse(scores.values),
         groups=groups,
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,7 +1,5 @@
 """Drift between two fits of one test set: of the distribution, the order, the factor taken for quality, and of how
 judges respond to probes.
-
-Belongs here: comparisons of arrays. Belongs elsewhere: whether a change is too large (the review's settings).
 """
 
 from __future__ import annotations
@@ -10,18 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import rank_correlation
 from care_ops.probes import ProbeResponses
-from care_ops.scores import varies
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array, varies
 
 FALSE_ALARM = 0.01
 """Greatest probability of an alarm on a night on which every judge responds to probes as it did."""
 
-_FEWEST = 10
 _BINS = 10
 
 
@@ -60,11 +55,11 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
     a, b = (np.array(list(values.values()), dtype=np.float64) for values in (then, now))
     common = sorted(then.keys() & now.keys())
     x, y = (np.array([values[i] for i in common], dtype=np.float64) for values in (then, now))
-    few = min(len(a), len(b)) < _FEWEST
+    few = min(len(a), len(b)) < LEAST_ITEMS
     psi, chance = (float("nan"), float("nan")) if few else population_stability(a, b)
     spread = float(a.std()) if varies(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
-    order = rank_correlation(x, y) if len(common) >= _FEWEST else float("nan")
+    order = rank_correlation(x, y) if len(common) >= LEAST_ITEMS else float("nan")
     return Drift(len(common), psi, chance, shift, order)
 
 
@@ -111,7 +106,7 @@ def response_drift(before: ProbeResponses, after: ProbeResponses, sd: Array) -> 
         for j, judge in enumerate(judges):
             both = ~np.isnan(x[:, j]) & ~np.isnan(y[:, j])
             count = int(both.sum())
-            if count < _FEWEST:
+            if count < LEAST_ITEMS:
                 continue
             a, b = x[both, j] / unit[j], y[both, j] / unit[j]
             error = float((b - a).std(ddof=1)) / np.sqrt(count)

@@ -1,15 +1,11 @@
-"""The record of what labels say of an answer without one of its judges, and the advice that follows from it.
-
-Belongs here: the record, which documents and pages hold. Belongs elsewhere: making it (``dropping``), words for people.
-"""
+"""The record of what labels say of an answer without one of its judges, and the advice that follows from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-LEAST_LABELS = 30
-"""Split units with labels from which on advice is given. Fewer do not carry the interval, a normal approximation."""
+from care_ops.least import LABELS_TO_ADVISE
 
 NO_REFITS = "fits without each judge belong to the resamples, and care.yaml or --intervals asks for none"
 """Why nothing is said of judges where ``FitConfig.resamples`` is 0, as the rest of a sentence."""
@@ -42,7 +38,7 @@ class DropEvidence:
     @property
     def advice(self) -> Advice:
         """``drop`` where the whole interval says that the answer is better without the judge."""
-        if self.units < LEAST_LABELS or self.lo <= 0 <= self.hi:
+        if self.units < LABELS_TO_ADVISE or self.lo <= 0 <= self.hi:
             return "unclear"
         return "drop" if self.hi < 0 else "keep"
 

@@ -6,9 +6,6 @@ right. Only labels tell, and only enough of them.
 The answer without a judge is that of a fit without it. Split units are dealt into two halves, and the items of each
 half are answered by fits of the other half (cross-fitting), so that neither answer has been fitted to the items on
 which the two are compared.
-
-Belongs here: the refits, and the difference in order with its interval. Belongs elsewhere: the record of what was found
-and the advice that follows (``drop_evidence``), which labels a fit has not seen, words for people.
 """
 
 from __future__ import annotations
@@ -25,14 +22,13 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
-from care_ops.frozen import FAITHFUL, Frozen, freeze
+from care_ops.frozen import FAITHFUL, Frozen, freeze, with_features
+from care_ops.least import LABELS_TO_ADVISE, LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.results.drop_evidence import LEAST_LABELS, DropEvidence, Dropping
-from care_ops.results.fit_facts import LEAST_JUDGES
+from care_ops.results.drop_evidence import DropEvidence, Dropping
 from care_ops.results.uncertainty import rows_by_unit
-from care_ops.scores import ScoreMatrix, content_seed
+from care_ops.scores import Array, ScoreMatrix, content_seed
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 MOST_JUDGES = 40
@@ -45,6 +41,9 @@ _MOST_LABELS = 1_000
 """Labels that are compared pair by pair; more are thinned evenly, because the pairs grow with their square."""
 
 _HALVES = 2
+
+_FALSE_ADVICE = 0.05
+"""Share of panels, at most, in which chance advises to drop a judge that should stay."""
 
 
 def leave_each_out(
@@ -96,7 +95,7 @@ def leave_each_out(
                 answered = half_of == half
                 panel = scores.select_judges([name for name in scores.judges if name != judge])
                 frozen = _frozen(panel, rows, alone, anchors, probes)
-                answers[k, answered] = frozen.apply(panel.select_items(answered))
+                answers[k, answered] = frozen.apply(with_features(panel.select_items(answered)))
     except FitError as error:
         return Dropping(refused=f"a fit on half of the items gave no answer that can be compared: {error}")
     evidence = {
@@ -111,10 +110,10 @@ def _refused(scores: ScoreMatrix, labels: Array, names: Sequence[str]) -> str:
     """Why no refit is made, as the rest of a sentence; empty where nothing speaks against it."""
     known, judges = ~np.isnan(labels), len(scores.judges)
     units = len({name for name, labelled in zip(names, known, strict=True) if labelled})
-    if units < LEAST_LABELS:
+    if units < LABELS_TO_ADVISE:
         return (
             f"only labels can say that a judge should go, and those of {units} split units that the fit has not seen "
-            f"are too few. Label at least {LEAST_LABELS} items drawn at random"
+            f"are too few. Label at least {LABELS_TO_ADVISE} items drawn at random"
         )
     if np.ptp(labels[known]) == 0:
         return "only labels can say that a judge should go, and all of them are alike"
@@ -153,14 +152,14 @@ def _drawn(item_ids: Sequence[str], rows: Rows, rng: np.random.Generator) -> Row
 
 
 def _frozen(panel: ScoreMatrix, rows: Rows, config: FitConfig, anchors: Anchors, probes: ProbeResponses) -> Frozen:
-    """The answer of a fit of these rows, as a function of one item's scores; ``FitError`` where it is none."""
+    """The answer of a fit of these rows, as a function of one item; ``FitError`` where it is none."""
     chosen = np.zeros(len(panel.item_ids), dtype=np.bool_)
     chosen[rows] = True
     fitted = panel.select_items(chosen)
     (name,) = config.aggregators
     solve = "roughly" if name == "care_svd" else "not"
     estimate = fit_panel(fitted, config, anchors, solve=solve, probes=probes).aggregates[name].estimate
-    frozen = freeze(fitted, estimate)
+    frozen = freeze(with_features(fitted), estimate)
     if frozen.fidelity < FAITHFUL:
         raise FitError(
             f"{name} does not follow from the scores of one item there (they explain {frozen.fidelity:.2f} of its "
@@ -177,13 +176,12 @@ def evidence_by_labels(
     *,
     units: Sequence[str] | None = None,
     halves: Rows | None = None,
-    level: float = 0.9,
 ) -> DropEvidence | None:
     """Compare an answer with the answer without one judge, by the pairs of labelled items.
 
     The interval is Student's t over the influence of each split unit, as of any ratio of two U-statistics; items of one
-    unit may resemble one another as they like. Its level is adjusted for the number of judges (Bonferroni), so that
-    chance advises to drop one of them that should stay in at most a twentieth of all panels.
+    unit may resemble one another as they like. Its level is adjusted for the number of judges (Bonferroni), see
+    ``_FALSE_ADVICE``.
 
     Parameters
     ----------
@@ -218,8 +216,8 @@ def evidence_by_labels(
     gain = float(better.mean() / pairs.mean())
     influence = np.bincount(unit_of, 2 * (better.mean(axis=1) - gain * pairs) / pairs.mean())
     error = float(np.sqrt(count / (count - 1) * (influence**2).sum())) / len(rows)
-    half = float(student.ppf(1 - (1 - level) / (2 * judges), count - 1)) * error
-    needed = max(LEAST_LABELS, ceil(len(rows) * (half / gain) ** 2)) if gain != 0 else None
+    half = float(student.ppf(1 - _FALSE_ADVICE / judges, count - 1)) * error
+    needed = max(LABELS_TO_ADVISE, ceil(len(rows) * (half / gain) ** 2)) if gain != 0 else None
     return DropEvidence(len(rows), count, gain, gain - half, gain + half, needed)
 
 

@@ -1,20 +1,12 @@
-"""What a fit says of itself, as the records from which its verdict is made.
-
-Belongs here: the records, and when labels or probes have settled what quality is. Belongs elsewhere: the verdict that
-follows (``verdict``), finding these facts in a fit (``assets.report.verdict_facts``).
-"""
+"""What a fit says of itself, as the records from which its verdict is made."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from care_ops.doubt import Changed, Doubt
+from care_ops.least import LABELS_TO_SETTLE
 from care_ops.results.coverage import Coverage
-
-LEAST_JUDGES = 3
-"""Fewest judges on a panel. Where two disagree, nothing says which of them is wrong."""
-
-LABELS_ASKED_FOR = 10
-"""Fewest labels that settle a panel; by fewer the model behind the probability is too sure of itself."""
 
 _SETTLED_FROM = 0.9
 """Probability from which on labels have settled what quality is."""
@@ -36,6 +28,8 @@ class JudgeFacts:
         In the recommended answer, and the upper end of its interval.
     looks_like : str or None
         What the column looks like where it does not look like a judge.
+    outside : str or None
+        That most of its scores lie outside the scale, where they do.
     """
 
     judge: str
@@ -47,15 +41,17 @@ class JudgeFacts:
     weight: float | None = None
     weight_hi: float | None = None
     looks_like: str | None = None
+    outside: str | None = None
 
     @property
     def dead(self) -> str | None:
         """In which way the judge says nothing about any item; None where it says something."""
         if self.admitted:  # on a sparse panel one score is enough
             return None
-        if self.missing_rate >= 1.0:
-            return "it gave no score at all"
-        return "it gave the same score to every item" if self.entropy == 0.0 else None
+        if self.entropy > 0.0:
+            return None
+        same = "it gave no score at all" if self.missing_rate >= 1.0 else "it gave the same score to every item"
+        return self.outside or same
 
     @property
     def counts_against(self) -> bool:
@@ -71,27 +67,6 @@ class FollowedFeature:
     factor: int
     feature: str
     correlation: float
-
-
-@dataclass(frozen=True)
-class MovingTogether:
-    """Judges whose residuals move together, and how the answer would move if they were one family.
-
-    Attributes
-    ----------
-    judges : tuple of str
-    correlation : float
-        Least correlation between two of their residuals.
-    answer_correlation : float
-        Correlation of the answer that takes them for one family with the present one.
-    items_changed : int
-        Items that would come to lie in the other half of the items.
-    """
-
-    judges: tuple[str, ...]
-    correlation: float
-    answer_correlation: float
-    items_changed: int
 
 
 @dataclass(frozen=True)
@@ -116,7 +91,7 @@ class LabelEvidence:
     @property
     def settles(self) -> bool:
         """Whether these labels are enough, and agree enough, to say what quality is."""
-        return self.labels >= LABELS_ASKED_FOR and self.probability >= _SETTLED_FROM
+        return self.labels >= LABELS_TO_SETTLE and self.probability >= _SETTLED_FROM
 
 
 @dataclass(frozen=True)
@@ -143,16 +118,32 @@ class FitFacts:
     judges : tuple of JudgeFacts
         Also those that are not on the panel.
     failure : str or None
-        Why ``care`` gave no answer; the next five attributes then mean nothing.
-    ambiguous : bool
+        Why ``care`` gave no answer; what follows then means nothing.
+    doubts : tuple of Doubt
+        Why the answer may be wrong without labels, the gravest first.
     agreement : float
         Correlation of the two answers that are defensible without labels.
     rival : float or None
         Correlation with the answer of the factor that is least like it among those that several judges follow.
+    misfit : float
+        Root mean square of the correlations of judges that one common factor leaves unexplained.
+    signal : float
+        How closely judges follow what all share (``care_ops.aggregators.doubts.signal_of``).
+    copies : tuple of tuples of judges
+        Judges that say the same thing, a tuple for each voice.
+    feature, follows : str and float, optional
+        The feature of the texts that the answer follows most, and how closely.
+    taken_off : tuple of features
+        Features of which what single judges like was taken off their scores.
+    blind : bool
+        Nothing of the items is known that could show what judges follow beside quality, such as their texts.
+    without : Changed or None
+        The answer if ``feature`` is no part of quality.
+    beside_mean : Changed or None
+        The plain mean of the judges.
     labels, probes : evidence, optional
     followed : tuple of FollowedFeature
         By how closely they are followed.
-    together : tuple of MovingTogether
     cautions : tuple of str
         What else must be known before the numbers are trusted, such as a structure short of its certificate.
     publication : str or None
@@ -166,13 +157,21 @@ class FitFacts:
     items: int
     judges: tuple[JudgeFacts, ...]
     failure: str | None = None
-    ambiguous: bool = False
+    doubts: tuple[Doubt, ...] = ()
     agreement: float = 1.0
     rival: float | None = None
+    misfit: float = 0.0
+    signal: float = 1.0
+    copies: tuple[tuple[str, ...], ...] = ()
+    feature: str | None = None
+    follows: float = 0.0
+    taken_off: tuple[str, ...] = ()
+    blind: bool = False
+    without: Changed | None = None
+    beside_mean: Changed | None = None
     labels: LabelEvidence | None = None
     probes: ProbeEvidence | None = None
     followed: tuple[FollowedFeature, ...] = ()
-    together: tuple[MovingTogether, ...] = ()
     cautions: tuple[str, ...] = ()
     publication: str | None = None
     coverage: Coverage | None = None

@@ -4,22 +4,21 @@ The decision rests on the interval of the difference in mean label, corrected by
 (``results.rates``). Whether a release may pass is a question about items to come, so the target is the population from
 which the items were drawn, not these items alone; and neither system's rate borrows from the other's, which would pull
 their difference towards what the judges say.
-
-Belongs here: the rule. Belongs elsewhere: estimates, exit codes and wording for people.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from care_ops.results.rates import DRAWS, LEAST_LABELS, Difference, Repeats, rates_of
-
-Array = NDArray[np.float64]
+from care_ops.least import LEAST_LABELS
+from care_ops.results.rates import DRAWS, Difference, Repeats, apart, rates_of
+from care_ops.results.sequential import sequential_rates
+from care_ops.scores import Array
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,8 @@ def gate(
     chance: Array | None = None,
     repeats: Repeats | None = None,
     *,
+    order: Sequence[int] | None = None,
+    bounds: tuple[float, float] | None = None,
     margin: float = 0.0,
     level: float = 0.9,
     seed: int = 0,
@@ -63,45 +64,41 @@ def gate(
     """Compare the interval of ``new`` less ``old`` with 0 and with the margin.
 
     With a 90 % interval a system as good as the old one is called worse in at most 5 % of cases, and better in at most
-    5 %. The margin has to be fixed before the labels are seen.
+    5 %. The margin has to be fixed before the labels are seen. With an ``order`` the gate may be asked after every
+    label, and believed at the first decision: at no look, with a probability of ``level``, is the difference missed.
 
     Parameters
     ----------
     estimate, labels, systems, units, chance, repeats, level, seed
         As in ``rates_of``; items of other systems are left out.
     new, old : str
+    order, bounds : optional
+        As in ``sequential_rates``, for many looks; ``chance`` and ``repeats`` are then not used.
     margin : float
 
     Raises
     ------
     InputError
-        The same system twice, a negative margin, or a system without enough labels.
+        The same system twice, a negative margin, a system without enough labels, or as in ``sequential_rates``.
     FitError
         Neither system has enough labels.
     """
-    compared = the_two_of(systems, new, old, margin)
-    difference = rates_of(
-        estimate,
-        labels,
-        compared,
-        units,
-        chance,
-        repeats,
-        level=level,
-        of_these_items=False,
-        borrow=False,
-        seed=seed,
-    ).difference(new, old)
-    return decided(difference, margin)
+    check_the_two(new, old, margin)
+    compared = [name if name in (new, old) else None for name in systems]
+    common: dict[str, Any] = {"level": level, "of_these_items": False, "seed": seed}
+    if order is None:
+        rates = rates_of(estimate, labels, compared, units, chance, repeats, borrow=False, **common)
+    else:
+        rates = sequential_rates(estimate, labels, order, compared, units, bounds=bounds, **common)
+    return decided(rates.difference(new, old), margin)
 
 
-def the_two_of(systems: Sequence[str | None], new: str, old: str, margin: float) -> list[str | None]:
-    """The system of each item where it is one of the two compared, else None; ``InputError`` as in ``gate``."""
+def check_the_two(new: str, old: str, margin: float) -> None:
+    """``InputError`` where a system is compared with itself, or the margin is negative."""
     if new == old:
         raise InputError(f"gate: {new!r} is compared with itself; name another system")
     if margin < 0:
         raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
-    return [name if name in (new, old) else None for name in systems]
 
 
 def decided(difference: Difference, margin: float) -> Decision:
@@ -148,15 +145,11 @@ def rogan_gladen(
     InputError
         Labels are not 0 and 1, or a system has fewer than ``LEAST_LABELS`` that pass or that fail.
     """
-    if new == old:
-        raise InputError(f"gate: {new!r} is compared with itself; name another system")
+    check_the_two(new, old, margin)
     rng = np.random.default_rng(seed)
     names = np.array([name or "" for name in systems])
     first, second = (_corrected(passes[names == name], labels[names == name], name, rng) for name in (new, old))
-    apart = first - second
-    lo, hi = np.quantile(apart, [(1 - level) / 2, (1 + level) / 2])
-    better = float((apart > 0).mean() + 0.5 * (apart == 0).mean())
-    return decided(Difference(new, old, float(apart.mean()), float(lo), float(hi), better), margin)
+    return decided(apart(new, old, first - second, level), margin)
 
 
 def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator) -> Array:

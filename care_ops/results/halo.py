@@ -2,8 +2,6 @@
 
 A judge with a halo scores an item as a whole: where it is too kind in one criterion, it is too kind in the others. Its
 deviations from the criteria's scores are then correlated.
-
-Belongs here: these correlations, over arrays. Belongs elsewhere: fitting a criterion (``fit``).
 """
 
 from __future__ import annotations
@@ -12,10 +10,8 @@ from itertools import combinations
 
 import numpy as np
 
+from care_ops.least import LEAST_ITEMS
 from care_ops.scores import Array
-
-LEAST_ITEMS = 10
-"""Fewer items in common say nothing of a correlation."""
 
 
 def correlations(columns: Array) -> Array:

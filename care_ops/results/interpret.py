@@ -1,8 +1,4 @@
-"""Interpretation of a factor by the correlation of its score with features of the text.
-
-Belongs here: features of a text and their rank correlation with factor scores (paper, "Interpreting
-Latent Confounding Factors"). Belongs elsewhere: a causal claim, or removing a feature from the scores.
-"""
+"""Interpretation of a factor by the correlation of its score with features of the text."""
 
 from __future__ import annotations
 
@@ -10,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
-Array = NDArray[np.float64]
+from care_ops.least import LEAST_ITEMS
+from care_ops.metrics import rank_correlation
+from care_ops.scores import Array
 
 FEATURES = (
     "characters",
@@ -42,6 +38,35 @@ def text_features(texts: Sequence[str | None]) -> Array:
     return np.array([_features(text) for text in texts], dtype=np.float64).reshape(-1, len(FEATURES))
 
 
+COUNTED = ("words", "sentences", "list_items", "numbers")
+"""What is counted in the texts and shown to ``care``, which takes off what single judges like of it."""
+
+
+def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:
+    """What is plain to see of each response, on a logarithmic scale: ``COUNTED`` by name, each (n,).
+
+    Of pairs it is the first response less the other one. NaN where a text is missing; empty where all are.
+
+    Examples
+    --------
+    >>> counted(["one two", None])["words"].round(2)
+    array([1.1, nan])
+    """
+    counts = np.array([_counted(text) for text in responses]).reshape(-1, len(COUNTED))
+    if others is not None and any(text is not None for text in others):
+        counts = counts - np.array([_counted(text) for text in others]).reshape(-1, len(COUNTED))
+    if np.isnan(counts).all():
+        return {}
+    return {name: counts[:, k] for k, name in enumerate(COUNTED)}
+
+
+def _counted(text: str | None) -> list[float]:
+    if text is None or not text.strip():
+        return [float("nan")] * len(COUNTED)
+    found = (len(text.split()), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
+    return [float(np.log1p(count)) for count in (*found, len(_NUMBER.findall(text)))]
+
+
 def feature_correlations(scores: Array, features: Array) -> Array:
     """Spearman correlation of each factor's score with each feature.
 
@@ -59,9 +84,8 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     for r in range(scores.shape[1]):
         for c in range(features.shape[1]):
             both_known = ~np.isnan(scores[:, r]) & ~np.isnan(features[:, c])
-            a, b = scores[both_known, r], features[both_known, c]
-            if len(a) >= 10 and np.ptp(a) > 0 and np.ptp(b) > 0:
-                out[r, c] = float(np.asarray(spearmanr(a, b))[0])
+            if both_known.sum() >= LEAST_ITEMS:
+                out[r, c] = rank_correlation(scores[:, r], features[:, c])
     return out
 
 

@@ -2,8 +2,6 @@
 
 Every figure rests on labels of a probability sample, which are weighted by how the items were drawn. Shares have
 Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
-
-Belongs here: the figures of one judge. Belongs elsewhere: words for people, files, labels (``care_ops.labels``).
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from care_ops.errors import FitError
+from care_ops.least import LEAST_ITEMS, LEAST_LABELS
 from care_ops.metrics import rank_correlation
-from care_ops.results.rates import LEAST_LABELS, Repeats, rates_of
-
-Array = NDArray[np.float64]
+from care_ops.results.rates import LEVEL, Repeats, rates_of
+from care_ops.scores import Array
 
 SENT = (0.1, 0.2, 0.3, 0.5)
 """Shares of the items that people are asked about, the least certain first, for which the rest is measured."""
@@ -67,14 +65,14 @@ class PositionEffect:
     turned: Share
 
 
-def position_effect(one: Array, other: Array, cut: float, level: float = 0.9) -> PositionEffect | None:
+def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) -> PositionEffect | None:
     """How a judge's scores of the same pairs in both orders differ (NaN: no score); None below ten pairs.
 
     The interval is Student's t of the paired differences.
     """
     both = ~np.isnan(one) & ~np.isnan(other)
     count = int(both.sum())
-    if count < 10:
+    if count < LEAST_ITEMS:
         return None
     apart = one[both] - other[both]
     half = float(student.ppf((1 + level) / 2, count - 1)) * float(apart.std(ddof=1)) / np.sqrt(count)
@@ -137,7 +135,7 @@ def report_of(
     lengths: Array | None = None,
     chance: Array | None = None,
     units: Sequence[str] | None = None,
-    level: float = 0.9,
+    level: float = LEVEL,
 ) -> JudgeReport:
     """The figures of one judge.
 
@@ -244,7 +242,7 @@ def _sent(doubt: Array, rows: NDArray[np.intp], right: Array, weights: Array) ->
 def _length(lengths: Array, scores: Array, labels: Array, level: float) -> LengthEffect | None:
     """None where fewer than ten items have both a length and a score, or one of the two does not vary."""
     known = ~np.isnan(lengths) & ~np.isnan(scores)
-    if known.sum() < 10 or np.ptp(lengths[known]) == 0 or np.ptp(scores[known]) == 0:
+    if known.sum() < LEAST_ITEMS or np.ptp(lengths[known]) == 0 or np.ptp(scores[known]) == 0:
         return None
     by_judge = rank_correlation(lengths[known], scores[known])
     half = float(norm.ppf((1 + level) / 2)) / np.sqrt(max(int(known.sum()) - 3, 1))

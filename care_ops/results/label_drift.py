@@ -2,9 +2,6 @@
 
 A model behind an endpoint changes, a prompt meets answers of a new kind, people change their minds: each shows as items
 that a judge places further from where people place them than it did before.
-
-Belongs here: the test of two groups of labelled items. Belongs elsewhere: which labels are newer
-(``assets.publication.label_agreement``), drift without labels (``drift``).
 """
 
 from __future__ import annotations
@@ -16,13 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-Array = NDArray[np.float64]
+from care_ops.least import LABELS_TO_CONFIRM
+from care_ops.scores import Array
 
 FALSE_ALARM = 0.01
 """Greatest probability of an alarm about any judge on a night on which none has changed."""
-
-LEAST_LABELS = 20
-"""Items in each of the two groups below which nothing is said."""
 
 _PERMUTATIONS = 2_000
 _AT_ONCE = 200
@@ -62,14 +57,14 @@ def agreement_drift(
         Of the labelled items alone; NaN where there is none.
     labels : (n,) array
     newer : (n,) array of bool
-        Fewer than ``LEAST_LABELS`` of either kind say nothing.
+        Fewer than ``LABELS_TO_CONFIRM`` of either kind say nothing.
     weights : (n,) array
         How much each item counts: the inverse of the probability with which it was drawn.
     judges : sequence of p str
     seed : int
         Of the permutations.
     """
-    if min(int(newer.sum()), int((~newer).sum())) < LEAST_LABELS:
+    if min(int(newer.sum()), int((~newer).sum())) < LABELS_TO_CONFIRM:
         return []
     known = ~np.isnan(scores)
     people = _ranks(labels[:, None])

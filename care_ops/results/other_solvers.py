@@ -3,9 +3,6 @@
 How far two answers may differ is not tuned but follows from what the solvers certify: the duality gaps of both, and for
 the decomposition the condition of the pair moment, by whose square Jennrich's algorithm enlarges the rounding of a sum
 over the moment's entries.
-
-Belongs here: the comparisons. Belongs elsewhere: when a fit is checked and what a difference leads to
-(``assets.publication.other_solvers``), the solvers themselves (``structure``, ``models.cp``).
 """
 
 from __future__ import annotations
@@ -13,15 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import FitError
 from care_ops.models import cp
+from care_ops.scores import Array
 from care_ops.structure.conic import solve_conic
 from care_ops.structure.program import Structure, objective
 from care_ops.structure.views import Views
-
-Array = NDArray[np.float64]
 
 _ROUNDING = float(np.finfo(np.float64).eps)
 _ATTEMPTS = 3
@@ -33,8 +28,8 @@ _OUTSIDE = 1e-9
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two solvers' answers to one problem.
+class SolverAgreement:
+    """How far our solver's answer is from another solver's answer to the same problem.
 
     Attributes
     ----------
@@ -53,7 +48,7 @@ class Comparison:
         return self.difference <= self.allowed
 
 
-def compare_structure(correlation: Array, structure: Structure) -> Comparison:
+def compare_structure(correlation: Array, structure: Structure) -> SolverAgreement:
     """How far the objective of a structure without constraints lies above the bound that cvxpy proves for the optimum.
 
     Parameters
@@ -64,7 +59,7 @@ def compare_structure(correlation: Array, structure: Structure) -> Comparison:
 
     Returns
     -------
-    Comparison
+    SolverAgreement
         The difference is relative to the objective, and infinite where S - L or L is not positive semi-definite.
         Allowed is the gap that ours is certified to plus cvxpy's, and the rounding of a sum over the entries.
     """
@@ -79,11 +74,11 @@ def compare_structure(correlation: Array, structure: Structure) -> Comparison:
     gaps = sum(found.gap * max(1.0, abs(found.primal)) for found in (structure.certificate, other))
     allowed = gaps / scale + _ROUNDING * correlation.size
     if not (_is_positive(structure.low_rank) and _is_positive(structure.precision)):
-        return Comparison(float("inf"), allowed)
-    return Comparison((objective(correlation, structure) - other.dual) / scale, allowed)
+        return SolverAgreement(float("inf"), allowed)
+    return SolverAgreement((objective(correlation, structure) - other.dual) / scale, allowed)
 
 
-def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> Comparison:
+def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> SolverAgreement:
     """How far our components of tensorly's approximation of a moment are from making that approximation again.
 
     A moment of real scores has no exact components, and two methods would differ on it by what they do with the rest.
@@ -99,7 +94,7 @@ def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Ge
 
     Returns
     -------
-    Comparison
+    SolverAgreement
         The difference is relative to the norm of tensorly's tensor.
 
     Raises
@@ -118,7 +113,7 @@ def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Ge
     allowed = _ROUNDING * tensor.size * ours.condition**2
     if allowed > _MOST_ALLOWED:
         raise FitError(f"tensor: the pair moment is too near a lower rank (condition {ours.condition:.1e})")
-    return Comparison(difference, allowed)
+    return SolverAgreement(difference, allowed)
 
 
 def _is_positive(matrix: Array) -> bool:

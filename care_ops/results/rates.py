@@ -3,9 +3,6 @@
 The judges' answer is biased in a way that nobody knows; a mean of it over a system's items inherits the bias however
 many items there are. Labels of a random sample of items correct it. The answer must have been fitted without these
 labels, or be cross-fitted: an answer that has seen a label lies closer to it than to those that it has not.
-
-Belongs here: rates, means and differences of systems by labels, with intervals. Belongs elsewhere: the judges' own view
-of systems (``systems``), the models (``models.passing``, ``models.label_means``).
 """
 
 from __future__ import annotations
@@ -18,20 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import FitError, InputError
+from care_ops.least import LEAST_LABELS, LEAST_SYSTEMS
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.label_means import draw_means
 from care_ops.models.passing import System, draw_shares
-from care_ops.scores import varies
-
-Array = NDArray[np.float64]
-
-LEAST_LABELS = 5
-"""Labels that a system needs before anything is said of it."""
-
-LEAST_TO_BORROW = 5
-"""Systems from which on each is estimated with the help of the others: below, their spread cannot be estimated."""
+from care_ops.scores import Array, varies
 
 DRAWS = 4_000
+
+LEVEL = 0.9
+"""Coverage of intervals where no other is asked for."""
 
 ALL = "all items"
 """Name of the one system where none is named."""
@@ -124,8 +117,9 @@ class Rates:
 
     Attributes
     ----------
-    kind : {"share", "mean"}
-        A share of items where labels are 0 and 1, else a mean of labels.
+    kind : {"share", "mean", "share of wins"}
+        A share of items where labels are 0 and 1, else a mean of labels; of systems that are compared in pairs a share
+        of wins (``pairs``).
     level : float
     rates : list of Rate
     left_out : dict system -> why
@@ -140,13 +134,27 @@ class Rates:
 
     def difference(self, first: str, second: str) -> Difference:
         """The difference of two systems, from the same joint draws; ``InputError`` where one has no rate."""
-        missing = [name for name in (first, second) if name not in self._names]
+        self.require(first, second)
+        one, other = (self._draws[:, self._names.index(name)] for name in (first, second))
+        return apart(first, second, one - other, self.level)
+
+    def require(self, *names: str) -> None:
+        """``InputError`` where one of these systems has no rate."""
+        known = {rate.system for rate in self.rates}
+        missing = [name for name in names if name not in known]
         if missing:
-            known = ", ".join(sorted(self._names)) or "none"
-            raise InputError(f"no rate for {', '.join(missing)}; there are rates for {known}")
-        apart = self._draws[:, self._names.index(first)] - self._draws[:, self._names.index(second)]
-        value, lo, hi = _summary(apart, self.level)
-        return Difference(first, second, value, lo, hi, float((apart > 0).mean() + 0.5 * (apart == 0).mean()))
+            known_names = ", ".join(sorted(known)) or "none"
+            raise InputError(f"no rate for {', '.join(missing)}; there are rates for {known_names}")
+
+    def of_wins(self, first: str, second: str) -> Difference:
+        """The difference of two systems where a label is the share of a win of ``first``, and the rest ``second``'s."""
+        return apart(first, second, 2.0 * self._draws[:, 0] - 1.0, self.level)
+
+
+def apart(first: str, second: str, draws: Array, level: float) -> Difference:
+    """Two systems' difference from draws of it, (d,), with an equal-tailed interval of this level."""
+    value, lo, hi = _summary(draws, level)
+    return Difference(first, second, value, lo, hi, float((draws > 0).mean() + 0.5 * (draws == 0).mean()))
 
 
 def rates_of(
@@ -157,7 +165,7 @@ def rates_of(
     chance: Array | None = None,
     repeats: Repeats | None = None,
     *,
-    level: float = 0.9,
+    level: float = LEVEL,
     of_these_items: bool = True,
     borrow: bool | None = None,
     seed: int = 0,
@@ -184,7 +192,7 @@ def rates_of(
         Whether the target is the mean over the items given, or over endless items like them.
     borrow : bool, optional
         Whether judges are taken to err alike about all systems, as far as the labels allow; by default from
-        ``LEAST_TO_BORROW`` systems on. The mean error falls, but a system that judges favour keeps some of that.
+        ``LEAST_SYSTEMS`` systems on. The mean error falls, but a system that judges favour keeps some of that.
 
     Raises
     ------
@@ -201,7 +209,7 @@ def rates_of(
     given, left_out = _with_labels(rows_of, score, labels, chance, repeats.counts)
     given = _discounted(given, rows_of, of_units)
     rng = np.random.default_rng(seed)
-    borrow = len(given) >= LEAST_TO_BORROW if borrow is None else borrow
+    borrow = len(given) >= LEAST_SYSTEMS if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
     alone = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
     columns = zip(given.items(), draws.T, alone.T, strict=True)

@@ -4,9 +4,6 @@ Labels of items that somebody picked say nothing of the others. Items may still 
 tell, if each of them has a known probability above 0: estimates then weigh it by the inverse. Half a sample at random
 and half in proportion to the gain keeps every weight below twice that of a simple random sample (a defensive mixture,
 Hesterberg, Technometrics 1995).
-
-Belongs here: probabilities and draws. Belongs elsewhere: asking (``care label``), estimates from what was said
-(``rates``).
 """
 
 from __future__ import annotations
@@ -19,9 +16,7 @@ from care_ops.aggregators.care import candidates_of, defensible, disagreement
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.moments.state import of_panel
-from care_ops.scores import ScoreMatrix, canonical_order, restore
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array, ScoreMatrix, canonical_order, restore
 
 
 def expected_gain(scores: ScoreMatrix, config: FitConfig) -> Array:

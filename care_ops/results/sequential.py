@@ -15,9 +15,6 @@ seen the label. Two systems are compared by the product of their capitals.
 It needs labels within known bounds, of items that are drawn at random without replacement, in the order in which they
 came. Nothing is assumed of the judges or of the number of labels. For the items given nothing is assumed of how they
 resemble one another; for items to come, that split units are independent.
-
-Belongs here: capitals, and the intervals and decisions that follow. Belongs elsewhere: intervals for one look
-(``rates``, ``gate``).
 """
 
 from __future__ import annotations
@@ -30,27 +27,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from care_ops.results.gate import Decision, decided, the_two_of
 from care_ops.results.rates import ALL, Difference, Rates, item_scores, rates_of, rows_by_system
+from care_ops.scores import Array
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 _CANDIDATES = 1001
-"""Means of a system that are tried; an interval reaches one of them further than the last that is not excluded."""
+"""How many values are tried for a system's mean. An interval ends one value beyond the last that is not excluded."""
 
 _LARGEST_BET = 0.5
 """Share of the capital that is put at stake at most, as Waudby-Smith and Ramdas recommend."""
 
 _MIXING = 4.0
-"""Variance of the bets on how far the items given deviate from endless ones, in units of the inverse of that
-deviation's variance; about what makes intervals narrowest at the level .9 where few items are given."""
+"""How boldly is bet on the distance between the mean of the items given and that of endless items like them.
+
+It is tau in ``_kept``. At the level .9, intervals are narrowest with about 4 where few items are given.
+"""
 
 _PRIOR_LABELS = 2.0
-"""Weight of the slope 0 in the regression, in labels."""
+"""How many labels the starting guess counts for, that scores say nothing of labels (a slope of 0)."""
 
 _PRIOR_VARIANCE = 0.25
-"""The largest variance of a variable within 0 and 1: a prediction's error before any label is known."""
+"""Variance of a prediction's error before any label is known: the largest that a number between 0 and 1 can have."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +98,16 @@ class SequentialRates(Rates):
 
     def difference(self, first: str, second: str) -> Difference:
         """The difference of two systems, without a posterior probability; ``InputError`` where one has no rate."""
+        self.require(first, second)
         value = {rate.system: rate.value for rate in self.rates}
-        missing = [name for name in (first, second) if name not in value]
-        if missing:
-            raise InputError(f"no rate for {', '.join(missing)}; there are rates for {', '.join(value) or 'none'}")
         lo, hi = difference_interval(self._evidence[first], self._evidence[second], self.level)
         lo, hi = lo * self._unit, hi * self._unit
         return Difference(first, second, float(np.clip(value[first] - value[second], lo, hi)), lo, hi, None)
+
+    def of_wins(self, first: str, second: str) -> Difference:
+        """As ``Rates.of_wins``, without a posterior probability."""
+        value, lo, hi = (2.0 * end - 1.0 for end in (self.rates[0].value, self.rates[0].lo, self.rates[0].hi))
+        return Difference(first, second, value, lo, hi, None)
 
 
 def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
@@ -270,39 +271,6 @@ def sequential_rates(
     ]
     best_first = sorted(rates, key=lambda rate: -rate.value)
     return SequentialRates(fixed.kind, level, best_first, fixed.left_out, _evidence=assisted, _unit=hi - lo)
-
-
-def sequential_gate(
-    estimate: Array,
-    labels: Array,
-    order: Sequence[int],
-    systems: Sequence[str | None],
-    new: str,
-    old: str,
-    units: Sequence[str] | None = None,
-    *,
-    bounds: tuple[float, float] | None = None,
-    margin: float = 0.0,
-    level: float = 0.9,
-    seed: int = 0,
-) -> Decision:
-    """A gate that may be asked after every label, and believed at the first decision.
-
-    As that of ``gate``, its interval is for items to come. At no look, with a probability of ``level``, does it miss
-    the difference.
-
-    Raises
-    ------
-    InputError
-        The same system twice, a negative margin, a system without enough labels, or as in ``sequential_rates``.
-    FitError
-        Neither system has enough labels.
-    """
-    compared = the_two_of(systems, new, old, margin)
-    rates = sequential_rates(
-        estimate, labels, order, compared, units, bounds=bounds, level=level, of_these_items=False, seed=seed
-    )
-    return decided(rates.difference(new, old), margin)
 
 
 def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:

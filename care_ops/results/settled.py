@@ -2,9 +2,6 @@
 
 Several hypotheses may come to the same answer, so that the probability of the single most probable one says too little.
 What counts is the probability of all whose answer is like the one that is given.
-
-Belongs here: the probability. Belongs elsewhere: the model behind it (``models.hypotheses``), what is said of it
-(``verdict``).
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care import candidates_of, defensible, told_by_probes
+from care_ops.aggregators.care import candidates_of, defensible, departures_of, factors_of, told_by_probes
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.models.hypotheses import average_hypotheses
@@ -45,14 +42,14 @@ def probability_settled(
         return None
     answers = defensible(problem)
     hypotheses, _ = told_by_probes(problem, candidates_of(answers).hypotheses)
-    judges = np.nan_to_num(problem.standardised)
+    judges = departures_of(answers, np.nan_to_num(problem.standardised))
     counts = anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
-    whole = average_hypotheses(hypotheses, answers.factors, judges, rows, labels, counts)
+    whole = average_hypotheses(hypotheses, factors_of(answers), judges, rows, labels, counts)
     if whole is None:
         return None
     probability = 0.0
     for hypothesis in hypotheses:
-        alone = average_hypotheses([hypothesis], answers.factors, judges, rows, labels, counts)
+        alone = average_hypotheses([hypothesis], factors_of(answers), judges, rows, labels, counts)
         if alone is not None and _agree(alone.latent, whole.latent):
             probability += whole.weights[hypothesis.name]
     return min(probability, 1.0)

@@ -3,9 +3,6 @@
 Items belong to systems (models, versions, prompts of a product). Items of one split unit (a prompt that every system
 answered) are compared with one another, so that hard prompts count for nobody. Variances are cluster-robust by split
 unit, and intervals are Student's t.
-
-Belongs here: means, differences and Bradley-Terry strengths of systems. Belongs elsewhere: the estimates of single
-items.
 """
 
 from __future__ import annotations
@@ -21,42 +18,12 @@ from scipy.stats import t as student
 
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.errors import FitError, InputError
-
-Array = NDArray[np.float64]
-
-LEAST_LABELS = 5
-"""Labelled items that each of two systems needs, from different split units, before labels correct a difference."""
+from care_ops.least import LEAST_LABELS
+from care_ops.records import Comparison
+from care_ops.scores import Array
 
 _RIDGE = 1e-6
 """Keeps Bradley-Terry strengths finite where a system wins every comparison."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The difference of system ``first`` less system ``second``.
-
-    Attributes
-    ----------
-    first, second : str
-    difference, lo, hi : float
-        The difference and the ends of its interval: in points of the estimate, in points of the labels where
-        ``labels_used`` > 0, and in log odds of winning for pairwise items.
-    units : int
-        Split units behind the difference.
-    labels_used : int
-        Labels that corrected the difference. 0 means that it is what the judges see, with what they all get wrong.
-    trust : float
-        Weight of the estimates beside the labels (the lambda of PPI++), between 0 and 1; 1 without labels.
-    """
-
-    first: str
-    second: str
-    difference: float
-    lo: float
-    hi: float
-    units: int
-    labels_used: int
-    trust: float
 
 
 def mean_differences(

@@ -1,71 +1,30 @@
-"""Intervals of weights and loadings, by a bootstrap that draws split units.
-
-Belongs here: resampling and intervals. Belongs elsewhere: the uncertainty of one item's estimate (an aggregator's
-``sd`` and ``p_quality``) or of a difference between systems (``systems``).
-"""
+"""Intervals of weights and loadings, by a bootstrap that draws split units."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import LEAST_RESAMPLES, FitConfig
+from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
+from care_ops.least import LEAST_RESAMPLES
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.scores import ScoreMatrix, content_seed, varies
+from care_ops.records import Aggregate, Intervals
+from care_ops.scores import Array, ScoreMatrix, content_seed, varies
 from care_ops.sparsity import is_sparse
-
-Array = NDArray[np.float64]
-
-
-class Weighted(Protocol):
-    """What an interval is about: an ``Aggregate`` is such, and so is what is kept of one.
-
-    Attributes
-    ----------
-    weights : (p,) array, optional
-    loadings : (p, h) array, optional
-    """
-
-    @property
-    def weights(self) -> Array | None: ...
-
-    @property
-    def loadings(self) -> Array | None: ...
-
 
 _Refit = tuple[Array, Array | None]
 """Weights and loadings of one aggregator on one resample."""
 
+_TAILS = (0.05, 0.95)
+
 MOST_ITEMS = 10_000
 """Most items of a resample. Where there are more, deviations are scaled to all items (m out of n bootstrap)."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Percentile intervals of one aggregator's weights.
-
-    Attributes
-    ----------
-    lo, hi : (p,) arrays
-        Ends of the intervals of the weights, in the order of the scores handed in.
-    loadings_lo, loadings_hi : (p, h) arrays, optional
-        Ends of the intervals of the loadings. The factors of each resample are matched to the columns by direction.
-    resamples : int
-        Number of resamples in which the aggregator could answer.
-    """
-
-    lo: Array
-    hi: Array
-    loadings_lo: Array | None
-    loadings_hi: Array | None
-    resamples: int
 
 
 def weight_intervals(
@@ -74,14 +33,13 @@ def weight_intervals(
     anchors: Anchors = NO_ANCHORS,
     units: Sequence[str | None] | None = None,
     *,
-    whole: Mapping[str, Weighted] | None = None,
+    whole: Mapping[str, Aggregate] | None = None,
     resamples: int = 100,
-    level: float = 0.9,
     most_items: int = MOST_ITEMS,
     watch: Callable[[int, int], None] | None = None,
     probes: ProbeResponses = NO_PROBES,
-) -> dict[str, Interval]:
-    """Intervals for each aggregator that has weights, by the whole fit on resampled split units.
+) -> dict[str, Intervals]:
+    """90 % intervals for each aggregator that has weights, by the whole fit on resampled split units.
 
     They cover the weight that the same method would find on endless items of the same kind, which has the method's own
     bias.
@@ -93,23 +51,22 @@ def weight_intervals(
     anchors : Anchors
     units : sequence of n str or None, optional
         Split unit of each item. An item without one is a unit of its own.
-    whole : mapping name -> Weighted, optional
+    whole : mapping name -> Aggregate, optional
         The weights on all items, where they have been computed; otherwise they are computed here.
     resamples, most_items : int
         Number of resamples, at least 20, and the most items of each.
-    level : float
-        Coverage of the intervals, between 0 and 1.
     watch : callable (done, resamples), optional
     probes : ProbeResponses
 
     Raises
     ------
     InputError
-        Too few resamples, a level outside (0, 1), or fewer than two split units.
+        Too few resamples, or fewer than two split units.
     FitError
         No aggregator could answer on all items.
     """
-    _must_be_enough(resamples, level)
+    if resamples < LEAST_RESAMPLES:
+        raise InputError(f"intervals: at least {LEAST_RESAMPLES} resamples are needed, got {resamples}")
     members = rows_by_unit(scores.item_ids, _unit_names(scores.item_ids, units))
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
@@ -124,16 +81,9 @@ def weight_intervals(
     for rows in _drawn(members, drawn_units, resamples, rng, watch):
         for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
             refits[name].append(refit)
-    tails, shrink = ((1 - level) / 2, (1 + level) / 2), float(np.sqrt(drawn_units / len(members)))
+    shrink = float(np.sqrt(drawn_units / len(members)))
     enough = [name for name in weighted if len(refits[name]) >= LEAST_RESAMPLES]
-    return {name: _interval(weighted[name], refits[name], tails, shrink) for name in enough}
-
-
-def _must_be_enough(resamples: int, level: float) -> None:
-    if resamples < LEAST_RESAMPLES or not 0 < level < 1:
-        raise InputError(
-            f"intervals: at least {LEAST_RESAMPLES} resamples and a level in (0, 1), got {resamples} and {level}"
-        )
+    return {name: _intervals(scores.judges, weighted[name], refits[name], shrink) for name in enough}
 
 
 def _unit_names(item_ids: Sequence[str], units: Sequence[str | None] | None) -> Sequence[str]:
@@ -171,7 +121,7 @@ def _refitted(
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
         aggregates = fit_panel(resample, config, labels, solve=solve, probes=probes).aggregates
-    except FitError:  # no aggregator can answer on this resample; ``Interval.resamples`` counts those that did
+    except FitError:  # no aggregator can answer on this resample; ``Intervals.resamples`` counts those that did
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}
 
@@ -181,14 +131,14 @@ def _constant(values: Array) -> bool:
     return not varies(values).all()
 
 
-def _interval(whole: Weighted, refits: Sequence[_Refit], tails: tuple[float, float], shrink: float) -> Interval:
+def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refit], shrink: float) -> Intervals:
     """Intervals of an aggregate's weights and loadings from those on resamples."""
     assert whole.weights is not None  # ``weight_intervals`` keeps no others
-    lo, hi = _quantiles([weights for weights, _ in refits], tails, whole.weights, shrink)
+    lo, hi = _quantiles([weights for weights, _ in refits], whole.weights, shrink)
     if whole.loadings is None:
-        return Interval(lo, hi, None, None, len(refits))
+        return Intervals(judges, lo, hi, resamples=len(refits))
     matched = [_matched(loadings, whole.loadings) for _, loadings in refits if loadings is not None]
-    return Interval(lo, hi, *_quantiles(matched, tails, whole.loadings, shrink), len(refits))
+    return Intervals(judges, lo, hi, *_quantiles(matched, whole.loadings, shrink), len(refits))
 
 
 def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]] | NDArray[np.intp]:
@@ -208,7 +158,8 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, Anchors]:
     """The scores and labels of these rows, which may repeat, under item ids of their own."""
     ids = tuple(f"{k:09d}" for k in range(len(rows)))
-    resample = ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families)
+    features = {name: feature[rows] for name, feature in scores.features.items()}
+    resample = ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families, features)
     if not anchors.labels and not anchors.sample:
         return resample, anchors
     drawn = {new: scores.item_ids[int(row)] for new, row in zip(ids, rows, strict=True)}
@@ -236,7 +187,7 @@ def _matched(loadings: Array, reference: Array) -> Array:
     return out
 
 
-def _quantiles(draws: list[Array], tails: tuple[float, float], centre: Array, shrink: float) -> tuple[Array, Array]:
-    """Ends of the interval around ``centre``, with deviations scaled by ``shrink`` of quantiles that keep the tails."""
-    lo, hi = np.nanquantile(np.array(draws), tails, axis=0, method="weibull")
+def _quantiles(draws: list[Array], centre: Array, shrink: float) -> tuple[Array, Array]:
+    """Ends of the interval around ``centre``, with deviations of its quantiles scaled by ``shrink``."""
+    lo, hi = np.nanquantile(np.array(draws), _TAILS, axis=0, method="weibull")
     return centre + shrink * (lo - centre), centre + shrink * (hi - centre)

@@ -2,10 +2,6 @@
 
 Every place that says how a fit stands (terminal, page, index, alert, ``fit.json``, database, Dagster) shows the record
 that ``decide`` makes here, so that all of them say the same sentence.
-
-Belongs here: the record, and the rules that lead to it. Belongs elsewhere: what a fit says of itself (``fit_facts``),
-finding that (``assets.report.verdict_facts``), what has happened to a workspace since (``assets.report.verdicts``),
-printing.
 """
 
 from __future__ import annotations
@@ -14,10 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt
+from care_ops.errors import counted
+from care_ops.least import FOLLOWS, LEAST_JUDGES, TELLING_ITEMS
 from care_ops.results.coverage import Coverage
-from care_ops.results.fit_facts import LEAST_JUDGES, FitFacts, JudgeFacts, MovingTogether
+from care_ops.results.fit_facts import FitFacts, JudgeFacts
 
-State = Literal["clear", "ambiguous", "settled by labels", "settled by probes", "held back", "stale", "failed"]
+State = Literal[
+    "clear",
+    "clear if",
+    "ambiguous",
+    "too little data",
+    "no common signal",
+    "settled by labels",
+    "settled by probes",
+    "held back",
+    "stale",
+    "failed",
+]
 """How a fit stands; ``docs/verdict.md`` explains each state to a reader."""
 
 Topic = Literal[
@@ -32,10 +42,12 @@ Topic = Literal[
     "ambiguity",
     "labels",
     "probes",
+    "copies",
+    "taken off",
+    "beside the mean",
     "followed",
     "suspect judge",
     "missing scores",
-    "moving together",
     "owing judge",
     "certificate",
     "publication",
@@ -45,6 +57,7 @@ Topic = Literal[
 _FEATURES_IN_WORDS = {
     "characters": "the number of characters",
     "words": "the number of words",
+    "sentences": "the number of sentences",
     "words_per_sentence": "the words per sentence",
     "list_items": "the number of list items",
     "numbers": "the number of figures",
@@ -54,8 +67,8 @@ _FEATURES_IN_WORDS = {
 }
 """Names of the features of texts (``interpret.FEATURES``), each of which goes on with "of the texts"."""
 
-_FOLLOWS = 0.5
-"""Rank correlation (Spearman) with a feature of the texts from which on a factor is said to follow it."""
+_MOST_SUSPECTS = 5
+"""So many judges that deserve a look are named in plain text, lest they bury what else there is to know."""
 
 _IN_THE_SENTENCE: tuple[Topic, ...] = ("few judges", "few scores", "not connected", "no judge", "dead judge")
 """Topics that the sentence of a verdict names, because nobody should read an estimate without them."""
@@ -115,7 +128,11 @@ class Verdict:
         written = [self.sentence]
         if self.edition is not None:
             written.append(f"  fit {self.edition}, made {minute_of(self.made_at)} (UTC)")
-        written += [f"  why: {reason.sentence}" for reason in self.further_reasons]
+        suspects = [reason for reason in self.further_reasons if reason.topic == "suspect judge"]
+        rest = {id(reason) for reason in suspects[_MOST_SUSPECTS:]}
+        written += [f"  why: {reason.sentence}" for reason in self.further_reasons if id(reason) not in rest]
+        if rest:
+            written.append(f"  why: {counted(len(rest), 'more judge')} deserve a look; the page says of each why.")
         for step in self.next_steps:
             written.append(f"  next: {step.sentence}")
             if step.command is not None:
@@ -135,6 +152,8 @@ class Standing:
         What the checks found that hold the latest fit back.
     held_edition, held_made_at : str or None
         The fit that is held back, and when it was made.
+    changes, moves : tuple of str
+        What went into the fit that is held back and not into the published one, and how far its answer lies from that.
     reading : str
         What people read meanwhile.
     stale : tuple of str
@@ -147,6 +166,8 @@ class Standing:
     held_back: tuple[str, ...] = ()
     held_edition: str | None = None
     held_made_at: str | None = None
+    changes: tuple[str, ...] = ()
+    moves: tuple[str, ...] = ()
     reading: str = ""
     stale: tuple[str, ...] = ()
     notes: tuple[Reason, ...] = ()
@@ -193,11 +214,13 @@ def decide(facts: FitFacts | None, standing: Standing, remedies: Remedies) -> Ve
     """The verdict on a fit, or on a test set that has none yet.
 
     What happened last counts first: a failure, then a fit that is held back, then one that is stale, and only then what
-    the fit says of itself.
+    the fit says of itself. Where a fit is held back, the facts are those of that fit.
     """
     of_the_fit = [] if facts is None else _reasons_of(facts)
     since = _reasons_since(standing)
     state, sentence = _state(facts, standing)
+    if state == "held back" and facts is not None:
+        since.append(Reason("held back", f"The new fit by itself: {_state(facts, Standing())[1]}"))
     if state not in ("failed", "held back", "stale"):
         sentence = " ".join([sentence, *(r.sentence for r in of_the_fit if r.topic in _IN_THE_SENTENCE)])
     edition, made_at = (None, None) if facts is None else (facts.edition, facts.made_at)
@@ -212,8 +235,9 @@ def _state(facts: FitFacts | None, standing: Standing) -> tuple[State, str]:
         return "failed", f"Failed: {standing.failures[0]}"
     if standing.held_back:
         return "held back", (
-            f"Held back: fit {standing.held_edition}, made {minute_of(standing.held_made_at)}, waits for a person: "
-            f"{_ended(standing.held_back[0])} {standing.reading}"
+            f"Held back: the new fit {standing.held_edition}, made {minute_of(standing.held_made_at)}, waits for a "
+            f"person: {_ended('; '.join([*standing.changes, *standing.moves]) or standing.held_back[0])} "
+            f"{standing.reading}"
         )
     if facts is None:
         waiting = standing.stale[0] if standing.stale else "no fit has been made yet."
@@ -235,38 +259,97 @@ def _refused(facts: FitFacts) -> str | None:
 
 def _state_of_fit(facts: FitFacts) -> tuple[State, str]:
     """The state of a fit that gives an answer and is up to date."""
-    if not facts.ambiguous:
+    if not facts.doubts:
         return "clear", (
-            f"Clear: {len(facts.admitted)} judges allow one answer for {facts.items:,} items (the two ways to reach it "
-            f"without labels correlate at {facts.agreement:+.2f})."
+            f"Clear: {len(facts.admitted)} judges allow one answer for {facts.items:,} items, "
+            + (
+                "as far as scores can tell; without texts nobody sees what else the judges follow."
+                if facts.feature is None
+                else "and nothing that can be seen in their scores or in the texts would turn it."
+            )
         )
     if facts.labels is not None and facts.labels.settles:
         return "settled by labels", (
-            f"Settled by {_count(facts.labels.labels, 'label')}: with {_probability(facts.labels.probability)} what "
-            "the labels allow agrees with this answer. Without labels the panel is ambiguous."
+            f"Settled by {counted(facts.labels.labels, 'label')}: with {_probability(facts.labels.probability)} what "
+            "the labels allow agrees with this answer. Without labels it is not clear."
         )
     if facts.probes is not None and facts.probes.settles:
         return "settled by probes", (
             f"Settled by probes with {_probability(facts.probes.probability)}, if what was declared of them "
-            f"({'; '.join(facts.probes.kinds)}) is true. Without them the panel is ambiguous."
+            f"({'; '.join(facts.probes.kinds)}) is true. Without them it is not clear."
         )
-    sentence = f"Ambiguous: {_difference(facts)}, and the scores alone cannot say which of them is quality."
+    state, sentence = _doubted(facts, facts.doubts[0])
     if facts.labels is not None:
-        sentence += f" {_count(facts.labels.labels, 'label')} have not settled it."
+        sentence += f" {counted(facts.labels.labels, 'label')} have not settled it."
     if facts.probes is not None:
         sentence += (
             f" Probes choose this answer with {_probability(facts.probes.probability)}, if what was declared of them "
             "is true: not surely enough."
         )
-    return "ambiguous", sentence
+    return state, sentence
+
+
+def _doubted(facts: FitFacts, doubt: Doubt) -> tuple[State, str]:
+    """The state that the gravest doubt leads to, and the sentence that says so."""
+    why = _why(facts, doubt)
+    if doubt in ("few judges", "few items"):
+        return "too little data", f"Too little data: {why}"
+    if doubt == "no common signal":
+        return "no common signal", f"No common signal: {why}"
+    if doubt == "feature":
+        return "clear if", f"Clear if {feature_in_words(str(facts.feature))} is part of quality: {why}"
+    return "ambiguous", f"Ambiguous: {why}"
+
+
+def _why(facts: FitFacts, doubt: Doubt) -> str:
+    """What a doubt is about, as a sentence that goes on after a colon."""
+    if doubt == "few judges":
+        alone = len(facts.admitted) - sum(len(names) - 1 for names in facts.copies)
+        return (
+            f"{alone} judges speak for themselves, and four are needed: where two of three share a mistake, nothing "
+            "shows it."
+        )
+    if doubt == "few items":
+        return f"by {counted(facts.items, 'item')} the judges cannot be told apart; {TELLING_ITEMS} are needed."
+    if doubt == "no common signal":
+        return (
+            f"the judges hardly agree with one another (each correlates with what all share by {facts.signal:+.2f} on "
+            "average), so that there is nothing to aggregate."
+        )
+    if doubt == "feature":
+        without, changed = facts.without, ""
+        if without is not None:
+            changed = (
+                f" If that is no part of quality, {without.halves_changed:,} of {facts.items:,} items change halves of "
+                "the ranking."
+            )
+        return (
+            f"the answer follows {feature_in_words(str(facts.feature))} (correlation {facts.follows:+.2f}), and the "
+            f"scores cannot say whether it should.{changed}"
+        )
+    if doubt == "copies":
+        return "copies of one judge make up half of the panel or more, and nothing says whether they are right."
+    if doubt == "opposed":
+        return (
+            "a quarter of the judges or more run against the others, and nothing says which side is right; look "
+            "whether some scales are reversed."
+        )
+    if doubt == "families":
+        return "the answer rests on which judges were declared one family, and other declarations lead to others."
+    return f"{_difference(facts)}, and the scores alone cannot say which of them is quality."
 
 
 def _difference(facts: FitFacts) -> str:
-    """In what the defensible answers of an ambiguous panel differ; the larger difference is named."""
-    if facts.rival is not None and abs(facts.rival) < facts.agreement:
+    """In what the defensible answers of an ambiguous panel differ."""
+    if facts.rival is not None and abs(facts.rival) < RIVAL:
         return f"several judges follow a factor that correlates at only {facts.rival:+.2f} with the answer"
+    if facts.agreement >= LEAST_AGREEMENT and facts.misfit > 0:
+        return (
+            "the judges share more than one thing: one common factor leaves correlations unexplained "
+            f"({facts.misfit:.2f} on average)"
+        )
     return (
-        "the mean of the families and the factor that all judges share are both defensible, and correlate at only "
+        "the mean of the judges and the factor that they share are both defensible, and correlate at only "
         f"{facts.agreement:+.2f}"
     )
 
@@ -284,7 +367,7 @@ def _reasons_of(facts: FitFacts) -> list[Reason]:
     """Every reason that the fit itself gives, those of the sentence first."""
     refused = _refused(facts)
     reasons = [] if refused is None else [Reason("failure", _capital(_ended(refused)))]
-    if len(facts.admitted) == LEAST_JUDGES:
+    if len(facts.admitted) == LEAST_JUDGES and _state_of_fit(facts)[0] != "too little data":
         reasons.append(
             Reason(
                 "few judges",
@@ -299,7 +382,6 @@ def _reasons_of(facts: FitFacts) -> list[Reason]:
     if refused is None:
         reasons += _about_the_answer(facts)
     reasons += _suspects(facts.judges)
-    reasons += [_question(group, facts.items) for group in facts.together]
     reasons += [Reason("certificate", caution) for caution in facts.cautions]
     return reasons if facts.publication is None else [*reasons, Reason("publication", facts.publication)]
 
@@ -307,19 +389,32 @@ def _reasons_of(facts: FitFacts) -> list[Reason]:
 def _about_the_answer(facts: FitFacts) -> list[Reason]:
     """Why the answer is clear, ambiguous or settled, and what the judges follow."""
     reasons: list[Reason] = []
-    if facts.ambiguous:
+    reasons += [Reason("ambiguity", _capital(_why(facts, doubt))) for doubt in facts.doubts[1:]]
+    if facts.blind and facts.doubts:
         reasons.append(
             Reason(
-                "ambiguity",
-                f"The two ways to reach an answer without labels correlate at {facts.agreement:+.2f}"
-                + ("." if facts.rival is None else f", and the rival factor at {facts.rival:+.2f} with the answer."),
+                "followed",
+                "No text of the items is known, so nobody can see whether judges follow the length of answers or the "
+                "like: give the texts too (`--items`, or the items of the test set).",
             )
         )
+    for names in facts.copies:
+        said = f"{', '.join(names[:-1])} and {names[-1]} say the same thing, and are counted once."
+        reasons.append(Reason("copies", said, names))
+    if facts.taken_off:
+        features = " and ".join(feature_in_words(name) for name in facts.taken_off)
+        reasons.append(
+            Reason(
+                "taken off", f"What single judges like about {features} beyond the others is taken off their scores."
+            )
+        )
+    if facts.beside_mean is not None:
+        reasons.append(_beside_the_mean(facts.beside_mean))
     if facts.labels is not None:
         reasons.append(
             Reason(
                 "labels",
-                f"By {_count(facts.labels.labels, 'label')}, answers that agree with this one have "
+                f"By {counted(facts.labels.labels, 'label')}, answers that agree with this one have "
                 f"{_probability(facts.labels.probability)}. The single most probable thing that quality follows is "
                 f"{facts.labels.hypothesis}, with {_probability(facts.labels.hypothesis_probability)}.",
             )
@@ -336,12 +431,31 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         Reason(
             "followed",
             f"Factor {feature.factor + 1} of the judges follows {feature_in_words(feature.feature)} of the texts (rank "
-            f"correlation {feature.correlation:+.2f}), so what looks like quality may be that.",
+            f"correlation {feature.correlation:+.2f}), {_so(facts)}.",
         )
         for feature in facts.followed
-        if abs(feature.correlation) >= _FOLLOWS
+        if abs(feature.correlation) >= FOLLOWS
     ]
     return reasons
+
+
+def _so(facts: FitFacts) -> str:
+    """What follows for the answer where a factor follows a feature of the texts."""
+    if facts.feature is None or abs(facts.follows) >= MAY_BE_A_FEATURE:
+        return "so what looks like quality may be that"
+    most = feature_in_words(facts.feature)
+    return f"and the answer hardly does: what it follows most is {most}, by {facts.follows:+.2f}"
+
+
+def _beside_the_mean(mean: Changed) -> Reason:
+    """What aggregating changed at all."""
+    if mean.top_changed == 0 and mean.correlation > 0.995:
+        return Reason("beside the mean", "The plain mean of the judges would order the items nearly the same.")
+    return Reason(
+        "beside the mean",
+        f"Beside the plain mean of the judges: rank correlation {mean.correlation:+.2f}, and "
+        f"{mean.top_changed:,} of the best {mean.top:,} items are others.",
+    )
 
 
 def _on_coverage(coverage: Coverage) -> list[Reason]:
@@ -394,18 +508,6 @@ def _suspects(judges: Sequence[JudgeFacts]) -> list[Reason]:
     return reasons
 
 
-def _question(group: MovingTogether, items: int) -> Reason:
-    names = f"{', '.join(group.judges[:-1])} and {group.judges[-1]}"
-    return Reason(
-        "moving together",
-        f"{names} move together beyond what all judges share (residuals correlate at {group.correlation:+.2f}). Where "
-        "do they come from: one model, one vendor, one prompt, one person? If they are one family, the answer would "
-        f"correlate at {group.answer_correlation:+.2f} with this one, and {group.items_changed:,} of {items:,} items "
-        "would change from one half of the ranking to the other.",
-        group.judges,
-    )
-
-
 def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[Step, ...]:
     """What to do, the most useful step first."""
     if state == "held back":
@@ -416,13 +518,19 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         return (Step("Give scores of more judges, then fit again.", remedies.again.command),)
     if state == "failed":
         return (remedies.again,)
-    if state == "ambiguous":
+    if state == "clear if":
+        return (
+            Step(
+                f"If {feature_in_words(str(facts.feature))} is no part of quality, declare it: `not_quality` of a fit, "
+                f"which is `--not-quality {facts.feature}` at the command line."
+            ),
+            remedies.label,
+        )
+    if state in ("ambiguous", "no common signal"):
         return (remedies.label,)
+    if state == "too little data":
+        return (remedies.label, Step("Add judges of other kinds, or items, too."))
     return (remedies.use, remedies.label) if state == "clear" else (remedies.use,)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _probability(value: float) -> str:

@@ -3,6 +3,4 @@
 ``program`` solves for S and L with a certificate, ``conic`` does so in cvxpy and under constraints, both with the
 losses of ``losses``; ``factors`` reads the factors of L and says which one is quality, ``views`` cuts the judges into
 three groups, ``bounds`` has the paper's theorems as numbers.
-
-Belongs here: what follows from S and L. Belongs elsewhere: models of single judges (``models``).
 """

@@ -1,9 +1,4 @@
-"""What the paper's theory of CARE says about a model or a fit, as numbers.
-
-Belongs here: theorems of the paper's section "Theoretical Analysis" and its appendix "Theory", with their conditions.
-Belongs elsewhere: any estimate. A theorem speaks of the population. Where it is evaluated on a fit, the fit stands in
-for the population, and the number is a plug-in and no guarantee.
-"""
+"""What the paper's theory of CARE says about a model or a fit, as numbers."""
 
 from __future__ import annotations
 
@@ -13,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _DISTINCT = 1e-8
 """Relative gap below which two eigenvalues count as equal."""

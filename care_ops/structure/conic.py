@@ -9,9 +9,6 @@ Its certificate is computed here and not taken from the solver. From the multipl
 L_ij >= 0) that the solver returns follows Y = grad f(R) - M. The dual asks for |Y_ij| <= lambda_s on the support, for
 lambda_l I - Y - W positive semi-definite, and has the value -f*(Y + M). Both points are moved into their feasible sets,
 by about the solver's tolerance, before their objectives are compared.
-
-Belongs here: the programs written for a general conic solver, which is slower by one or two orders of magnitude.
-Belongs elsewhere: the solver of a fit without constraints (``program``).
 """
 
 from __future__ import annotations
@@ -27,13 +24,14 @@ from threadpoolctl import threadpool_limits
 
 from care_ops.config import Program, StructureConfig
 from care_ops.errors import FitError, InputError
+from care_ops.records import Certificate
+from care_ops.scores import Array
 from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
-from care_ops.structure.program import Certificate, Structure, check_penalties, relative_gap
+from care_ops.structure.program import Structure, check_penalties, relative_gap
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _SHARPER = 0.01

@@ -2,9 +2,6 @@
 
 A rule looks at the factors and points to one of them; the result says which rule it was. None is right on
 every panel, so the pipeline shows where the others would point.
-
-Belongs here: the eigendecomposition of L made deterministic, the symmetry-breaking rules, the Gaussian
-posterior of a factor. Belongs elsewhere: solving for L (``program``), naming confounders (``results.interpret``).
 """
 
 from __future__ import annotations
@@ -18,8 +15,7 @@ from scipy.stats import rankdata
 from care_ops.config import QualityRule
 from care_ops.errors import FitError
 from care_ops.moments.missing import condition
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 _RELATIVE_RANK_TOLERANCE = 1e-6
 
@@ -74,11 +70,6 @@ class Factors:
     def effective_rank(self) -> float:
         """exp of the entropy of ``mass``: how many factors matter (Roy and Vetterli, EUSIPCO 2007)."""
         return float(np.exp(-np.sum(self.mass * np.log(self.mass))))
-
-    @property
-    def latent_precision(self) -> Array:
-        """K_JH, shape (p, h), for latents of conditional precision one (K_HH = I): -sqrt(strength) u_r."""
-        return -self.directions * np.sqrt(self.strengths)
 
     @property
     def breadth(self) -> Array:

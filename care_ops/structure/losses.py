@@ -1,8 +1,4 @@
-"""The losses of the structure programs: how far a precision is from what the scores say.
-
-Belongs here: values, gradients, proximal maps and conjugates of the losses, and the check of the matrix that they are
-made of. Belongs elsewhere: penalties and constraints, or solving (``program``, ``conic``).
-"""
+"""The losses of the structure programs: how far a precision is from what the scores say."""
 
 from __future__ import annotations
 

@@ -10,9 +10,6 @@ observable precision Theta = K_JJ - K_JH K_HH^{-1} K_HJ:
 each plus ``lambda_s ||S||_1 + lambda_l tr L`` subject to L >= 0 and, where asked, R >= 0. The solver is
 consensus ADMM, whose blocks all have closed forms (Ma, Xue and Zou, Neural Computation 2013), stopped by
 the duality gap, once the objective has settled, rather than by how little the iterates moved.
-
-Belongs here: the solver, the certificate. Belongs elsewhere: the losses (``losses``), constraints (``conic``), what the
-factors of L mean (``factors``), or which penalty to choose for a panel (``aggregators.care_svd``).
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ from scipy.linalg.lapack import dsyevd  # type: ignore[attr-defined]  # compiled
 
 from care_ops.config import Program
 from care_ops.errors import FitError, InputError
+from care_ops.records import Certificate
 from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
 from care_ops.threads import one_blas_thread
 
@@ -42,34 +40,6 @@ alone can be met while the objective still falls, where the dual is ahead of it.
 
 _TINY = 1e-300
 _TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """Proof of how far a solution is from optimal.
-
-    Attributes
-    ----------
-    primal, dual : float
-        Objective of the returned feasible (S, L) and of a feasible dual point: the optimum lies between.
-    gap : float
-        ``(primal - dual) / max(1, |primal|)``.
-    tolerance : float
-        The gap asked for.
-    iterations : int
-    converged : bool
-        Whether ``gap <= tolerance``.
-    solver_gap : float, optional
-        The relative gap that the solver itself reports, where it is not ours (``conic``).
-    """
-
-    primal: float
-    dual: float
-    gap: float
-    tolerance: float
-    iterations: int
-    converged: bool
-    solver_gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,8 +75,6 @@ def solve(
     lambda_s: float,
     lambda_l: float,
     program: Program = "frobenius",
-    penalize_diagonal: bool = True,
-    positive: bool = True,
     tolerance: float = 1e-6,
     max_iterations: int = 20_000,
 ) -> Structure:
@@ -120,10 +88,6 @@ def solve(
         Penalties on ``||S||_1`` and ``tr L``; Algorithm 1's gamma and gamma * tau.
     program : {"frobenius", "dtrace"}
         The loss; see the module's docstring.
-    penalize_diagonal : bool
-        Whether ``||S||_1`` counts the diagonal, as Algorithm 1 writes it.
-    positive : bool
-        Whether R = S - L must be positive semi-definite, as a precision matrix is.
     tolerance : float
         Relative duality gap to stop at.
     max_iterations : int
@@ -144,8 +108,6 @@ def solve(
         sigma,
         [(lambda_s, lambda_l)],
         program=program,
-        penalize_diagonal=penalize_diagonal,
-        positive=positive,
         tolerance=tolerance,
         max_iterations=max_iterations,
     )[0]
@@ -156,8 +118,6 @@ def solve_path(
     penalties: Sequence[tuple[float, float]],
     *,
     program: Program = "frobenius",
-    penalize_diagonal: bool = True,
-    positive: bool = True,
     tolerance: float = 1e-6,
     max_iterations: int = 20_000,
 ) -> list[Structure]:
@@ -169,7 +129,7 @@ def solve_path(
     Parameters
     ----------
     penalties : sequence of (lambda_s, lambda_l)
-    sigma, program, penalize_diagonal, positive, tolerance, max_iterations : as in ``solve``
+    sigma, program, tolerance, max_iterations : as in ``solve``
 
     Returns
     -------
@@ -184,13 +144,10 @@ def solve_path(
     for lambda_s, lambda_l in penalties:
         check_penalties(lambda_s, lambda_l)
     with one_blas_thread():
-        admm = _Consensus(LOSSES[program](sigma), positive)
+        admm = _Consensus(LOSSES[program](sigma))
         solutions: list[Structure] = []
         for lambda_s, lambda_l in penalties:
-            penalty = np.full(sigma.shape, float(lambda_s))
-            if not penalize_diagonal:
-                np.fill_diagonal(penalty, 0.0)
-            admm.aim(penalty, float(lambda_l))
+            admm.aim(np.full(sigma.shape, float(lambda_s)), float(lambda_l))
             sparse, low_rank, certificate = admm.run(tolerance, max_iterations)
             solutions.append(Structure(sparse, low_rank, program, float(lambda_s), float(lambda_l), certificate))
     return solutions
@@ -215,8 +172,8 @@ class _Consensus:
     (copies, p, p) array, since at a panel's size numpy's calls cost more than its arithmetic.
     """
 
-    def __init__(self, loss: Loss, positive: bool) -> None:
-        self.loss, self.positive, self.with_cone = loss, positive, False
+    def __init__(self, loss: Loss) -> None:
+        self.loss, self.with_cone = loss, False
         self.x = np.stack([loss.start, loss.start, np.zeros_like(loss.start)])
         self.z, self.u = self.x.copy(), np.zeros_like(self.x)
         self.rho, self.outside = _START_RHO, 0
@@ -296,11 +253,10 @@ class _Consensus:
     def _certify(self) -> tuple[float, float, Matrix, Matrix]:
         """(primal, dual, S, L): a feasible primal point and a feasible dual value."""
         sparse, low_rank = symmetric(self.x[1]), symmetric(self.x[2])
-        if self.positive:
-            lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
-            if lowest < 0:
-                sparse = sparse - lowest * np.eye(len(sparse))
-            self.outside = self.outside + 1 if lowest < -1e-10 else 0
+        lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
+        if lowest < 0:
+            sparse = sparse - lowest * np.eye(len(sparse))
+        self.outside = self.outside + 1 if lowest < -1e-10 else 0
         primal = (
             self.loss.value(sparse - low_rank)
             + float(np.sum(self.penalty * np.abs(sparse)))

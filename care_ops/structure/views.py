@@ -1,8 +1,4 @@
-"""Three views: groups of judges without direct edges between them.
-
-Belongs here: the partition of paper, Algorithm 2 step A. Belongs elsewhere: the moments across views (``moments``)
-or their decomposition (``cp``).
-"""
+"""Three views: groups of judges without direct edges between them."""
 
 from __future__ import annotations
 
@@ -14,8 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from care_ops.errors import FitError
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 CLEAR_EDGE = 5.0
 """A partial correlation of more standard errors than this is an edge."""
@@ -40,7 +35,7 @@ class Views:
     largest_cross_edge: float
 
 
-def partition(sparse: Array, tolerance: float | None = None, *, balanced: bool = True) -> Views:
+def partition(sparse: Array, tolerance: float | None = None) -> Views:
     """Pack the connected components of |S| > tolerance into three groups of like size.
 
     Parameters
@@ -50,9 +45,6 @@ def partition(sparse: Array, tolerance: float | None = None, *, balanced: bool =
     tolerance : float, optional
         The default is the smallest tolerance at which no component has more than a third of the judges, rounded up,
         so that the groups are of like size.
-    balanced : bool
-        Otherwise the default is the smallest tolerance with three components, however large one of them is: fewer
-        edges are cut, and a view may be left with too few judges for the third moment.
 
     Returns
     -------
@@ -68,7 +60,7 @@ def partition(sparse: Array, tolerance: float | None = None, *, balanced: bool =
         raise FitError(f"views: three views need at least three judges, there are {p}")
     strength = np.abs(sparse - np.diag(np.diag(sparse)))
     if tolerance is None:
-        tolerance = _smallest_tolerance(strength, largest=-(-p // 3) if balanced else p)
+        tolerance = _smallest_tolerance(strength, largest=-(-p // 3))
     count, label = _components(strength, tolerance)
     if count < 3:
         raise FitError(

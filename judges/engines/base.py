@@ -1,46 +1,21 @@
-"""The protocol that all engines implement, and what an engine is given besides a judge's specification.
-
-Belongs here: the interface. Belongs elsewhere: which engine a specification asks for (``factory``).
-"""
+"""The protocol that all engines implement, and what an engine is given besides a judge's specification."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from care_ops.errors import InputError, JudgeError
 from judges.items import Item, Score
 from judges.prompts import Template, find
 from judges.sandbox import ProgramFile
-from judges.spec import JudgeSpec
-
-if TYPE_CHECKING:
-    from care_ops.scores import Array
+from judges.spec import JudgeSpec, LanguageModel, ProgramEngine
 
 
-@dataclass(frozen=True)
-class Recordings:
-    """The recorded scores of one judge on one test set.
-
-    Attributes
-    ----------
-    rows : mapping item_id -> int
-        Where each item's score is among ``values``.
-    values : (n,) array
-        NaN where the judge has none.
-    responses : mapping item_id -> str
-        The texts that were scored, if the source keeps them.
-    """
-
-    rows: Mapping[str, int]
-    values: Array
-    responses: Mapping[str, str]
-
-
-class SpendLimitError(JudgeError):
-    """The spend limit is reached; ``scores`` holds those scores of the batch that were paid for."""
+class StoppedError(JudgeError):
+    """Nothing more can be asked; ``scores`` holds those scores of the batch that were paid for."""
 
     def __init__(self, message: str, scores: Sequence[Score] = ()) -> None:
         super().__init__(message)
@@ -49,9 +24,18 @@ class SpendLimitError(JudgeError):
 
 @dataclass
 class Ledger:
-    """What a judge has spent in this run, in US dollars."""
+    """What a judge has spent in this run, in US dollars.
+
+    Attributes
+    ----------
+    spent : float
+        By what the endpoint says of its answers.
+    unknown : float
+        The most that those requests can have cost whose answer did not arrive, or does not say.
+    """
 
     spent: float = 0.0
+    unknown: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -62,10 +46,10 @@ class Context:
     ----------
     root : Path
         Folder of the workspace. Relative paths of programs start here, and ``root / "prompts"`` holds its templates.
-    recordings : Recordings, optional
-        The scores of a recorded judge, which are part of its key.
     ledger : Ledger, optional
         What a paid judge has spent so far, over all test sets of the run.
+    learned : Path, optional
+        Folder for what is learned of endpoints; without one it is learned anew each time.
     own_template : Template, optional
         The judge's prompt template, where it was read before: another machine does not have the workspace's folder.
     own_program : ProgramFile, optional
@@ -73,8 +57,8 @@ class Context:
     """
 
     root: Path = Path()
-    recordings: Recordings | None = None
     ledger: Ledger | None = None
+    learned: Path | None = None
     own_template: Template | None = None
     own_program: ProgramFile | None = None
 
@@ -92,13 +76,13 @@ class Context:
         """
         if self.own_template is not None:
             return self.own_template
-        name = spec.engine.template_name
-        if name is None:
+        engine = spec.engine
+        if not isinstance(engine, LanguageModel) or engine.template is None:
             raise InputError(
                 f"judge {spec.name!r} has no prompt template, nor has the test set; add template: NAME to the judge's "
                 "engine, or prompt: NAME to the test set"
             )
-        return find(name, self.root / "prompts", spec.engine.template_variant)
+        return find(engine.template, self.root / "prompts", "paper" if engine.profile == "paper" else None)
 
     def program(self, spec: JudgeSpec) -> ProgramFile:
         """The program of a judge that is a file of the workspace.
@@ -108,15 +92,20 @@ class Context:
         InputError
             The file cannot be read.
         """
-        return self.own_program or ProgramFile.read(self.path(spec.engine.program_file or ""))
+        return self.own_program or ProgramFile.read(self.path(_file_of(spec) or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
         """This context with everything in it that the judge would read from the workspace's folder."""
         return replace(
             self,
             own_template=self.template(spec) if spec.engine.needs.template else None,
-            own_program=self.program(spec) if spec.engine.program_file is not None else None,
+            own_program=self.program(spec) if _file_of(spec) is not None else None,
         )
+
+
+def _file_of(spec: JudgeSpec) -> str | None:
+    """Path of the workspace's own program that a judge is, or None."""
+    return spec.engine.file if isinstance(spec.engine, ProgramEngine) else None
 
 
 class Engine(Protocol):

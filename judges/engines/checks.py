@@ -1,8 +1,4 @@
-"""Checks whether a judge can run, without running it.
-
-Belongs here: whether its API key is set, its model is present and the memory suffices. Belongs elsewhere: whether
-its specification is valid (``judges.spec``) and how well it judges (``judges.trial``).
-"""
+"""Checks whether a judge can run, without running it."""
 
 from __future__ import annotations
 
@@ -14,6 +10,8 @@ from pathlib import Path
 
 import httpx
 
+from care_ops.errors import JudgeError
+from judges.engines.endpoint import headers_of
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.sandbox import available, why_unavailable
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
@@ -39,7 +37,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT) -> list[tuple[str
         case ProgramEngine() as engine:
             rows.append(_sandbox(engine))
         case OpenAIEngine() as engine:
-            rows += [_endpoint(engine), *_prices(engine)]
+            rows += [_endpoint(spec.name, engine), *_prices(engine)]
         case LocalModel() as engine:
             rows += [_engine_installed(engine), _model_there(engine), _memory(engine, ray)]
     return rows
@@ -54,11 +52,11 @@ def _sandbox(engine: ProgramEngine) -> tuple[str, str]:
     return "ok", f"sandbox {kind}"
 
 
-def _endpoint(engine: OpenAIEngine) -> tuple[str, str]:
-    key = os.environ.get(engine.api_key_env or "", "")
-    if engine.api_key_env and not key:
-        return "fails", f"the environment variable {engine.api_key_env} is not set"
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
+    try:
+        headers, _ = headers_of(name, engine)
+    except JudgeError as error:
+        return "fails", str(error)
     try:
         answer = httpx.get(f"{engine.base_url.rstrip('/')}/models", headers=headers, timeout=10.0)
     except httpx.HTTPError as error:

@@ -1,8 +1,4 @@
-"""Builds the engine that a judge's specification asks for, and finds out the version of what it runs.
-
-Belongs here: every distinction between the kinds of engines, so that it is made in one place. Belongs elsewhere: the
-engines themselves.
-"""
+"""Builds the engine that a judge's specification asks for, and finds out the version of what it runs."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
     Raises
     ------
     JudgeError, InputError
-        The program, its file, its recordings or the prompt template is missing.
+        The program, its file or the prompt template is missing, or the judge is recorded.
     """
     context = context or Context()
     match spec.engine:
@@ -38,9 +34,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
         case ProgramEngine() as engine:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
-            from judges.engines.recorded import fingerprint, required_recordings
-
-            return fingerprint(required_recordings(spec, context.recordings))
+            raise JudgeError(f"judge {spec.name!r} is recorded: its version is that of the scores in its file")
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
             template.answers(spec.scale)
@@ -61,16 +55,11 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
             revision_of(spec, context)
         case RecordedEngine():
             pass
-        case OpenAIEngine():
-            _own_template_must_exist(spec, context)
-        case LocalModel() as engine:
-            _own_template_must_exist(spec, context)
-            _must_be_pinned(spec, engine)
-
-
-def _own_template_must_exist(spec: JudgeSpec, context: Context) -> None:
-    if spec.engine.template_name is not None:
-        context.template(spec)
+        case OpenAIEngine() | LocalModel() as engine:
+            if engine.template is not None:
+                context.template(spec)
+            if isinstance(engine, LocalModel):
+                _must_be_pinned(spec, engine)
 
 
 class LoadedModels:
@@ -124,7 +113,7 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
         case OpenAIEngine() as engine:
             from judges.engines.openai import OpenAIJudgeEngine
 
-            return OpenAIJudgeEngine(spec, engine, context.template(spec), context.ledger)
+            return OpenAIJudgeEngine(spec, engine, context)
         case LocalModel() as engine:
             return _loaded(spec, engine, context, models or LoadedModels())
 

@@ -1,8 +1,4 @@
-"""The engine of language models that are loaded on this machine: it asks a backend for probabilities or for text.
-
-Belongs here: what the vLLM and transformers engines share. Belongs elsewhere: loading and running a model (the
-backends ``vllm`` and ``transformers``).
-"""
+"""The engine of language models that are loaded on this machine: it asks a backend for probabilities or for text."""
 
 from __future__ import annotations
 
@@ -118,7 +114,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
         if not prompts:
             return []
-        readings = [scoring.Reading(self._ballot) for _ in prompts]
+        readings = [scoring.Unfolding(self._ballot) for _ in prompts]
         at_once = self._backend.trie_logprobs(prompts, self._ballot.wanted)
         asked = self._ask_by_node(prompts, readings) if at_once is None else _add_all(at_once, readings)
         return [
@@ -126,7 +122,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
             for prompt, reading, count in zip(prompts, readings, asked, strict=True)
         ]
 
-    def _ask_by_node(self, prompts: Sequence[list[int]], readings: Sequence[scoring.Reading]) -> list[int]:
+    def _ask_by_node(self, prompts: Sequence[list[int]], readings: Sequence[scoring.Unfolding]) -> list[int]:
         """Ask about the nodes that matter, depth by depth; returns the number of nodes that each prompt took."""
         asked = [0] * len(prompts)
         while nodes := [
@@ -150,7 +146,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
 
 def _add_all(
-    by_node: Sequence[Mapping[scoring.Prefix, Mapping[int, float]]], readings: Sequence[scoring.Reading]
+    by_node: Sequence[Mapping[scoring.Prefix, Mapping[int, float]]], readings: Sequence[scoring.Unfolding]
 ) -> list[int]:
     """Take in every node of every prompt; returns the number of nodes for each prompt."""
     for answered, reading in zip(by_node, readings, strict=True):

@@ -1,250 +1,299 @@
-"""The engine of judges behind an OpenAI-compatible endpoint, with its rate limits, retries and costs.
-
-Belongs here: requests and what can go wrong with them. Belongs elsewhere: prompts and scores (``prompted``).
-"""
+"""The engine of judges behind an OpenAI-compatible endpoint, with its retries and costs."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
-import os
+import re
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
-import httpx
-import tenacity
-
 from care_ops.errors import JudgeError
-from judges.engines.base import Ledger, SpendLimitError
+from judges.engines.base import Context, Ledger, StoppedError
+from judges.engines.dialect import LEARNABLE, Knowledge
+from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply
+from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
 from judges.engines.prompted import RAW_LIMIT, PromptAnswer, PromptedJudgeEngine
 from judges.items import Item, Score, Status
 from judges.parsing import parse_answer
-from judges.prompts import Template
 from judges.spec import JudgeSpec, OpenAIEngine
 
-_LONGEST_PAUSE_S = 60.0
-_MOST_LOGPROBS = 20
-_NOT_ASKED = "not asked: the spend limit is reached"
+_NOT_ASKED = "not asked"
+_TOO_LONG = re.compile(
+    r"context.{0,40}(length|window|maximum)|maximum context|too (long|large)|token count.*exceeds", re.I
+)
+_FILTERED = re.compile(r"content.?(filter|management|policy)|safety", re.I)
 _log = logging.getLogger(__name__)
 
 
 class _TemporaryError(Exception):
-    """A request failed in a way that may not happen again.
+    """A request failed in a way that may not happen again; ``status`` is the score's if no attempt succeeds."""
 
-    Attributes
-    ----------
-    status : Status
-        Status of the score if no attempt succeeds.
-    raw : str
-        What went wrong.
-    pause : float or None
-        Seconds that the endpoint asks its clients to wait.
-    """
-
-    def __init__(self, status: Status, raw: str, pause: float | None = None) -> None:
+    def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
         super().__init__(raw)
-        self.status, self.raw, self.pause = status, raw, pause
+        self.status, self.raw, self.too_fast = status, raw, too_fast
 
 
-class _SpendLimitReachedError(Exception):
-    """The next request might cost more than what is left of the spend limit."""
+class _NotAskedError(Exception):
+    """The judge was stopped, or the next request might cost more than what is left of the spend limit."""
+
+
+class _RefusedError(Exception):
+    """The endpoint refused the request as it is; what was learned from it makes another one worth sending."""
+
+
+class _CutOffError(Exception):
+    """The model had no tokens left for its answer; ``answer`` is what is known of it."""
+
+    def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
+        super().__init__(answer.raw)
+        self.answer, self.body = answer, body
+
+
+@dataclass
+class _Cost:
+    """What a request cost, in US dollars, as long as it is under way the most that it can."""
+
+    known: float = 0.0
+    unknown: float = 0.0
 
 
 class OpenAIJudgeEngine(PromptedJudgeEngine):
-    """Asks an endpoint, with several requests at the same time.
+    """Asks an endpoint, with several requests at the same time; several batches may be scored at the same time.
 
     Parameters
     ----------
     spec : JudgeSpec
     engine : OpenAIEngine
         The engine settings of ``spec``.
-    template : Template
-    ledger : Ledger, optional
-        What the judge has spent in this run already.
+    context : Context
 
     Raises
     ------
     JudgeError
-        The environment variable of the API key is not set, or there is a spend limit without prices. ``score`` raises
-        it too, if the endpoint refuses the key or does not know the model.
+        The environment variable of the API key is not set, or there is a spend limit without prices.
     """
 
-    def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, template: Template, ledger: Ledger | None = None) -> None:
-        super().__init__(spec, engine, template)
+    def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context) -> None:
+        super().__init__(spec, engine, context.template(spec))
         self._name, self._engine = spec.name, engine
-        self._ledger = ledger or Ledger()
+        self._ledger = context.ledger or Ledger()
         self._reserved = 0.0
         self._money = threading.Lock()
-        self._next_start = 0.0
-        self._gate = threading.Lock()
-        self._key = ""
-        if self._engine.api_key_env is not None:
-            self._key = os.environ.get(self._engine.api_key_env, "")
-            if not self._key:
-                raise JudgeError(
-                    f"judge {spec.name!r}: the environment variable {self._engine.api_key_env} is not set; set it to "
-                    "the endpoint's key, or write api_key_env: null if it needs none"
-                )
         if engine.lacks_prices:
             raise JudgeError(
                 f"judge {spec.name!r} has a spend_limit, which cannot be kept without prices; set price_in and "
                 "price_out in its engine to the vendor's, in US dollars per million tokens, or remove spend_limit"
             )
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        self._client = httpx.Client(
-            base_url=self._engine.base_url.rstrip("/"), headers=headers, timeout=self._engine.timeout_s
-        )
+        self._endpoint = Endpoint(spec.name, engine)
+        place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
+        self._knowledge = Knowledge(engine, context.learned and context.learned / f"{place}.json")
+        self._opening = threading.Lock()
+        self._pace = Pace(engine)
+        self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")
         self._limit_reached = False
-        self.version = f"openai {self._engine.model}"
+        self._stopped = ""
+        self._answered_by = set[str]()
+        self._told = set[str]()
+        self.version = f"openai {engine.model}"
 
     def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """Ask nothing more, and close the connections."""
+        self._stop("the judge was closed")
+        self._threads.shutdown()
+        self._endpoint.close()
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item, as every engine does.
 
         Raises
         ------
-        SpendLimitError
-            The spend limit is reached; the error carries the scores that were paid for.
+        StoppedError
+            The spend limit is reached, or the endpoint refuses all that is asked (its key, the model, a parameter); the
+            error carries the scores that were paid for.
         """
-        self._limit_reached = False
         scores = super().score(items)
-        if self._limit_reached:
-            paid = [s for s in scores if s.raw != _NOT_ASKED]
-            raise SpendLimitError(
-                f"judge {self._name!r}: {self._ledger.spent:.4f} of {self._engine.spend_limit} US dollars are "
-                "spent, and the next request might cost more than is left; the answers so far are kept, and the next "
-                "run continues from there",
+        paid = [score for score in scores if score.raw != _NOT_ASKED]
+        if self._stopped:
+            raise StoppedError(f"judge {self._name!r}: {self._stopped}", paid)
+        if self._limit_reached and len(paid) < len(scores):
+            raise StoppedError(
+                f"judge {self._name!r}: {self._ledger.spent + self._ledger.unknown:.4f} of {self._engine.spend_limit} "
+                "US dollars are spent, and the next request might cost more than is left; the answers so far are kept, "
+                "and the next run continues from there",
                 paid,
             )
         return scores
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        with ThreadPoolExecutor(self._engine.concurrency) as pool:
-            return list(pool.map(self._one, prompts))
+        return list(self._threads.map(self._one, prompts))
+
+    def _stop(self, why: str) -> None:
+        self._stopped = self._stopped or why
+        self._pace.stop()
 
     def _one(self, prompt: str) -> PromptAnswer:
         """Ask about one prompt, and again after failures that may be temporary."""
         text = f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
-        worst = self._price(len(text.encode()) + 64, self._engine.max_tokens)
-        retry = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._engine.retries + 1),
-            wait=self._pause,
-            retry=tenacity.retry_if_exception_type(_TemporaryError),
-            before_sleep=self._log_retry,
-            reraise=True,
-        )
-        try:
-            return retry(self._request, text, worst)
-        except _TemporaryError as error:
-            _log.info("Judge %r: no answer after all retries (%s).", self._name, self._without_key(error.raw))
-            return PromptAnswer(None, error.status, self._without_key(error.raw))
-        except _SpendLimitReachedError:
-            return PromptAnswer(None, Status.ENGINE_ERROR, _NOT_ASKED)
-
-    def _request(self, text: str, worst: float) -> PromptAnswer:
-        """Send one request; ``worst`` is the most that it can cost, in US dollars."""
-        self._reserve(worst)
-        cost = 0.0
-        try:
-            self._wait_for_turn()
-            body: dict[str, Any] = {
-                "model": self._engine.model,
-                "messages": [{"role": "user", "content": text}],
-                "max_tokens": self._engine.max_tokens,
-                "temperature": 0,
-            }
-            if self._engine.scoring != "text":
-                body |= {"logprobs": True, "top_logprobs": _MOST_LOGPROBS}
+        failed = fast = 0
+        cut: PromptAnswer | None = None
+        while True:
             try:
-                response = self._client.post("/chat/completions", json=body)
-            except httpx.TimeoutException as error:
-                cost = worst  # the endpoint may charge for a request that it did not answer in time
-                raise _TemporaryError(Status.TIMEOUT, f"no answer within {self._engine.timeout_s:g} s") from error
-            except httpx.HTTPError as error:
-                raise _TemporaryError(Status.ENGINE_ERROR, f"{type(error).__name__}: {error}") from error
-            data = self._checked(response)
-            cost = self._cost(data, worst)
-            return self._answer(data)
-        finally:
-            with self._money:
-                self._reserved -= worst
-                self._ledger.spent += cost
+                with self._alone_at_first():
+                    answer = self._request(text)
+                return answer if cut is None else _together(cut, answer)
+            except _NotAskedError:
+                return cut or PromptAnswer(None, Status.ENGINE_ERROR, _NOT_ASKED)
+            except _RefusedError:
+                continue
+            except _CutOffError as error:
+                if cut is not None or not self._knowledge.make_room(error.body):
+                    return error.answer if cut is None else _together(cut, error.answer)
+                cut = error.answer
+            except _TemporaryError as error:
+                failed, fast = failed + (not error.too_fast), fast + error.too_fast
+                if failed > self._engine.retries or fast > 2 * self._engine.retries:
+                    _log.info("Judge %r: no answer after all retries (%s).", self._name, error.raw)
+                    failure = PromptAnswer(None, error.status, error.raw)
+                    return failure if cut is None else _together(cut, failure)
+                pause = 0.0 if error.too_fast else backoff(failed)
+                _log.info(
+                    "Judge %r: attempt %d of %d failed (%s); the next one follows in %.1f s.",
+                    *(self._name, failed + fast, self._engine.retries + 1, error.raw, pause),
+                )
+                self._pace.rest(pause)
 
-    def _checked(self, response: httpx.Response) -> dict[str, Any]:
-        """The response's JSON object.
+    @contextmanager
+    def _alone_at_first(self) -> Generator[None]:
+        """Until it is known what the model takes, one request is sent at a time."""
+        alone = not self._knowledge.tried and self._opening.acquire()
+        if alone and self._knowledge.tried:  # by the request that this one has waited for
+            self._opening.release()
+            alone = False
+        learned = False
+        try:
+            yield
+        except _RefusedError:
+            learned = True
+            raise
+        finally:
+            if alone:
+                self._knowledge.tried = not learned
+                self._opening.release()
+
+    def _request(self, text: str) -> PromptAnswer:
+        """Send one request, when its turn has come and the spend limit allows it."""
+        size = len(text.encode("utf-8", "surrogatepass"))
+        with self._pace.turn(size / 4 + self._engine.max_tokens) as started:
+            body = self._knowledge.dialect.body(self._engine, text)
+            written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
+            with self._paid(self._price(size + 64, written if isinstance(written, int) else 4096)) as cost:
+                try:
+                    reply = self._endpoint.post(body)
+                    if reply.failed:
+                        cost.unknown = 0.0
+                        return self._refused(reply, body, started)
+                    completion = reply.completion()
+                except LateError as error:
+                    raise _TemporaryError(Status.TIMEOUT, str(error)) from error
+                except NoAnswerError as error:
+                    raise _TemporaryError(Status.ENGINE_ERROR, self._hidden(str(error))) from error
+                usage = completion.usage
+                if usage is not None:
+                    cost.known, cost.unknown = self._price(usage.prompt_tokens, usage.written), 0.0
+                self._pace.answered(usage.prompt_tokens + usage.written if usage else 0, reply.headers)
+                return self._answer(completion, body)
+
+    def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
+        """What follows from an error: an item's status, or one of the exceptions.
 
         Raises
         ------
         _TemporaryError
-            The endpoint is overloaded, fails, or sends something that is no JSON object.
-        JudgeError
-            The endpoint refuses the key or does not know the model.
+            The endpoint is overloaded or fails.
+        _RefusedError
+            It does not take a parameter that can be left out.
+        _NotAskedError
+            It will refuse whatever is asked, so the judge is stopped.
         """
-        code = response.status_code
-        if code == 429 or code >= 500:
-            after = response.headers.get("retry-after", "")
-            pause = float(after) if after.replace(".", "", 1).isdigit() else None
-            raise _TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {response.text[:200]}", pause)
-        if code in (401, 403, 404):
-            raise JudgeError(
-                self._without_key(
-                    f"judge {self._name!r}: the endpoint answers HTTP {code} for model {self._engine.model!r} "
-                    f"({response.text[:200]}); check base_url, model and the key"
-                )
-            )
-        try:
-            data = response.json()
-        except ValueError as error:
-            raise _TemporaryError(Status.ENGINE_ERROR, f"not valid JSON: {response.text[:200]}") from error
-        if not isinstance(data, dict):
-            raise _TemporaryError(Status.ENGINE_ERROR, f"not an object: {response.text[:200]}")
-        return data
+        code, said = reply.status, self._hidden(str(reply.error["message"]))
+        kind = f"{reply.error.get('code')} {reply.error.get('type')}"
+        pause = seconds(reply.headers.get("retry-after", ""))
+        if pause is not None and pause > LONGEST_WAIT_S:
+            said += f"; it asks to wait for {pause:,.0f} s, so run again after that"
+        elif (code in (429, 529) and "insufficient_quota" not in kind) or (code == 503 and pause is not None):
+            if pause is not None and pause > 1:
+                _log.info("Judge %r: the endpoint asks to wait for %.0f s (%s).", self._name, pause, said)
+            self._pace.too_fast(started, pause)
+            raise _TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}", too_fast=True)
+        elif code in (408, 409, 425) or code >= 500:
+            raise _TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}")
+        elif code in (200, 400, 413, 422):
+            parameter = reply.error.get("param")
+            named = parameter if isinstance(parameter, str) and parameter else None
+            if code == 413 or (named not in LEARNABLE and _TOO_LONG.search(f"{kind} {said}")):
+                return PromptAnswer(None, Status.TOO_LONG, said)
+            if _FILTERED.search(kind) or (code != 200 and _FILTERED.search(said)):
+                return PromptAnswer(None, Status.REFUSED, said)
+            if code == 200:
+                return PromptAnswer(None, Status.ENGINE_ERROR, said)
+            if self._knowledge.learn(body, named, str(reply.error["message"])):
+                raise _RefusedError
+        self._stop(
+            f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({said}); check base_url, model, the "
+            "key and what else its file asks for"
+        )
+        raise _NotAskedError
 
-    def _answer(self, data: dict[str, Any]) -> PromptAnswer:
-        """The answer in a response's JSON object."""
-        if data.get("error") or not data.get("choices"):
-            return self._refused_request(data.get("error"))
-        answered_by = str(data.get("model") or self._engine.model)
-        if not answered_by.startswith(self._engine.model):
-            return PromptAnswer(None, Status.ENGINE_ERROR, f"asked for {self._engine.model}, {answered_by} answered")
-        self.version = f"openai {answered_by}"
-        choice = data["choices"][0]
-        message = choice.get("message") or {}
-        usage = data.get("usage") or {}
-        counts = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
-        if message.get("refusal") or choice.get("finish_reason") == "content_filter":
-            refusal = str(message.get("refusal") or "content filter")
-            return PromptAnswer(None, Status.REFUSED, self._without_key(refusal))
-        text = message.get("content")
+    def _answer(self, completion: Completion, body: dict[str, Any]) -> PromptAnswer:
+        """The answer in a completion."""
+        name = self._endpoint.secrets.name(completion.model or self._engine.model)
+        usage, choice = completion.usage, completion.choices[0]
+        counts = (usage.prompt_tokens, usage.written) if usage else (0, 0)
+        pinned = self._engine.model_must_be
+        if pinned not in (None, name):
+            said = f"{name} answered, but model_must_be is {pinned}"
+            return PromptAnswer(None, Status.ENGINE_ERROR, said, None, None, *counts)
+        self._answered_by.add(name)
+        self.version = f"openai {', '.join(sorted(self._answered_by.copy()))}"
+        content = choice.message.content
+        if choice.message.refusal or choice.finish_reason == "content_filter":
+            said = self._hidden(choice.message.refusal or "content filter")
+            return PromptAnswer(None, Status.REFUSED, said, None, None, *counts)
+        thinks = content is not None and content.lstrip().startswith("<think>")
+        text = content.partition("</think>")[2] if content is not None and thinks else content
+        if choice.finish_reason in ("length", "max_tokens") and not (text or "").strip():
+            said = f"all of its {counts[1]} tokens were spent before it answered"
+            raise _CutOffError(PromptAnswer(None, Status.CUT_OFF, said, None, None, *counts), body)
         if self._engine.scoring != "text":
-            probabilities = self._probabilities(choice, text)
+            probabilities = self._probabilities(choice, content)
             if probabilities is not None:
                 return self.answer_from(probabilities, *counts)
+            if choice.logprobs is None:
+                self._tell_once("gives no log probabilities, so its answers are read as text")
         score, status = parse_answer(text, self._answers, self._template.marker)
-        raw = None if text is None else str(text)
-        return PromptAnswer(score, status, raw, tokens_in=counts[0], tokens_out=counts[1])
+        raw = None if text is None else self._hidden(text, RAW_LIMIT)
+        return PromptAnswer(score, status, raw, None, None, *counts)
 
-    def _refused_request(self, error: Any) -> PromptAnswer:
-        """The answer where the endpoint sends an error, or no choice, instead of one."""
-        message = str(error.get("message") if isinstance(error, dict) else error or "no choices")
-        too_long = "context" in message and ("length" in message or "maximum" in message)
-        return PromptAnswer(None, Status.TOO_LONG if too_long else Status.ENGINE_ERROR, self._without_key(message))
+    def _tell_once(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            _log.warning("Judge %r: the endpoint %s.", self._name, what)
 
-    def _probabilities(self, choice: dict[str, Any], text: str | None) -> dict[str, float] | None:
+    def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
         """Probability of each answer by its first token; None if the endpoint's log probabilities cannot be used."""
         try:
-            tokens = choice["logprobs"]["content"]
+            tokens = choice.logprobs["content"]
             first = tokens[0]
             pairs = [(str(t["token"]).strip().lower(), float(t["logprob"])) for t in first["top_logprobs"]]
             written = str(first["token"]).strip().lower()
             following = str(tokens[1]["token"]) if len(tokens) > 1 else ""
-        except (KeyError, IndexError, TypeError, ValueError):
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError):
             return None
         masses = [math.exp(p) for _, p in pairs if p <= 1e-6]
         contradicts_text = not (text or "").strip().lower().startswith(written)
@@ -258,61 +307,43 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 probabilities[token] += math.exp(logprob)
         return probabilities
 
-    def _pause(self, state: tenacity.RetryCallState) -> float:
-        """Seconds until the next attempt: a growing random pause, and at least what the endpoint asks for."""
-        error = state.outcome.exception() if state.outcome else None
-        requested = error.pause if isinstance(error, _TemporaryError) else None
-        backoff = tenacity.wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE_S)(state)
-        return min(max(requested or 0.0, backoff), _LONGEST_PAUSE_S)
-
-    def _log_retry(self, state: tenacity.RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
-        _log.info(
-            "Judge %r: attempt %d of %d failed (%s); the next one follows in %.1f s.",
-            self._name,
-            state.attempt_number,
-            self._engine.retries + 1,
-            self._without_key(str(error)),
-            state.upcoming_sleep,
-        )
-
-    def _wait_for_turn(self) -> None:
-        """Wait until the rate limit allows another request to start."""
-        if self._engine.requests_per_minute is None:
-            return
-        with self._gate:
-            start = max(time.monotonic(), self._next_start)
-            self._next_start = start + 60.0 / self._engine.requests_per_minute
-        time.sleep(max(0.0, start - time.monotonic()))
-
-    def _reserve(self, worst: float) -> None:
-        """Reserve what a request can cost at most.
+    @contextmanager
+    def _paid(self, worst: float) -> Generator[_Cost]:
+        """Keep the books of one request, which costs at most ``worst``; what it cost is not known until it is told.
 
         A token has at least one byte, so ``worst``, which counts bytes, is never too little.
 
         Raises
         ------
-        _SpendLimitReachedError
-            The spend limit leaves less than ``worst``.
+        _NotAskedError
+            The judge is stopped, or the spend limit leaves less than ``worst``.
         """
         with self._money:
             limit = self._engine.spend_limit
-            if limit is not None and self._ledger.spent + self._reserved + worst > limit:
-                self._limit_reached = True
-                raise _SpendLimitReachedError
+            spent = self._ledger.spent + self._ledger.unknown + self._reserved
+            over = limit is not None and spent + worst > limit
+            self._limit_reached = self._limit_reached or over
+            if over or self._stopped:
+                raise _NotAskedError
             self._reserved += worst
+        cost = _Cost(unknown=worst)
+        try:
+            yield cost
+        finally:
+            with self._money:
+                self._reserved -= worst
+                self._ledger.spent += cost.known
+                self._ledger.unknown += cost.unknown
 
     def _price(self, tokens_in: int, tokens_out: int) -> float:
         """Price of this many tokens, in US dollars; 0 if it is not known, and then there is no spend limit."""
         return self._engine.cost(tokens_in, tokens_out) or 0.0
 
-    def _cost(self, data: dict[str, Any], worst: float) -> float:
-        """What a request cost by its response, in US dollars; ``worst`` if the response does not say."""
-        usage = data.get("usage")
-        if not isinstance(usage, dict):
-            return worst
-        return self._price(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
+    def _hidden(self, text: str, limit: int = 200) -> str:
+        return self._endpoint.secrets.hide(text, limit)
 
-    def _without_key(self, text: str) -> str:
-        """A message of the endpoint in which the API key, should it occur, is replaced."""
-        return (text.replace(self._key, "***") if self._key else text)[:RAW_LIMIT]
+
+def _together(cut: PromptAnswer, answer: PromptAnswer) -> PromptAnswer:
+    """An answer with the tokens of the attempt that was cut off before it."""
+    tokens_in, tokens_out = cut.tokens_in + answer.tokens_in, cut.tokens_out + answer.tokens_out
+    return replace(answer, tokens_in=tokens_in, tokens_out=tokens_out)

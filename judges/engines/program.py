@@ -1,7 +1,4 @@
-"""The engine of judges that are built-in programs: a Python function scores each item.
-
-Belongs here: calling a registered function. Belongs elsewhere: the functions (``judges.programs``).
-"""
+"""The engine of judges that are built-in programs: a Python function scores each item."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What all engines that ask a language model share: they render one prompt per item, or two for a pair, and score it.
-
-Belongs here: turning items into prompts, and answers into scores. Belongs elsewhere: getting an answer from a model
-(``model``, ``openai``).
-"""
+"""What engines that ask a language model share: one prompt an item, or two for a pair, rendered and scored."""
 
 from __future__ import annotations
 
@@ -51,6 +47,7 @@ class PromptedJudgeEngine(ABC):
         self._settings, self._template = engine, template
         self._answers = template.answers(spec.scale)
         self._scale = spec.scale
+        self._last_end = 0.0
 
     @abstractmethod
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
@@ -68,7 +65,9 @@ class PromptedJudgeEngine(ABC):
         distinct = list(dict.fromkeys(p for p in prompts if p is not None))
         answer_of = dict(zip(distinct, self.ask(distinct), strict=True))
         answers = [None if p is None else answer_of[p] for p in prompts]
-        per_item = 1e3 * (time.perf_counter() - started) / max(len(items), 1)
+        now = time.perf_counter()  # of batches that overlap each second is counted once
+        per_item = 1e3 * max(0.0, now - max(started, self._last_end)) / max(len(items), 1)
+        self._last_end = max(now, self._last_end)
         step = 2 if both else 1
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 

@@ -1,34 +1,21 @@
-"""Recorded judges, whose scores exist already and are joined to the items by item id. Nobody is asked for them.
-
-Belongs here: turning recordings into scores, and comparing the text that was scored with the item's, if the source
-keeps it. Belongs elsewhere: reading files (``warehouse.sources``).
-"""
+"""Recorded judges, whose scores exist already and are joined to the items by item id. Nobody is asked for them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.errors import JudgeError
 from care_ops.scores import Array, ScoreMatrix, canonical_order
-from judges.engines.base import Recordings
 from judges.items import Status
-from judges.spec import JudgeSpec
 
 _ROWS_AT_ONCE = 16_384
 """Rows that are written as text together to be hashed, which is twice as fast as one by one."""
 
-NOT_RECORDED = Recordings({}, np.empty(0), {})
-"""Those of a judge that its score file does not hold."""
-
-
-def scores_of(recordings: Recordings, item_ids: Sequence[str]) -> Array:
-    """The recorded scores of these items, NaN where there is none; shape (m,)."""
-    row = np.fromiter((recordings.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
-    return np.append(recordings.values, np.nan)[row]
+NOTHING_RECORDED = hashlib.sha256().hexdigest()
+"""Version of the recordings of a judge that its score file does not hold."""
 
 
 def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Array, NDArray[np.str_]]:
@@ -44,29 +31,6 @@ def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Ar
     outside = (values < low) | (values > high) | np.isinf(values)
     statuses = np.where(np.isnan(values), Status.REFUSED, np.where(outside, Status.OUT_OF_RANGE, Status.OK))
     return np.where(outside, np.nan, values), statuses
-
-
-def required_recordings(spec: JudgeSpec, recordings: Recordings | None) -> Recordings:
-    """The recordings of a judge.
-
-    Raises
-    ------
-    JudgeError
-        The test set has no score file.
-    """
-    if recordings is None:
-        raise JudgeError(
-            f"judge {spec.name!r} is recorded, but this test set has no score file; name the file under "
-            "`scores` in the test set's YAML, or list in the judge's `testsets` those that have one"
-        )
-    return recordings
-
-
-def fingerprint(recordings: Recordings) -> str:
-    """Content hash of one judge's recordings, which does not depend on their order."""
-    item_ids = tuple(recordings.rows)
-    scores = ScoreMatrix(recordings.values[list(recordings.rows.values())][:, None], item_ids, ("",))
-    return fingerprints(scores, {"": recordings.responses})[""]
 
 
 def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""The engine of judges that are programs of somebody else's: a Python file that runs in the sandbox.
-
-Belongs here: turning the sandbox's answers into scores. Belongs elsewhere: the sandbox (``judges.sandbox``).
-"""
+"""The engine of judges that are programs of somebody else's: a Python file that runs in the sandbox."""
 
 from __future__ import annotations
 

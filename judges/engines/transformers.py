@@ -1,7 +1,4 @@
-"""The backend that runs a model with Hugging Face transformers, for machines without vLLM.
-
-Belongs here: loading and running a model with transformers. Belongs elsewhere: prompts and scores (``model``).
-"""
+"""The backend that runs a model with Hugging Face transformers, for machines without vLLM."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The backend that runs a model with vLLM in this process, which the pool makes a Ray actor.
-
-Belongs here: loading and running a model with vLLM. Belongs elsewhere: prompts and scores (``model``).
-"""
+"""The backend that runs a model with vLLM in this process, which the pool makes a Ray actor."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 The bytes of a program's file and of ``text`` are part of the judge's key: even a comment that changes there makes every
 item be scored again.
-
-Belongs here: judges written as Python functions. Does not belong here: judges that need a model.
 """
 
 from judges.programs.registry import Program, find, names, program_judge

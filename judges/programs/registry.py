@@ -1,7 +1,4 @@
-"""The registry of program judges.
-
-Belongs here: the decorator, the look-up and the version of a program. Does not belong here: any judge.
-"""
+"""The registry of program judges."""
 
 from __future__ import annotations
 

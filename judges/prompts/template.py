@@ -1,8 +1,4 @@
-"""One prompt template. Its instructions come first and the item last, so that all prompts share a long prefix.
-
-Belongs here: the fields of a template, and how an item fills it. Belongs elsewhere: chat formats and tokens
-(``engines.model``).
-"""
+"""One prompt template. Its instructions come first and the item last, so that all prompts share a long prefix."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command ``care``, of which every other module here is a part.
-
-Belongs here: which commands there are. Belongs elsewhere: what any of them does.
-"""
+"""The command ``care``, of which every other module here is a part."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestration.cli.backup import backup
+from orchestration.cli.commands import Commands
 from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import accept, diff, history, promote, rollback, score
@@ -19,7 +17,6 @@ from orchestration.cli.imports import import_
 from orchestration.cli.judge_report import judge_report
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
-from orchestration.cli.migrate import migrate
 from orchestration.cli.output import keep_standard_error, print_logs
 from orchestration.cli.probes import probes
 from orchestration.cli.rate import gate, rate
@@ -39,7 +36,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
+app = Commands(
     name="care",
     help="One trustworthy score per item out of many biased judges.",
     no_args_is_help=True,
@@ -49,7 +46,7 @@ app = typer.Typer(
 LOOKING = (status, report, systems, ui, daemon, history, diff)
 PUBLISHING = (accept, promote, rollback, score)
 TABLES = (fit, criteria, label, rate, gate, select)
-for command in (run, *TABLES, *LOOKING, *PUBLISHING, init, schema, doctor, migrate, backup, gc, forget):
+for command in (run, *TABLES, *LOOKING, *PUBLISHING, init, schema, doctor, backup, gc, forget):
     app.command()(command)
 app.command("import")(import_)
 judges.command("report")(judge_report)

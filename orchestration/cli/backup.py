@@ -1,8 +1,4 @@
-"""``care backup``: a copy of a workspace in one file, while nobody else changes it.
-
-Belongs here: this command. Belongs elsewhere: what is copied (``assets.state.backup``); Dagster's own storage, of which
-PostgreSQL's tools make a copy.
-"""
+"""``care backup``: a copy of a workspace in one file, while nobody else changes it."""
 
 from __future__ import annotations
 
@@ -11,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import console, speaking_errors
+from orchestration.cli.output import Root, console, speaking_errors
 
 
 @speaking_errors
 def backup(
     file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; one of that name is replaced.")],
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
 ) -> None:
     """Copy the workspace into one file: settings, your files, scores and fits; what CARE makes again is left out."""
     from assets.state.backup import write_backup

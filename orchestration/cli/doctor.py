@@ -1,8 +1,4 @@
-"""``care doctor``: whether a workspace can run, told before a night is spent on it.
-
-Belongs here: the checks of versions, folders and specifications. Belongs elsewhere: finding damaged files
-(``assets.state.repair``), the errors of a run, of which each stage has its own.
-"""
+"""``care doctor``: whether a workspace can run, told before a night is spent on it."""
 
 from __future__ import annotations
 
@@ -10,12 +6,13 @@ import importlib.metadata
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import show, speaking_errors
+from orchestration.cli.output import Json, Root, show, speaking_errors
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -26,8 +23,8 @@ _LOW_DISK_GB = 5.0
 
 @speaking_errors
 def doctor(
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    workspace: Root = Path(),
+    json: Json = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="Set damaged files aside, so that they are made again.")
     ] = False,
@@ -57,14 +54,11 @@ def _package(name: str) -> dict[str, str]:
 
 
 def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
-    from assets.experiments.registry import experiments
     from care_ops.errors import CareError
     from orchestration.stores import workspace_to_look_at
 
     try:
         loaded = workspace_to_look_at(folder)
-        for experiment in experiments().values() if loaded.experiment_sizes else ():
-            experiment.size(loaded)
     except CareError as error:
         return [_row("workspace", "fails", str(error))]
     rows = [_row("workspace", "ok", f"{len(loaded.testsets)} test sets, {len(loaded.judges)} judges")]
@@ -80,8 +74,9 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     )
     rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
     rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
-    rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name)]
-    rows += [row for name in sorted(loaded.judges) for row in _judge(loaded, name)]
+    texts = dict[str, set[str]]()
+    rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name, texts)]
+    rows += [row for name in sorted(loaded.judges) for row in _judge(loaded, name, texts)]
     return rows + [row for name in sorted(loaded.testsets) for row in _readings(loaded, name)]
 
 
@@ -109,14 +104,15 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
     return [_row("file", file.state, f"{file.path.relative_to(loaded.data)}: {file.says}") for file in files]
 
 
-def _testset(loaded: Workspace, name: str) -> list[dict[str, str]]:
-    """Rows for what is wrong with a test set; none where it can be read and is verified."""
+def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
+    """Rows for what is wrong with a test set, none where it can be read and is verified; notes which texts it has."""
+    from assets.judging.forecast import texts_there
     from assets.sources import read_source, recorded_scores
     from care_ops.errors import CareError
 
     rows: list[dict[str, str]] = []
     try:
-        read_source(loaded, name)
+        texts[name] = texts_there(read_source(loaded, name))
         recorded_scores(loaded, name)
     except CareError as error:
         rows.append(_row(f"test set {name}", "fails", str(error)))
@@ -134,19 +130,22 @@ def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
     ]
 
 
-def _judge(loaded: Workspace, name: str) -> list[dict[str, str]]:
+def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[dict[str, str]]:
     """Rows for what may keep a judge from running; none where nothing does."""
     from assets.judge_keys import judge_key
+    from assets.judging.forecast import must_have_texts
     from care_ops.errors import CareError
     from judges.engines.checks import checks
 
     spec = loaded.judge(name)
     states = list[tuple[str, str]]()
-    try:
-        for testset in loaded.testsets_of(name):
+    for testset in loaded.testsets_of(name):
+        try:
             judge_key(loaded, name, testset)
-    except CareError as error:
-        states.append(("fails", str(error)))
+            if testset in texts:  # else the row of the test set says why it could not be read
+                must_have_texts(loaded, name, testset, texts[testset])
+        except CareError as error:
+            states.append(("fails", str(error)))
     states += checks(spec, loaded.ray)
     return [_row(f"judge {name}", state, sentence) for state, sentence in states]
 

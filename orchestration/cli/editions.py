@@ -1,27 +1,21 @@
-"""``care history | diff | accept | promote | rollback | score``: fits that are kept, and which is published.
-
-Belongs here: these commands. Belongs elsewhere: what an edition is and how one is published
-(``assets.publication.editions``).
-"""
+"""``care history | diff | accept | promote | rollback | score``: fits that are kept, and which is published."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import console, errors, print_failures, show, speaking_errors
+from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show, speaking_errors
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from orchestration.runner import Outcome
     from warehouse.fits import Edition
 
-Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
-Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 Why = Annotated[str, typer.Option(help="Reason for the decision, which is kept with it.")]
 
 _JUDGES_SHOWN = 10
@@ -44,19 +38,11 @@ def _remake(loaded: Workspace, testset: str) -> Outcome:
         return run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
 
 
-def _end(loaded: Workspace, testset: str, outcome: Outcome, published: str) -> None:
-    """Print what is published; where the pages could not be made anew, say so and end with 1.
-
-    That the latest fit is held back is no failure here: another one was published on purpose.
-    """
-    from assets.publication.documents import ReviewDocument
+def _end(outcome: Outcome, published: str) -> None:
+    """Print what is published; where the pages could not be made anew, say so and end with 1."""
     from assets.state.reconcile import RESULTS
 
     console.print(published, highlight=False)
-    review = ReviewDocument.find(loaded.fit_folder(testset))
-    if review is not None and review.state == "held back":
-        others = {key: message for key, message in outcome.failures.items() if key != ("review", testset)}
-        outcome = replace(outcome, failures=others)
     pages = any(asset in ("review", *RESULTS, "report_index") for asset, _ in outcome.failures)
     print_failures(outcome)
     if pages and outcome.left_to_daemon:
@@ -77,14 +63,19 @@ def history(
 ) -> None:
     """List every fit that is kept, which one is published, and what changed from one to the next."""
     from assets.publication.editions import history as rows_of
+    from assets.report.verdicts import current_verdicts
 
-    show(rows_of(_load(workspace), testset), f"{testset}: fits, newest first", as_json=json)
+    loaded = _load(workspace)
+    show(rows_of(loaded, testset), f"{testset}: fits, newest first", as_json=json)
+    verdict = None if json else current_verdicts(loaded).get(testset)
+    if verdict is not None and verdict.state == "held back":
+        print_verdict(verdict, console, testset)
 
 
 @speaking_errors
 def diff(
     before: Annotated[
-        str, typer.Argument(help="A fit, as `care history` lists them; or a test set, for its last two.")
+        str, typer.Argument(help="A fit, as `care history TESTSET` lists them; or a test set, for its last two.")
     ],
     after: Annotated[
         str | None, typer.Argument(help="A later fit; left out where the first argument is a test set.")
@@ -100,12 +91,13 @@ def diff(
     pair = (find(loaded, before), find(loaded, after)) if after is not None else _last_two(loaded, before)
     changes = difference(loaded, *pair, aggregator)
     if json:
-        show([vars(changes)], "", as_json=True)
+        show([asdict(changes)], "", as_json=True)
         return
     title = f"{pair[0].testset}: {pair[0].edition} -> {pair[1].edition}, {aggregator}"
-    console.print(f"{title}\nwhy: {'; '.join(changes.why)}", markup=False, highlight=False)
-    show(changes.judges[:_JUDGES_SHOWN], "weights that moved most", as_json=False)
-    show(changes.items, "items that moved most, in standard deviations", as_json=False)
+    said = f"{title}\nwhy: {'; '.join(changes.why)}\nwhat moves: {'; '.join(changes.moves())}"
+    console.print(said, markup=False, highlight=False)
+    show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that moved most", as_json=False)
+    show([asdict(move) for move in changes.items], "items that moved most, in standard deviations", as_json=False)
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
@@ -139,12 +131,12 @@ def accept(
     with workspace_alone(workspace, "care accept") as loaded:
         edition = publish_latest(loaded, loaded.testset(testset).name, why)
         outcome = _remake(loaded, testset)
-    _end(loaded, testset, outcome, f"{testset}: {edition.edition} is published")
+    _end(outcome, f"{testset}: {edition.edition} is published")
 
 
 @speaking_errors
 def promote(
-    fit: Annotated[str, typer.Argument(help="A fit, as `care history` lists them.")],
+    fit: Annotated[str, typer.Argument(help="A fit, as `care history TESTSET` lists them.")],
     why: Why = "",
     workspace: Root = Path(),
 ) -> None:
@@ -159,7 +151,7 @@ def promote(
         added = extend(loaded, edition)
         outcome = _remake(loaded, edition.testset)
     more = f"; {added} newer items were scored with it" if added else ""
-    _end(loaded, edition.testset, outcome, f"{edition.testset}: {edition.edition} is published and pinned{more}")
+    _end(outcome, f"{edition.testset}: {edition.edition} is published and pinned{more}")
 
 
 @speaking_errors
@@ -173,27 +165,22 @@ def rollback(
     with workspace_alone(workspace, "care rollback") as loaded:
         edition = publish_previous(loaded, loaded.testset(testset).name, why)
         outcome = _remake(loaded, testset)
-    _end(loaded, testset, outcome, f"{testset}: {edition.edition} is published and pinned again")
+    _end(outcome, f"{testset}: {edition.edition} is published and pinned again")
 
 
 @speaking_errors
+@tables.with_form
 def score(
     scores: tables.Scores,
-    fit: Annotated[str, typer.Option(help="A fit, as `care history` lists them.")],
+    fit: Annotated[str, typer.Option(help="A fit, as `care history TESTSET` lists them.")],
     workspace: Root = Path(),
     aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
     out: Annotated[
         Path | None, typer.Option(help="CSV file to write; by default the scores are printed as a table.")
     ] = None,
     json: Json = False,
-    item: tables.Item = None,
-    judge: tables.Judge = None,
-    score: tables.Score = None,
-    drop: tables.Drop = None,
-    separator: tables.Separator = None,
-    encoding: tables.Encoding = None,
-    decimal: tables.Decimal = None,
-    sheet: tables.Sheet = None,
+    *,
+    form: tables.Form,
 ) -> None:
     """Score new items with a kept fit; nothing is fitted, no published score moves."""
     import csv
@@ -203,9 +190,7 @@ def score(
     from warehouse.sources.files import read_scores
 
     loaded = _load(workspace)
-    columns = tables.score_columns(item, judge, score, drop)
-    options = tables.reading_options(separator, encoding, decimal, sheet)
-    matrix = read_scores(scores, columns, options=options, tell=tables.tell).scores
+    matrix = read_scores(scores, form.columns, options=form.reading, tell=tables.tell).scores
     rows = score_with(loaded, find(loaded, fit), aggregator, matrix)
     if out is None:
         show(rows, f"{len(rows)} items by {aggregator} of {fit}", as_json=json)

@@ -1,8 +1,4 @@
-"""``care fit``: aggregate a file of scores; no workspace needed.
-
-Belongs here: the options, and what is printed. Belongs elsewhere: the work (``assets.table``), reading files
-(``inputs``).
-"""
+"""``care fit``: aggregate a file of scores; no workspace needed."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ import typer
 from orchestration.cli import tables
 from orchestration.cli.inputs import read_table
 from orchestration.cli.output import (
+    Json,
     console,
     errors,
     print_verdict,
@@ -30,62 +27,50 @@ if TYPE_CHECKING:
     from care_ops.results.verdict import Remedies
 
 
-Out = Annotated[Path, typer.Option(help="Folder to write to.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder to write to; by default one named after the scores: scores-fit for scores.csv."),
+]
 Items = Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")]
 AnchorFile = Annotated[Path | None, typer.Option(help="item_id, label: what the fit may see.")]
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
 ]
-Cut = Annotated[float | None, typer.Option(help="A score above it is a vote for Q = 1.")]
-Admit = Annotated[str, typer.Option(help="'rule' or 'all'.")]
-Scale = Annotated[tuple[float, float] | None, typer.Option(help="Lowest and highest score; others are missing.")]
 Calibrate = Annotated[
     str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), judge:NAME, anchors.")
 ]
-Prevalence = Annotated[float | None, typer.Option(help="Declared share of items with Q = 1.")]
 Resamples = Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")]
-Systems = Annotated[
+Features = Annotated[
     list[str] | None,
-    typer.Option(help="Column of --items that names the item's system; twice for pairs, left and right."),
+    typer.Option("--feature", help="Column of --items with numbers that judges may like, such as a length; repeat it."),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of random starts.")]
 Probes = Annotated[
     Path | None, typer.Option(help="item_id, of, kind, judge, score: versions that `care probes make` wrote, judged.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
 
 _WEIGHTS_SHOWN = 12
 
 
 @speaking_errors
+@tables.with_form
 @tables.with_settings
 def fit(
     context: typer.Context,
     scores: tables.Scores,
-    out: Out,
     items: Items = None,
     judges: tables.Judges = None,
     anchors: AnchorFile = None,
+    out: Out = None,
     aggregator: Aggregators = None,
-    cut: Cut = None,
-    admit: Admit = "rule",
-    scale: Scale = None,
+    scale: tables.Scale = None,
     calibrate: Calibrate = "own",
-    prevalence: Prevalence = None,
     intervals: Resamples = 60,
-    systems: Systems = None,
+    system: tables.System = None,
+    features: Features = None,
     probes: Probes = None,
-    seed: Seed = 0,
     json: Json = False,
-    item: tables.Item = None,
-    judge: tables.Judge = None,
-    score: tables.Score = None,
-    drop: tables.Drop = None,
-    separator: tables.Separator = None,
-    encoding: tables.Encoding = None,
-    decimal: tables.Decimal = None,
-    sheet: tables.Sheet = None,
     *,
+    form: tables.Form,
     settings: tables.Settings,
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page; ends with the verdict."""
@@ -93,27 +78,25 @@ def fit(
     from assets.table.fitting import fit_table
     from assets.table.options import FitOptions, table_config
     from assets.table.probing import with_probes
-    from care_ops.errors import InputError
 
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; give a folder to write to")
-    columns = tables.score_columns(item, judge, score, drop)
-    reading = tables.reading_options(separator, encoding, decimal, sheet)
+    folder = tables.output_folder(out, scores, "fit")
+    of_panel, of_judges = tables.declared_scales(scale or ())
     given: dict[str, Any] = {
-        "cut": cut,
-        "admit": admit,
-        "scale": scale,
+        "scale": of_panel,
+        "scales": of_judges,
         "calibrate": calibrate,
-        "prevalence": prevalence,
-        "seed": seed,
+        "intervals": intervals,
     }
-    several: dict[str, Any] = {"aggregators": aggregator, "systems": systems, "intervals": intervals}
+    several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
     config = table_config(FitOptions(**given, **several, **settings))
-    table = with_probes(read_table(scores, items, judges, anchors, columns, reading), probes, scale)
+    table = read_table(scores, items, judges, anchors, form, (of_panel, of_judges))
+    table = with_probes(table, probes, of_panel)
     with watching("fitting") as watch:
-        result = fit_table(table, config, _remedies(context, out), watch)
-    write_files(result, out)
-    _print(result, out, as_json=json)
+        result = fit_table(table, config, _remedies(context, folder), watch)
+    write_files(result, folder)
+    _print(result, folder, as_json=json)
+    if result.verdict.state == "failed":
+        raise typer.Exit(1)
 
 
 def _remedies(context: typer.Context, out: Path) -> Remedies:

@@ -1,7 +1,4 @@
-"""``care run --dry-run``: what bringing a workspace up to date would ask of its judges.
-
-Belongs here: printing. Belongs elsewhere: the forecast (``assets.judging.forecast``).
-"""
+"""``care run --dry-run``: what bringing a workspace up to date would ask of its judges."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``care import``: scores that another tool's files hold, as tables that every other command reads.
-
-Belongs here: the options, and what is printed. Belongs elsewhere: reading the files (``warehouse.importers``).
-"""
+"""``care import``: scores that another tool's files hold, as tables that every other command reads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What ``care fit`` and ``care rate`` read: scores, and beside them items, families and anchors.
-
-Belongs here: printing how each file was read. Belongs elsewhere: reading them (``assets.table.reading``), fitting
-(``assets.table``).
-"""
+"""What ``care fit`` and ``care rate`` read: scores, and beside them items, families and anchors."""
 
 from __future__ import annotations
 
@@ -12,8 +8,10 @@ from typing import TYPE_CHECKING
 from orchestration.cli import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from assets.table.fitting import ScoreTable
-    from warehouse.testsets import ReadingOptions, ScoreColumns
+    from care_ops.scales import Scale
 
 
 def read_table(
@@ -21,10 +19,11 @@ def read_table(
     items: Path | None,
     judges: Path | None,
     anchors: Path | None,
-    columns: ScoreColumns,
-    options: ReadingOptions,
+    form: tables.Form,
+    scales: tuple[Scale | None, Mapping[str, Scale]] = (None, {}),
 ) -> ScoreTable:
-    """Read every file, and print how each was read before anything is fitted."""
+    """Read every file, and print how each was read before anything is fitted; ``scales`` are panel's and judges'."""
     from assets.table import reading
 
-    return reading.read_table(reading.TableInputs(scores, items, judges, anchors), columns, options, tables.tell)
+    inputs = reading.TableInputs(scores, items, judges, anchors, *scales)
+    return reading.read_table(inputs, form.columns, form.reading, tables.tell)

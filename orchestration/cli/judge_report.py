@@ -1,7 +1,4 @@
-"""``care judges report``: each judge against a few labels by people, in plain sentences.
-
-Belongs here: options and printing. Belongs elsewhere: figures and sentences (``assets.table.judge_reports``).
-"""
+"""``care judges report``: each judge against a few labels by people, in plain sentences."""
 
 from __future__ import annotations
 
@@ -12,14 +9,16 @@ from typing import Annotated
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import console, errors, show, speaking_errors
-from orchestration.cli.rate import Anchors, Json, Labels, Level, read_with_labels
+from orchestration.cli.output import Json, console, errors, show, speaking_errors
+from orchestration.cli.rate import Anchors, Drawn, Labels, Level, read_with_labels
 
 
 @speaking_errors
+@tables.with_form
 def judge_report(
     scores: tables.Scores,
     labels: Labels,
+    drawn: Drawn = None,
     of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
     items: Annotated[Path | None, typer.Option(help="item_id and texts, for the effect of length; split_unit.")] = None,
     cut: Annotated[
@@ -33,16 +32,17 @@ def judge_report(
     anchors: Anchors = None,
     level: Level = 0.9,
     json: Json = False,
-    item: tables.Item = None,
-    judge: tables.Judge = None,
-    score: tables.Score = None,
+    *,
+    form: tables.Form,
 ) -> None:
     """Say of each judge what it passes of what people pass, how sure that is, and what else it follows."""
     from assets.table.judge_reports import judge_reports, position_sentence, sentences, with_cut
     from warehouse.sources.files import read_orders
 
-    table, given, config = read_with_labels(scores, labels, items, None, judges, anchors, (item, judge, score))
+    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, anchors, form)
     found = judge_reports(table, given, with_cut(config, cut), only=of, level=level)
+    if found.ties:
+        errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide", highlight=False)
     if json:
         rows = [
             {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]} for report in found.reports

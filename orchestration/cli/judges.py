@@ -1,8 +1,4 @@
-"""``care judges``: list, write and try judges.
-
-Belongs here: these commands. Belongs elsewhere: what a judge is (``judges.spec``), ready-made panels
-(``judges.panels``), what a trial asks (``judges.trial``).
-"""
+"""``care judges``: list, write and try judges."""
 
 from __future__ import annotations
 
@@ -13,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from orchestration.cli.output import console, errors, show, speaking_errors, watching
+from orchestration.cli.commands import Commands
+from orchestration.cli.output import Json, Root, console, errors, show, speaking_errors, watching
 from orchestration.cli.pin import pin
 from orchestration.cli.retest import retest
 
@@ -24,18 +21,15 @@ if TYPE_CHECKING:
     from judges.items import Score
     from judges.spec import JudgeSpec
 
-judges = typer.Typer(help="List, write and try judges.", no_args_is_help=True)
-
-_Workspace = Annotated[Path, typer.Option(help="Folder of care.yaml.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+judges = Commands(help="List, write and try judges.", no_args_is_help=True)
 
 
 @judges.command("list")
 @speaking_errors
 def list_judges(
-    workspace: _Workspace = Path(),
+    workspace: Root = Path(),
     panels: Annotated[bool, typer.Option("--panels", help="List the panels that `new --panel` can write.")] = False,
-    json: _Json = False,
+    json: Json = False,
 ) -> None:
     """Show the workspace's judges, or the panels there are."""
     if panels:
@@ -54,8 +48,8 @@ def _panel_rows() -> list[dict[str, Any]]:
         {
             "panel": name,
             "models": len(panel.models),
-            "gated": sum(model.gated for model in panel.models),
-            "programs": "all" if panel.programs == "all" else len(panel.programs),
+            "gated": sum(model.get("gated", False) for model in panel.models),
+            "programs": len(panel.programs),
             "description": panel.description,
         }
         for name in names()
@@ -80,7 +74,7 @@ def _row(spec: JudgeSpec, testsets: list[str]) -> dict[str, Any]:
 @speaking_errors
 def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
-    workspace: _Workspace = Path(),
+    workspace: Root = Path(),
     panel: Annotated[str | None, typer.Option(help="Write every judge of this panel, instead of a single one.")] = None,
     model: Annotated[
         str | None, typer.Option(help="A model: its repository or folder, or its name at an endpoint.")
@@ -144,7 +138,13 @@ def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> No
 
 def _write_new(folder: Path, files: Mapping[str, str]) -> None:
     """Write the files of judges that have none, and say which ones have."""
+    from assets.report.names import refuse_alike
+    from care_ops.errors import InputError
+
+    if outside := [name for name in files if {"/", "\\"} & {*name}]:
+        raise InputError(f"judge name {outside[0]!r} has a slash and cannot name a file in {folder}; leave it out")
     folder.mkdir(parents=True, exist_ok=True)
+    refuse_alike("judge", [*sorted(path.stem for path in folder.glob("*.y*ml")), *files], folder)
     existing = [judge for judge in files if (folder / f"{judge}.yaml").exists()]
     for judge, text in files.items():
         if judge not in existing:
@@ -162,11 +162,11 @@ judges.command("retest")(retest)
 @speaking_errors
 def try_judge(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
-    workspace: _Workspace = Path(),
+    workspace: Root = Path(),
     testset: Annotated[
         str | None, typer.Option(help="Test set whose scale and prompt are used; by default the first it scores.")
     ] = None,
-    json: _Json = False,
+    json: Json = False,
 ) -> None:
     """Ask a judge about a few answers that are plainly good or bad; nothing is kept."""
     from assets.judge_keys import effective_spec
@@ -182,18 +182,19 @@ def try_judge(
     if testset is None and not its_testsets:
         raise InputError(f"judge {name!r} scores no test set; give --testset")
     spec = effective_spec(loaded, name, loaded.testset(testset or its_testsets[0]).name)
-    context = Context(loaded.root, ledger=Ledger())
+    context = Context(loaded.root, ledger=Ledger(), learned=loaded.data / "endpoints")
     template = context.template(spec) if spec.engine.needs.template else None
     pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None
     with watching(f"asking {name}") as watch:
-        first, second = _answers_twice(loaded, spec, context, watch)
+        first, second, answered_by = _answers_twice(loaded, spec, context, watch)
     verdict = findings(first, second, pair_answers)
     rows = _probe_rows(first)
     if json:
-        show([{"probes": rows, **asdict(verdict)}], "", as_json=True)
+        show([{"probes": rows, **asdict(verdict), "answered_by": answered_by}], "", as_json=True)
     else:
         show(rows, f"{name} on probes", as_json=False)
         show([asdict(verdict)], "what they say", as_json=False)
+        console.print(f"answered by {answered_by}", highlight=False, soft_wrap=True)
     if all(row["score"] is None for row in rows):
         errors.print("fails: no answer got a score, so this judge is of no use as it is", style="red")
         raise typer.Exit(1)
@@ -207,26 +208,30 @@ def try_judge(
     errors.print(f"passes: it scores the good answer {verdict.spread:g} above the bad one", style="green")
 
 
-def _answers_twice(loaded: Workspace, spec: JudgeSpec, context: Context, watch: Watch) -> list[dict[str, Score]]:
-    """The scores of every probe, asked for twice: a judge may answer differently the second time."""
+def _answers_twice(
+    loaded: Workspace, spec: JudgeSpec, context: Context, watch: Watch
+) -> tuple[dict[str, Score], dict[str, Score], str]:
+    """The scores of every probe, asked for twice, since a judge may answer differently, and what answered."""
     from judges.pool import Pool
     from judges.trial import PROBES
 
     runs: list[dict[str, Score]] = []
+    answered_by = set[str]()
     with Pool(loaded.pool, loaded.ray) as pool:
         for asked_before in (0, len(PROBES)):
             scores: dict[str, Score] = {}
             watch(f"asking {spec.name}", asked_before, 2 * len(PROBES))
 
             def keep(
-                batch: Sequence[Score], _: object, scores: dict[str, Score] = scores, before: int = asked_before
+                batch: Sequence[Score], version: str, scores: dict[str, Score] = scores, before: int = asked_before
             ) -> None:
+                answered_by.add(version)
                 scores.update({score.item_id.removeprefix("probe "): score for score in batch})
                 watch(f"asking {spec.name}", before + len(scores), 2 * len(PROBES))
 
             pool.run(spec, list(PROBES.values()), keep, context)
             runs.append(scores)
-    return runs
+    return runs[0], runs[1], ", ".join(sorted(answered_by))
 
 
 def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:

@@ -1,24 +1,20 @@
 """``care label``: people label items in the terminal, or in a spreadsheet that goes out and comes back.
 
 Who labels sees the texts of an item and nothing that judges or systems have to do with it, in random order.
-
-Belongs here: options, the screen, the keys. Belongs elsewhere: which items (``assets.table.labelling``), the file of
-labels (``warehouse.sources.label_file``).
 """
 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
-from orchestration.cli.output import console, speaking_errors
+from orchestration.cli.asking import Answers, answers_for, ask, now, refuse_without_terminal, standing
+from orchestration.cli.output import Root, console, speaking_errors, typed_again
 
 if TYPE_CHECKING:
     from assets.table.label_file import LabelFile
@@ -26,37 +22,49 @@ if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
     from warehouse.items import ItemRecord
 
-UNDO, SKIP, QUIT = "u", "s", "q"
 _COUNT = 20
+_TABLE = Path("to_fill_in.csv")
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is labelled: items, their scores where there are any, and the scale of a label."""
+    """What is labelled: items, their scores where there are any, and the scale of a score.
+
+    Of a pair a higher score favours the right answer where ``higher_is_right``.
+    """
 
     items: Mapping[str, ItemRecord]
     panel: ScoreMatrix | None
     config: FitConfig
     scale: tuple[float, float] | None
     output: Path
+    higher_is_right: bool = False
+
+    def answers(self, wanted: str | None) -> Answers:
+        """What may be answered."""
+        pairs = any(item.response_2 for item in self.items.values())
+        return answers_for(wanted, self.scale, pairs=pairs, higher_is_right=self.higher_is_right)
 
 
 @speaking_errors
 def label(
+    context: typer.Context,
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; or give --items.")] = None,
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
     items: Annotated[Path | None, typer.Option(help="Table of items, where there is no workspace.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Table of their scores, for --chosen and --width.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Items that the file is to have.")] = _COUNT,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Items that the file is to have; by default 20, or all of fewer.")
+    ] = None,
     chosen: Annotated[
         float, typer.Option(min=0, max=0.9, help="Share that is drawn by what a label would tell; the rest at random.")
     ] = 0.0,
     repeat: Annotated[int, typer.Option(min=0, help="Labelled items to ask about again; shows how people err.")] = 0,
     answers: Annotated[
-        str | None, typer.Option(help="Keys and labels, as y=1,n=0, or a range, as 1-5; by default the scale's.")
+        str | None, typer.Option(help="Keys and labels, as y=1,n=0, or a range, as 1-5 or 0-100; else by the scale.")
     ] = None,
     rater: Annotated[str | None, typer.Option(help="Who labels; by default the user's name.")] = None,
     width: Annotated[
@@ -68,10 +76,11 @@ def label(
     imported: Annotated[Path | None, typer.Option("--import", help="Take the labels of this table, and end.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
 ) -> None:
-    """Draw items and ask a person about each, one key an answer; goes on where it was stopped."""
+    """Draw items and ask a person about each, by a key or a number; goes on where it was stopped."""
     from assets.table.label_file import LabelFile
 
     subject = _subject(testset, workspace, items, scores, output)
+    possible = subject.answers(answers)
     file = LabelFile.read(subject.output)
     rater = rater or getpass.getuser()
     if width is not None:
@@ -81,9 +90,11 @@ def label(
     else:
         _draw(subject, file, count=count, chosen=chosen, repeat=repeat, seed=seed)
         if export is not None:
-            _write_out(subject, file, export)
+            _write_out(subject, file, export, possible, _again(context, imported=export))
         else:
-            _ask(subject, file, _keys(answers, subject.scale), rater)
+            refuse_without_terminal(_again(context, export=_TABLE), _again(context, imported=_TABLE))
+            file.write()  # before anybody is asked
+            ask(file, subject.items, possible, rater)
         if testset is not None:
             _say_where_it_goes(testset, subject.output, workspace)
 
@@ -110,9 +121,9 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     folder = loaded.fit_folder(spec.name)
     records = {record.item_id: record for record in loaded.parts.read_items(spec.name)}
     panel = folder.read_panel() if folder.panel_file.exists() else None
-    return _Subject(
-        records, panel, loaded.fit_config(spec.name), spec.scale, output or loaded.root / "labels" / f"{spec.name}.csv"
-    )
+    output = output or loaded.root / "labels" / f"{spec.name}.csv"
+    turned = loaded.higher_is_right(spec.name)
+    return _Subject(records, panel, loaded.fit_config(spec.name), spec.scale, output, turned)
 
 
 def _refuse_unscored(records: Mapping[str, ItemRecord], panel: ScoreMatrix, items: Path) -> None:
@@ -123,16 +134,22 @@ def _refuse_unscored(records: Mapping[str, ItemRecord], panel: ScoreMatrix, item
         raise InputError(f"{items}: {len(strange)} scored item(s) are not in it, the first is {strange[0]!r}")
 
 
-def _draw(subject: _Subject, file: LabelFile, *, count: int, chosen: float, repeat: int, seed: int) -> None:
-    """Add the rows that are still lacking, and keep them before anybody is asked."""
+def _draw(subject: _Subject, file: LabelFile, *, count: int | None, chosen: float, repeat: int, seed: int) -> None:
+    """Add the rows that are still lacking."""
+    from assets.table.label_file import TEXTS
     from assets.table.labelling import rows_to_label, second_labels
+    from care_ops.errors import InputError
 
     item_ids = list(subject.items)
+    if not any(getattr(item, name) for item in subject.items.values() for name in TEXTS):
+        raise InputError(
+            "no item has a text that could be shown; call the columns of the items prompt and response (of pairs "
+            "prompt, response_a and response_b)"
+        )
+    count = min(_COUNT, len(item_ids)) if count is None else count
     added = rows_to_label(file.rows, item_ids, subject.panel, subject.config, count=count, chosen=chosen, seed=seed)
     again = second_labels(file.rows, repeat, seed) if repeat else []
-    if added or again:
-        file.rows.extend([*added, *again])
-        file.write()
+    file.rows.extend([*added, *again])
 
 
 def _say_how_many(subject: _Subject, file: LabelFile, width: float) -> None:
@@ -154,113 +171,32 @@ def _take(file: LabelFile, table: Path, rater: str) -> None:
     from assets.labels import read_labels
     from orchestration.cli import tables
 
-    labels = read_labels(table, tell=tables.tell)
-    filled, repeated = file.merge(labels.values, rater, _now())
-    console.print(f"{filled} labels taken, and {repeated} second labels; {_standing(file)}", highlight=False)
+    # How the items were drawn is known to the file of labels, whatever the table says of it.
+    labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))
+    filled, repeated = file.merge(labels.values, rater, now())
+    console.print(f"{filled} labels taken, and {repeated} second labels; {standing(file)}", highlight=False)
 
 
-def _write_out(subject: _Subject, file: LabelFile, path: Path) -> None:
-    from assets.table.label_file import export
+def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers, take_back: str) -> None:
+    from assets.table.label_file import exported
+    from warehouse.storage import write_bytes
 
     waiting = [row for row in file.rows if not row.label]
-    export(path, waiting, subject.items)
+    content = exported(path, waiting, subject.items)
+    file.write()
+    write_bytes(path, content)
     console.print(
-        f"{len(waiting)} items written to {path}; fill in `label`, and take it back with --import {path}",
+        f"{len(waiting)} items written to {path}; fill in `label` ({answers.written()}), and take it back with: "
+        f"{take_back}",
         markup=False,
         highlight=False,
         soft_wrap=True,
     )
 
 
-def _keys(answers: str | None, scale: tuple[float, float] | None) -> dict[str, float]:
-    """Key -> label. By default the whole numbers of a scale that ends at 9 or below, else y and n for 1 and 0."""
-    from care_ops.errors import InputError
-
-    if answers is None:
-        whole = scale is not None and all(end == int(end) and 0 <= end <= 9 for end in scale)
-        if scale is not None and not whole and scale != (0.0, 1.0):
-            raise InputError(
-                f"the scale {scale[0]:g} to {scale[1]:g} has no key for each label; give --answers, such as y=1,n=0, "
-                "or use --export"
-            )
-        binary = scale is None or scale == (0.0, 1.0)
-        return {"y": 1.0, "n": 0.0} if binary or scale is None else _digits(int(scale[0]), int(scale[1]))
-    try:
-        if "=" not in answers:
-            first, last = answers.split("-")
-            return _digits(int(first), int(last))
-        keys = {key.strip(): float(value) for key, value in (pair.split("=") for pair in answers.split(","))}
-    except ValueError:
-        keys = {}
-    wrong = [key for key in keys if len(key) != 1 or key in (UNDO, SKIP, QUIT)]
-    if wrong or len(keys) < 2:
-        raise InputError(
-            f"--answers is {answers!r}; give single keys and their labels, as y=1,n=0 (not {UNDO}, {SKIP} or {QUIT}, "
-            "which undo, skip and end), or a range of digits, as 1-5"
-        )
-    return keys
-
-
-def _digits(first: int, last: int) -> dict[str, float]:
-    if not 0 <= first < last <= 9:
-        raise ValueError
-    return {str(digit): float(digit) for digit in range(first, last + 1)}
-
-
-def _ask(subject: _Subject, file: LabelFile, keys: Mapping[str, float], rater: str) -> None:
-    """One item after another until none waits; those that were skipped come again at the end, once a session."""
-    from care_ops.errors import InputError
-
-    strange = next((row.item_id for row in file.rows if row.item_id not in subject.items), None)
-    if strange is not None:
-        raise InputError(f"{file.path}: item {strange!r} is not among the items; name another file with --output")
-    passed: list[int] = []
-    while (k := _next(file, passed)) is not None:
-        row = file.rows[k]
-        _show(subject.items[row.item_id], _standing(file), keys)
-        pressed = click.getchar()
-        if pressed == QUIT:
-            break
-        if pressed == UNDO:
-            before = max((j for j, r in enumerate(file.rows) if r.labelled_at), key=_moment(file), default=None)
-            if before is not None:
-                file.change(before, replace(file.rows[before], label="", rater="", labelled_at=""))
-                passed = [j for j in passed if j != before]
-        elif pressed == SKIP:
-            file.change(k, replace(row, rater=rater, labelled_at=_now()))
-            passed.append(k)
-        elif pressed in keys:
-            file.change(k, replace(row, label=f"{keys[pressed]:g}", rater=rater, labelled_at=_now()))
-    console.print(f"{_standing(file)}, in {file.path}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _moment(file: LabelFile) -> Callable[[int], str]:
-    return lambda k: file.rows[k].labelled_at
-
-
-def _next(file: LabelFile, passed: Sequence[int]) -> int | None:
-    """The next row to ask about: one that waits, or else one that was skipped before this session."""
-    waiting = (k for k, row in enumerate(file.rows) if row.waits)
-    skipped = (k for k, row in enumerate(file.rows) if row.skipped and k not in passed)
-    return next(waiting, next(skipped, None))
-
-
-def _show(item: ItemRecord, standing: str, keys: Mapping[str, float]) -> None:
-    from assets.table.label_file import TEXTS
-
-    console.rule(standing)
-    for name in TEXTS:
-        text = getattr(item, name)
-        if text:
-            console.print(f"{name}:", style="bold")
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
-    offered = ", ".join(f"{key} = {value:g}" for key, value in keys.items())
-    console.print(f"[{offered}; {UNDO} undoes, {SKIP} skips, {QUIT} ends]", markup=False, highlight=False)
-
-
-def _standing(file: LabelFile) -> str:
-    labelled, skipped = sum(bool(row.label) for row in file.rows), sum(row.skipped for row in file.rows)
-    return f"{labelled} of {len(file.rows)} labelled" + (f", {skipped} skipped" if skipped else "")
+def _again(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
+    """This command, as it is typed to write the items to a table, or to take the table back."""
+    return typed_again(context, export=export, imported=imported)
 
 
 def _say_where_it_goes(testset: str, path: Path, root: Path) -> None:
@@ -275,7 +211,3 @@ def _say_where_it_goes(testset: str, path: Path, root: Path) -> None:
             highlight=False,
             soft_wrap=True,
         )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()

@@ -2,8 +2,6 @@
 
 A command ends with 0 when it has done what it was asked for, with 1 when it failed, and with 2 when what it was given
 is wrong.
-
-Belongs here: printing. Belongs elsewhere: what any one command prints.
 """
 
 from __future__ import annotations
@@ -17,7 +15,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -37,6 +36,10 @@ if TYPE_CHECKING:
 
 _WIDTH = None if sys.stdout.isatty() else 160  # wide enough that no table is cut where the output is a file
 
+Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
+"""Options that most commands have."""
+
 console = Console(width=_WIDTH)
 errors = Console(stderr=True)
 
@@ -44,9 +47,13 @@ errors = Console(stderr=True)
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# Modules that the extra `pipeline` brings, and what it brings with it.
+_OF_DAGSTER = {"dagster", "dagster_webserver", "alembic", "sqlalchemy"}
+PIPELINE = _OF_DAGSTER | {"ray", "dask", "distributed", "cvxpy", "tensorly", "numba", "httpx", "httpcore", "tenacity"}
+
 
 def speaking_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Print a ``CareError``, or what the disk refused, as one message and leave with its exit code."""
+    """Print a ``CareError``, what the disk refused, or what to install, as one message; leave with its exit code."""
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -55,6 +62,11 @@ def speaking_errors(command: Callable[P, R]) -> Callable[P, R]:
         except CareError as error:
             _say(str(error))
             raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] not in PIPELINE:
+                raise
+            _say(f"this needs {error.name}, which comes with the pipeline; pip install 'care-eval[pipeline]'")
+            raise typer.Exit(1) from None
         except Exception as error:
             refused = refusal(error)
             if refused is None:
@@ -124,7 +136,10 @@ _STYLES = {
     "clear": "green",
     "settled by labels": "green",
     "settled by probes": "green",
+    "clear if": "yellow",
     "ambiguous": "yellow",
+    "too little data": "yellow",
+    "no common signal": "yellow",
     "stale": "yellow",
     "held back": "red",
     "failed": "red",
@@ -177,7 +192,7 @@ def watching(what: str) -> Generator[Watch]:
 
 
 def typed_again(context: typer.Context, **changed: object) -> str:
-    """The command that is being run, as somebody would type it again, with some of its parameters changed."""
+    """The command that is being run, as somebody would type it again; what is changed to None is left out."""
     command, names = context, list[str]()
     while command.parent is not None:
         names.insert(0, str(command.info_name))
@@ -190,6 +205,8 @@ def typed_again(context: typer.Context, **changed: object) -> str:
         if name not in changed and not typed:
             continue
         value: object = changed.get(name, context.params[name])
+        if value is None:
+            continue
         if parameter.param_type_name == "argument":
             words.append(str(value))
         elif getattr(parameter, "is_flag", False):

@@ -1,7 +1,4 @@
-"""``care judges pin``: write the present revision of their model into judges' files.
-
-Belongs here: changing the line in a file, and what is said. Belongs elsewhere: asking the hub (``judges.hub``).
-"""
+"""``care judges pin``: write the present revision of their model into judges' files."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import console, errors, speaking_errors
+from orchestration.cli.output import Root, console, errors, speaking_errors
 
 _MODEL = re.compile(
     r"^(?P<before>[ \t]*(?:engine:[ \t]*)?(?:\{.*?)?)(?P<key>model:[ \t]*(?P<value>[^,}\s#]+))", re.MULTILINE
@@ -21,7 +18,7 @@ _MODEL = re.compile(
 @speaking_errors
 def pin(
     names: Annotated[list[str] | None, typer.Argument(help="Judges; by default all without a revision.")] = None,
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
 ) -> None:
     """Ask the hub for the present commit of each judge's model, and write it into the judge's file."""
     from care_ops.errors import CareError, InputError

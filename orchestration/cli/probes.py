@@ -1,8 +1,4 @@
-"""``care probes``: versions of items whose quality is known to be kept or spoilt, for any tool to judge.
-
-Belongs here: these commands. Belongs elsewhere: how a text is changed (``warehouse.probes``), reading what came back
-(``care fit --probes``).
-"""
+"""``care probes``: versions of items whose quality is known to be kept or spoilt, for any tool to judge."""
 
 from __future__ import annotations
 
@@ -12,14 +8,15 @@ from typing import Annotated
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import console, show, speaking_errors
+from orchestration.cli.commands import Commands
+from orchestration.cli.output import Json, console, show, speaking_errors
 
-probes = typer.Typer(help="Versions of items that tell quality from style without a label.", no_args_is_help=True)
+probes = Commands(help="Versions of items that tell quality from style without a label.", no_args_is_help=True)
 
 
 @probes.command("kinds")
 @speaking_errors
-def kinds(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+def kinds(json: Json = False) -> None:
     """Show the kinds of versions there are, and what each does to quality where it is true of the items."""
     from warehouse.probes import KINDS
 

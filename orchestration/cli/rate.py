@@ -1,28 +1,29 @@
-"""``care rate`` and ``care gate``: systems by the standard of people, from a few labels and a file of scores.
-
-Belongs here: options, tables, exit codes, the line for a pull request. Belongs elsewhere: the work
-(``assets.table.rating``).
-"""
+"""``care rate`` and ``care gate``: systems by the standard of people, from a few labels and a file of scores."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from orchestration.cli import tables
 from orchestration.cli.inputs import read_table
-from orchestration.cli.output import console, errors, show, speaking_errors, watching
+from orchestration.cli.output import Json, console, errors, show, speaking_errors, watching
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
-    from assets.table.rating import Sequential as SequentialLooks
     from assets.workspace import Workspace
     from care_ops.labels import Labels as LabelRecord
     from care_ops.results.gate import Decision
     from care_ops.results.rates import Rate
+
+_KINDS = {
+    "share": "share that people pass",
+    "mean": "mean label",
+    "share of wins": "share of wins over the others, a tie counts half",
+}
 
 REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
 """Exit codes of the gate beside 0; 1 and 2 are those of every command that failed or was given what is wrong."""
@@ -33,8 +34,11 @@ Labels = Annotated[
         help="item_id, label; drawn (random or chosen) and probability say how the items came to be labelled."
     ),
 ]
+Drawn = Annotated[
+    Literal["random"] | None,
+    typer.Option(help="How the items of labels that do not say it were drawn; only random ones speak for the others."),
+]
 Items = Annotated[Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")]
-System = Annotated[str | None, typer.Option(help="Column of --items that names the item's system.")]
 Anchors = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit may see.")]
 Level = Annotated[float, typer.Option(help="Of the intervals.")]
 Sequential = Annotated[
@@ -43,17 +47,20 @@ Sequential = Annotated[
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,
-    typer.Option(help="For --sequential: between which a label must lie, such as 1 5; by default 0 and 1."),
+    typer.Option(help="For --sequential and pairs: between which a label must lie, such as 1 5; by default 0 and 1."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+Looks = dict[str, Any]
+"""Options of intervals, by the names that ``assets.table.rating`` gives them."""
 
 
 @speaking_errors
+@tables.with_form
 def rate(
     scores: tables.Scores,
     labels: Labels,
+    drawn: Drawn = None,
     items: Items = None,
-    system: System = None,
+    system: tables.System = None,
     judges: tables.Judges = None,
     anchors: Anchors = None,
     population: Annotated[
@@ -66,9 +73,8 @@ def rate(
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
     json: Json = False,
-    item: tables.Item = None,
-    judge: tables.Judge = None,
-    score: tables.Score = None,
+    *,
+    form: tables.Form,
 ) -> None:
     """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels."""
     from assets.table.rating import rate_table
@@ -77,14 +83,13 @@ def rate(
 
     if sequential and width is not None:
         raise InputError("--width counts labels for intervals of one look; leave out either it or --sequential")
-    table, drawn, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
-    looks = _sequential(sequential, label_bounds)
+    table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
+    _tell_sides(table, config)
+    looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     with watching("fitting the panel") as watch:
-        rates = rate_table(
-            table, drawn, config, level=level, of_these_items=not population, sequential=looks, watch=watch
-        )
+        rates = rate_table(table, given, config, of_these_items=not population, watch=watch, **looks)
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
-    title = f"{'share that people pass' if rates.kind == 'share' else 'mean label'}, {level:.0%} {intervals}"
+    title = f"{_KINDS[rates.kind]}, {level:.0%} {intervals}"
     rows = [_row(each) for each in rates.rates]
     if width is not None:
         for row, each in zip(rows, rates.rates, strict=True):
@@ -94,7 +99,15 @@ def rate(
         errors.print(f"no rate for {name}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
+def _tell_sides(table: ScoreTable, config: TableConfig) -> None:
+    from assets.table.rating import sides_told
+
+    if told := sides_told(table, config):
+        errors.print(told, markup=False, highlight=False, soft_wrap=True)
+
+
 @speaking_errors
+@tables.with_form
 def gate(
     scores: Annotated[Path, typer.Argument(help="Table of scores; with --workspace the name of a test set.")],
     new: Annotated[str, typer.Argument(help="The system that is to be released.")],
@@ -102,14 +115,15 @@ def gate(
     labels: Annotated[
         Path | None, typer.Option(help="As for `care rate`; in a workspace by default the test set's anchors.")
     ] = None,
+    drawn: Drawn = None,
     items: Items = None,
-    system: System = None,
+    system: tables.System = None,
     margin: Annotated[float, typer.Option(help="Loss that is let pass; fix it before you look.")] = 0.0,
     method: Annotated[str, typer.Option(help="ppi, or rogan-gladen, by the judges' errors on each system.")] = "ppi",
     cut: Annotated[float | None, typer.Option(help="For rogan-gladen: an answer above it passes.")] = None,
     workspace: Annotated[Path | None, typer.Option(help="Folder of care.yaml, instead of tables.")] = None,
     against_edition: Annotated[
-        str | None, typer.Option(help="Kept fit (`care history`) whose labels and judges must be those of now.")
+        str | None, typer.Option(help="Kept fit (`care history TESTSET`) whose labels and judges must be those of now.")
     ] = None,
     judges: tables.Judges = None,
     anchors: Anchors = None,
@@ -117,9 +131,8 @@ def gate(
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
     json: Json = False,
-    item: tables.Item = None,
-    judge: tables.Judge = None,
-    score: tables.Score = None,
+    *,
+    form: tables.Form,
 ) -> None:
     """Compare two systems: 0 passes, 3 is worse, 4 not enough evidence, 5 labels changed, 6 a judge changed."""
     from assets.table.rating import gate_table
@@ -128,43 +141,42 @@ def gate(
     if method not in ("ppi", "rogan-gladen"):
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
     if workspace is not None:
-        table, given, config = _from_workspace(workspace, str(scores), labels, against_edition)
-    elif labels is None or items is None or system is None or against_edition is not None:
+        _refuse_of_tables({"--items": items, "--judges": judges, "--anchors": anchors, **dict.fromkeys(form.given, 1)})
+        table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, against_edition)
+    elif labels is None or items is None or not system or against_edition is not None:
         raise InputError(
             "a gate over a table needs --labels, --items and --system; a kept edition (--against-edition) is that of a "
             "--workspace"
         )
     else:
-        table, given, config = read_with_labels(scores, labels, items, system, judges, anchors, (item, judge, score))
+        table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
-    chosen = "rogan-gladen" if method == "rogan-gladen" else "ppi"
-    limits = {"margin": margin, "level": level}
-    looks = _sequential(sequential, label_bounds)
+    chosen = "ppi" if method == "ppi" else "rogan-gladen"
+    _tell_sides(table, config)
+    looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     with watching("fitting the panel") as watch:
-        decision = gate_table(
-            table, given, config, new, against, **limits, method=chosen, sequential=looks, watch=watch
-        )
+        decision = gate_table(table, given, config, new, against, margin=margin, method=chosen, watch=watch, **looks)
     if json:
         show([_decision_row(decision)], "gate", as_json=True)
     else:
         interval = f"{level:.0%} interval at all looks together" if sequential else f"{level:.0%} interval"
-        console.print(_sentence(decision, interval), markup=False, highlight=False, soft_wrap=True)
+        what = "share of wins less that of losses" if len(config.systems) == 2 else "difference"
+        console.print(_sentence(decision, what, interval), markup=False, highlight=False, soft_wrap=True)
     if decision.passes is not True:
         raise typer.Exit(REGRESSION if decision.passes is False else NOT_ENOUGH)
 
 
-def _sequential(asked: bool, bounds: tuple[float, float] | None) -> SequentialLooks | None:
-    from assets.table.rating import Sequential
+def _refuse_of_tables(options: dict[str, object]) -> None:
     from care_ops.errors import InputError
 
-    if bounds is not None and not asked:
-        raise InputError("--label-bounds is for --sequential; add it, or leave the bounds out")
-    return Sequential(bounds) if asked else None
+    extra = [name for name, value in options.items() if value]
+    if extra:
+        raise InputError(f"{extra[0]} is for tables; with --workspace the test set's file says it, so leave it out")
 
 
 def _from_workspace(
-    root: Path, testset: str, labels: Path | None, edition: str | None
+    root: Path, testset: str, system: list[str] | None, labels: Path | None, drawn: Drawn, edition: str | None
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
     """A test set's panel, its labels and settings; ends the command where it is not measured as the edition was."""
     from assets.labels import read_labels
@@ -174,15 +186,11 @@ def _from_workspace(
     from orchestration.workspace import labels_file
 
     loaded = workspace_to_look_at(root)
-    table, config = workspace_table(loaded, loaded.testset(testset).name)
-    declared = labels_file(loaded.root, testset)
-    if labels is None and declared is None:
+    table, config = workspace_table(loaded, testset, tuple(system or ()))
+    file = labels or labels_file(loaded.root, testset)
+    if file is None:
         raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
-    given = (
-        read_labels(declared, tell=tables.tell)
-        if labels is None and declared is not None
-        else read_labels(labels or Path(), tell=tables.tell, unstated="random")
-    )
+    given = read_labels(file, tell=tables.tell, unstated=drawn)
     if edition is not None:
         _end_where_measured_otherwise(loaded, testset, edition, given)
     return table, given, config
@@ -203,7 +211,7 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str,
     ]
     if reasons:
         console.print(
-            f"**not compared** with fit {kept.edition}: {' and '.join(reasons)}",
+            f"not compared with fit {kept.edition}: {' and '.join(reasons)}",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -214,25 +222,23 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str,
 def read_with_labels(
     scores: Path,
     labels: Path,
+    drawn: Drawn,
     items: Path | None,
-    system: str | None,
+    system: list[str] | None,
     judges: Path | None,
     anchors: Path | None,
-    columns: tuple[str | None, list[str] | None, str | None],
+    form: tables.Form,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
     """The tables of a command that goes by labels; how each was read is printed."""
     from assets.labels import read_labels
     from assets.table.fitting import TableConfig
     from care_ops.errors import InputError
 
-    if system is not None and items is None:
-        raise InputError(f"--system {system}: give --items, the table that has this column")
-    item, judge, score = columns
-    named = tables.score_columns(item, judge, score, None)
-    options = tables.reading_options(None, None, None, None)
-    table = read_table(scores, items, judges, anchors, named, options)
-    drawn = read_labels(labels, named.item_id, options, tables.tell, unstated="random")
-    return table, drawn, TableConfig(systems=() if system is None else (system,))
+    if system and items is None:
+        raise InputError(f"--system {system[0]}: give --items, the table that has this column")
+    table = read_table(scores, items, judges, anchors, form)
+    given = read_labels(labels, form.columns.item_id, form.reading, tables.tell, unstated=drawn)
+    return table, given, TableConfig(systems=tuple(system or ()))
 
 
 def _row(rate: Rate) -> dict[str, Any]:
@@ -264,11 +270,11 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _sentence(decision: Decision, interval: str) -> str:
-    """One line of Markdown for a pull request."""
+def _sentence(decision: Decision, what: str, interval: str) -> str:
+    """One plain line, for a terminal and a pull request alike."""
     difference = decision.difference
     words = {"undecided": "not decided: label more items", "not worse": f"not worse by {decision.margin:g} or more"}
     return (
-        f"**{difference.first}** against {difference.second}: **{words.get(decision.outcome, decision.outcome)}**, "
-        f"difference {difference.value:+.3f} ({interval} {difference.lo:+.3f} to {difference.hi:+.3f})"
+        f"{difference.first} against {difference.second}: {words.get(decision.outcome, decision.outcome)}, "
+        f"{what} {difference.value:+.3f} ({interval} {difference.lo:+.3f} to {difference.hi:+.3f})"
     )

@@ -1,7 +1,4 @@
-"""``care gc`` and ``care forget``: the only commands that delete anything. ``care gc`` also merges score files.
-
-Belongs here: these commands. Belongs elsewhere: what may be deleted, and how (``assets.state.retention``).
-"""
+"""``care gc`` and ``care forget``: the only commands that delete anything. ``care gc`` also merges score files."""
 
 from __future__ import annotations
 
@@ -10,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import console, show, speaking_errors
+from orchestration.cli.output import Root, console, show, speaking_errors
 
 
 @speaking_errors
 def gc(
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
     yes: Annotated[
         bool, typer.Option("--yes", help="Delete what is listed; without this option nothing is deleted.")
     ] = False,
@@ -52,7 +49,7 @@ def gc(
 def forget(
     item: Annotated[str, typer.Argument(help="The item_id of the item.")],
     testset: Annotated[str, typer.Option(help="The test set it belongs to.")],
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
 ) -> None:
     """Remove an item from items, scores, fits, database and pages, and never read it again."""
     from assets.labels import read_labels

@@ -1,8 +1,4 @@
-"""``care judges retest``: ask a judge again about a few items that it has scored.
-
-Belongs here: the command. Belongs elsewhere: asking and comparing (``assets.judging.canary``), the card that shows what
-was found (``assets.report``).
-"""
+"""``care judges retest``: ask a judge again about a few items that it has scored."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import console, print_failures, speaking_errors
+from orchestration.cli.output import Root, console, print_failures, speaking_errors
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
 @speaking_errors
 def retest(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
 ) -> None:
     """Ask a judge again about a few items that it has scored, and show on its card how far its scores moved."""
     from assets.report.retests import last_retest
@@ -47,7 +43,7 @@ def retest(
     else:
         console.print(
             f"{name}: asked again about {found.items} items, its scores moved by {found.moved:.1%} of the scale on "
-            "average",
+            f"average{f'; answered by {found.answered_by}' if found.answered_by else ''}",
             highlight=False,
             soft_wrap=True,
         )

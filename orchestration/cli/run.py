@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,8 @@ import typer
 
 from orchestration.cli.forecast import print_forecast
 from orchestration.cli.output import (
+    Json,
+    Root,
     console,
     errors,
     print_failures,
@@ -33,7 +34,7 @@ _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
 
 @speaking_errors
 def run(
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
     testset: Annotated[str | None, typer.Option(help="Bring only this test set up to date.")] = None,
     judge: Annotated[str | None, typer.Option(help="Run only this judge, and load only its scores.")] = None,
     select: Annotated[str | None, typer.Option(help="Make only these assets, in Dagster's selection syntax.")] = None,
@@ -44,13 +45,19 @@ def run(
         bool, typer.Option("--dry-run", help="Say what judges would be asked, for how much, and how long; ask nobody.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say what is asked for, by whom, and why.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    json: Json = False,
 ) -> None:
-    """Materialise everything that is stale, and nothing else; experiments only where they are selected."""
+    """Materialise everything that is stale, and nothing else; experiments only where they are selected.
+
+    Ends with 1 where something failed. A new fit that is held back has not failed: it waits for you, and is told.
+    """
+    from care_ops.errors import InputError
+    from orchestration.alerts import night_text, send
     from orchestration.instance import deployed_home
     from orchestration.locks import workspace_alone
+    from orchestration.standing import note_alerted, waiting_unalerted
     from orchestration.stores import leave_record_of_runs
-    from orchestration.workspace import FULL_SIZE
+    from orchestration.workspace import FULL_SIZE, read_settings
 
     started = time.perf_counter()
     if full:
@@ -63,7 +70,15 @@ def run(
     with workspace_alone(workspace, "care run") as loaded:
         _must_be_known(loaded, testset, judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)
+        if outcome.waits_for is not None:
+            raise InputError(
+                f"nothing was made: what --select names waits for {outcome.waits_for}, which was never made and "
+                "which it leaves out; run once without --select"
+            )
         verdicts = _tell(loaded, outcome, narrowed=any((select, testset, judge)))
+        alerts = read_settings(loaded.root).alerts
+        waiting = waiting_unalerted(loaded, verdicts) if alerts.reach_anybody else {}
+        note_alerted(loaded, waiting)
         if deployed_home(loaded) is None:
             leave_record_of_runs(loaded)
     seconds = time.perf_counter() - started
@@ -73,9 +88,10 @@ def run(
     _print_notes(loaded)
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
-    failures = _failures(outcome, verdicts)
-    if failures or any(verdict.state == "held back" for verdict in verdicts.values()):
-        _send_alert(loaded, verdicts, failures)
+    failures = {f"{asset} {partition or ''}".strip(): why for (asset, partition), why in outcome.failures.items()}
+    if failures or waiting:
+        send(alerts, loaded.root, night_text(loaded.root.name, verdicts if failures else waiting, failures))
+    if failures:
         raise typer.Exit(1)
 
 
@@ -89,7 +105,7 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
         if testset in failed or not narrowed:
             note_failures(loaded, testset, failed.get(testset, {}))
     verdicts = current_verdicts(loaded)
-    return tell(loaded) if verdicts_differ(loaded, verdicts) else verdicts
+    return tell(loaded) if verdicts_differ(loaded, verdicts, steps=True) else verdicts
 
 
 def _failed_testsets(outcome: Outcome) -> dict[str, dict[str, str]]:
@@ -140,23 +156,6 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
     index = loaded.report_folder / "index.html"
     if index.exists() and not as_json:
         console.print(f"report: {index}", highlight=False, soft_wrap=True)
-
-
-def _failures(outcome: Outcome, verdicts: Mapping[str, Verdict]) -> dict[str, str]:
-    """What failed, by asset and partition; a fit that is held back is told by its verdict, also on later nights."""
-    held = {testset for testset, verdict in verdicts.items() if verdict.state == "held back"}
-    return {
-        f"{asset} {partition or ''}".strip(): why
-        for (asset, partition), why in outcome.failures.items()
-        if asset != "review" or partition not in held
-    }
-
-
-def _send_alert(loaded: Workspace, verdicts: Mapping[str, Verdict], failures: Mapping[str, str]) -> None:
-    from orchestration.alerts import night_text, send
-    from orchestration.workspace import read_settings
-
-    send(read_settings(loaded.root).alerts, loaded.root, night_text(loaded.root.name, verdicts, failures))
 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:

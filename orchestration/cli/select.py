@@ -1,7 +1,4 @@
-"""``care select``: penalties chosen by the labels of some split units, or by held-out likelihood.
-
-Belongs here: options, printing the choice. Belongs elsewhere: the work (``assets.table.selecting``).
-"""
+"""``care select``: penalties chosen by the labels of some split units, or by held-out likelihood."""
 
 from __future__ import annotations
 
@@ -12,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import console, show, speaking_errors, watching
+from orchestration.cli.output import Json, console, show, speaking_errors, watching
 
 if TYPE_CHECKING:
     from assets.table.selecting import Choice
 
 
 @speaking_errors
+@tables.with_form
 def select(
     scores: tables.Scores,
     items: Annotated[
@@ -33,26 +31,18 @@ def select(
     ] = None,
     cut: Annotated[float | None, typer.Option(help="A score above it is a vote for Q = 1.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-    item: tables.Item = None,
-    judge: tables.Judge = None,
-    score: tables.Score = None,
-    drop: tables.Drop = None,
-    separator: tables.Separator = None,
-    encoding: tables.Encoding = None,
-    decimal: tables.Decimal = None,
-    sheet: tables.Sheet = None,
+    json: Json = False,
+    *,
+    form: tables.Form,
 ) -> None:
     """Search the paper's grid of penalties; with labels, measure the choice on the other items."""
     from assets.table.selecting import Search, select_table
     from care_ops.config import FitConfig
 
     search = Search(aggregator, criterion, share, split)
-    columns = tables.score_columns(item, judge, score, drop)
-    options = tables.reading_options(separator, encoding, decimal, sheet)
     config = FitConfig(cut=cut, seed=seed)
     with watching("trying penalties") as watch:
-        choice = select_table(scores, items, search, config, columns, options, tables.tell, watch)
+        choice = select_table(scores, items, search, config, form.columns, form.reading, tables.tell, watch)
     _print(choice, as_json=json)
 
 

@@ -1,7 +1,4 @@
-"""``care init`` makes a workspace, ``care schema`` says what its files may hold.
-
-Belongs here: these commands. Belongs elsewhere: the text of care.yaml and its schema (``orchestration.template``).
-"""
+"""``care init`` makes a workspace, ``care schema`` says what its files may hold."""
 
 from __future__ import annotations
 

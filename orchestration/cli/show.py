@@ -1,7 +1,4 @@
-"""``care status``, ``report``, ``systems``, ``ui`` and ``daemon``: look at a workspace, and watch over it.
-
-Belongs here: these commands. Belongs elsewhere: bringing a workspace up to date (``run``).
-"""
+"""``care status``, ``report``, ``systems``, ``ui`` and ``daemon``: look at a workspace, and watch over it."""
 
 from __future__ import annotations
 
@@ -11,15 +8,15 @@ import subprocess
 import sys
 import time
 import webbrowser
-from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import console, errors, print_verdict, show, speaking_errors, system_table
+from orchestration.cli import tables
+from orchestration.cli.output import Json, Root, console, errors, print_verdict, show, speaking_errors, system_table
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -32,20 +29,18 @@ _DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
 
 @speaking_errors
 def status(
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    workspace: Root = Path(),
+    json: Json = False,
 ) -> None:
     """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
     from assets.experiments.registry import outdated_kept
     from assets.report.verdicts import current_verdicts
     from orchestration.instance import workspace_instance
-    from orchestration.observe import observe
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(workspace)
     with workspace_instance(loaded) as instance:
-        changed = {(e.asset_key.to_user_string(), str(e.partition)) for e in observe(loaded, instance).events}
-        slices = slice_states(loaded, instance, changed)
+        slices = slice_states(loaded, instance)
     verdicts = current_verdicts(loaded)
     if json:
         rows = [{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()]
@@ -64,43 +59,52 @@ def status(
         console.print(f"experiments out of date: {', '.join(outdated)}")
 
 
-def slice_states(
-    workspace: Workspace, instance: dg.DagsterInstance, changed: Collection[tuple[str, str]]
-) -> dict[tuple[str, str], str]:
-    """State of each judge on each test set: how many scores of how many items, ``missing``, ``stale`` or ``failed``."""
+def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tuple[str, str], str]:
+    """State of each judge on each test set: how many scores of how many items, ``missing``, ``stale`` or ``failed``.
+
+    It follows from what is stored; Dagster's record says only whether a judge without any score has failed.
+    """
     from assets.partitions import JUDGES, SLICES, slice_key
     from orchestration.instance import partition_statuses
 
     scored = partition_statuses(instance, "scores", SLICES)
     judged = partition_statuses(instance, "judge_inference", JUDGES)
-    counts = _slice_counts(workspace)
     states: dict[tuple[str, str], str] = {}
-    for judge in sorted(workspace.judges):
-        for testset in workspace.testsets_of(judge):
-            key = str(slice_key(judge, testset))
-            if scored.get(key) == "FAILED" or judged.get(judge) == "FAILED":
+    for testset in sorted(workspace.testsets):
+        counts, outdated, broken = _stored(workspace, testset)
+        for judge in workspace.judges_of(testset):
+            n_ok, n_items = counts.get(judge, (0, None))
+            has_failed = "FAILED" in (scored.get(str(slice_key(judge, testset))), judged.get(judge))
+            if judge in broken or (has_failed and not n_ok):
                 state = "failed"
-            elif (judge, testset) not in counts or scored.get(key) != "MATERIALIZED":
+            elif n_items is None:
                 state = "missing"
-            elif ("source", testset) in changed or ("judge_spec", judge) in changed:
-                state = "stale"
             else:
-                state = "{} / {}".format(*counts[judge, testset])
+                state = "stale" if judge in outdated else f"{n_ok} / {n_items}"
             states[judge, testset] = state
-    return states
+    return dict(sorted(states.items()))
 
 
-def _slice_counts(workspace: Workspace) -> dict[tuple[str, str], tuple[int, int]]:
+def _stored(workspace: Workspace, testset: str) -> tuple[dict[str, tuple[int, int]], set[str], set[str]]:
+    """How many scores of how many items are stored of each judge; whose are outdated; who cannot be asked any more."""
+    from assets.judging.failures import unheard
+    from assets.versions import source_changed
+
     if not workspace.warehouse.usable():
-        return {}
+        return {}, set(), set()
     with workspace.warehouse.reader() as connection:
-        rows = connection.execute("SELECT judge, testset, n_ok, n_items FROM slices").fetchall()
-    return {(row[0], row[1]): (row[2], row[3]) for row in rows}
+        slices = connection.execute("SELECT judge, n_ok, n_items FROM slices WHERE testset = ?", [testset]).fetchall()
+        read = connection.execute("SELECT source_version FROM testsets WHERE testset = ?", [testset]).fetchone()
+        owing = unheard(workspace, connection, testset)
+    outdated = {entry.judge for entry in owing if not entry.loaded}
+    if read is not None and source_changed(workspace, testset, read[0]):
+        outdated = set(workspace.judges)
+    return {row[0]: (row[1], row[2]) for row in slices}, outdated, {entry.judge for entry in owing if entry.why}
 
 
 @speaking_errors
 def report(
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
     open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Print where the report lies, or open it in a browser."""
@@ -117,19 +121,23 @@ def report(
 
 @speaking_errors
 def systems(
-    testset: Annotated[str, typer.Argument(help="A test set that declares `systems`.")],
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
-    json: Annotated[bool, typer.Option("--json", help="Print every difference as JSON.")] = False,
+    testset: Annotated[str, typer.Argument(help="A test set.")],
+    workspace: Root = Path(),
+    system: tables.System = None,
+    json: Json = False,
 ) -> None:
     """Compare the systems of a test set: how far each is behind the best, with an interval."""
     from assets.report.gather import gather
+    from assets.results.comparison import compared_in
     from care_ops.errors import InputError
     from orchestration.stores import workspace_to_look_at
 
-    loaded = workspace_to_look_at(workspace)
-    if not loaded.testset(testset).systems:
-        raise InputError(f"test set {testset!r} declares no systems; name their column under `systems` in its YAML")
+    loaded, columns = workspace_to_look_at(workspace), tuple(system or ())
+    if not loaded.systems_of(testset, columns):
+        raise InputError(f"test set {testset!r} declares no systems; name their column by --system, or in its YAML")
     data = gather(loaded, testset)
+    if columns:
+        data = replace(data, systems=compared_in(loaded, testset, columns))
     if json:
         show([asdict(comparison) for comparison in data.systems.comparisons], "", as_json=True)
         return
@@ -144,7 +152,7 @@ def systems(
 
 @speaking_errors
 def ui(
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
 ) -> None:
     """Serve Dagster's UI over the workspace on localhost, with its daemon, until interrupted."""
@@ -189,7 +197,7 @@ def _with_children(command: list[str], environment: dict[str, str]) -> int:
 
 
 @speaking_errors
-def daemon(workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path()) -> None:
+def daemon(workspace: Root = Path()) -> None:
     """Run Dagster's daemon over the workspace without the UI, until interrupted: it watches, schedules and runs."""
     from orchestration.locks import hold_daemon_lock
     from orchestration.stores import workspace_to_look_at

@@ -1,8 +1,4 @@
-"""What commands that read tables share: the options that name columns and formats, and printing what was read.
-
-Belongs here: options. Belongs elsewhere: what they mean together (``assets.table.reading``, ``assets.table.options``),
-reading (``warehouse.sources``).
-"""
+"""What commands that read tables share: the options that name columns and formats, and printing what was read."""
 
 from __future__ import annotations
 
@@ -12,14 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 import typer
+from rich.markup import escape
 
-from assets.table.reading import reading_options as reading_options
-from assets.table.reading import score_columns as score_columns
-from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
+from assets.table.reading import declared_scales as declared_scales
+from assets.table.reading import reading_options, score_columns
+from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig, TensorConfig, explained
+from care_ops.errors import InputError
 from orchestration.cli.output import errors
+from warehouse.testsets import ReadingOptions, ScoreColumns
 
 if TYPE_CHECKING:
     from warehouse.sources.reading import Reading
@@ -31,51 +30,53 @@ Scores = Annotated[
         "each judge. CSV, JSON lines, Parquet, Excel and more."
     ),
 ]
+System = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--system",
+        "--systems",
+        help="Column of --items that names the item's system; of pairs twice, left and right: a higher score says that "
+        "the left one is better.",
+    ),
+]
 Judges = Annotated[Path | None, typer.Option(help="judge, family.")]
-Item = Annotated[str | None, typer.Option("--item", help="Column of item ids; by default found by its name.")]
-Judge = Annotated[
+Scale = Annotated[
     list[str] | None,
-    typer.Option("--judge", help="Column that names the judge of each row; or, repeated, the column of each judge."),
+    typer.Option(
+        "--scale",
+        help="Lowest and highest score, as 1 10, others being missing; or those of a judge on a scale of its own, as "
+        "JUDGE=0:100, which is brought to the panel's; repeatable.",
+    ),
 ]
-Score = Annotated[str | None, typer.Option("--score", help="Column of scores, in a table with one row for each score.")]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", help="Column that is no judge, in a table with a column for each judge; repeatable."),
-]
-Separator = Annotated[
-    str | None, typer.Option("--separator", help="Character between the columns of a text file; by default found.")
-]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of a text file; by default UTF-8.")]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark of numbers in a text file: '.' or ','.")]
-Sheet = Annotated[str | None, typer.Option("--sheet", help="Sheet to read of a workbook that has several.")]
+OF_FILES = {
+    "item": (str, "Column of item ids; by default found by its name."),
+    "judge": (list[str], "Column that names the judge of each row; or, repeated, the column of each judge."),
+    "score": (str, "Column of scores, in a table with one row for each score."),
+    "drop": (list[str], "Column that is no judge, in a table with a column for each judge; repeatable."),
+    **{name: (str, f"{words} By default found.") for name, words in explained(ReadingOptions).items()},
+    "decimal": (str, "Decimal mark of numbers in a text file: '.' or ','."),
+}
+"""Options that say what the columns of a table are and how it is read, each with its type and its help text."""
+
+_OTHERWISE = ("aggregators", "scale", "calibration", "structure", "tensor", "resamples")
+"""Fields of a fit's settings whose options have another name or form; see ``care fit``."""
 
 SETTINGS = {
-    "program": "Loss that splits the judges' precision: frobenius or dtrace.",
-    "gamma": "Penalty of the structure, as `care select` chooses it.",
-    "tau": "Weight of the low-rank part's penalty, as `care select` chooses it.",
-    "edges_within": "Judges, like a,b, between which S may have direct edges, and between no others; repeatable. "
-    "'none' allows no edge at all.",
-    "nonnegative_within": "Judges, like a,b, between which no entry of L may be negative; repeatable.",
-    "states": "States of care_tensor's mixture; 0 chooses by BIC.",
-    "views": "How care_tensor groups judges: structure or within.",
-    "observation_model": "How a score is distributed given the state: gaussian, graded, categorical, student, "
-    "scale_mixture.",
-    "quality": "Which factor care_svd takes for quality without anchors: leading or balance.",
-    "subtract_confounders": "Take the other factors' directions off care_svd's weights.",
-    "missing": "What is done about missing scores: pairwise or em.",
-    "absent": "What a score that is not there means: failed, not_asked, or auto, which takes it for not asked where "
-    "most judges scored less than half of the items.",
-    "max_missing": "Largest share of scores that an admitted judge may lack.",
-    "max_mode_share": "A judge that gives one score this often is not admitted.",
-    "min_entropy": "A judge whose scores carry fewer bits is not admitted.",
-    "min_return": "Agreement that must come back where shifted rows are put right, to call a judge misaligned.",
-    "min_gain": "How far that agreement must exceed the one of the rows as they are.",
-    "report_agreement": "Agreement with the other judges below this is reported.",
+    entry.name: explained(kind)[entry.name].replace("``", "")
+    for kind in (FitConfig, StructureConfig, TensorConfig, AdmissionRule, Calibration)
+    for entry in fields(kind)
+    if entry.name not in _OTHERWISE
 }
 """Options that are settings of a fit or of admission by the same names, each with its help text."""
 
 _GROUPS = ("edges_within", "nonnegative_within")
 """Options whose value is groups of judges; each use of such an option is one group, its names separated by commas."""
+
+_SEVERAL = {
+    **dict.fromkeys(_GROUPS, "Repeatable, each time a group like a,b; 'none' stands for []."),
+    "not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature.",
+}
+"""Options that can be repeated, and what is said of that."""
 
 _NO_GROUP = "none"
 
@@ -83,33 +84,69 @@ Settings = dict[str, Any]
 R = TypeVar("R")
 
 
+class Form(NamedTuple):
+    """What the columns of a table are and how it is read, and the options that said so."""
+
+    columns: ScoreColumns
+    reading: ReadingOptions
+    given: tuple[str, ...]
+
+
+def with_form(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command an option for each of ``OF_FILES``; it gets what they say together as ``form``."""
+
+    def form(given: dict[str, Any]) -> Form:
+        columns = score_columns(given["item"], given["judge"], given["score"], given["drop"])
+        reading = reading_options(*(given[name] for name in ReadingOptions.model_fields))
+        return Form(columns, reading, tuple(f"--{name}" for name, value in given.items() if value is not None))
+
+    return _with_options(command, "form", [_option(name, *option) for name, option in OF_FILES.items()], form)
+
+
 def with_settings(command: Callable[..., R]) -> Callable[..., R]:
     """Give a command an option for each of ``SETTINGS``; it gets those that were given as the dict ``settings``."""
     hints: dict[str, Any] = {}
-    for kind in (FitConfig, StructureConfig, TensorConfig, AdmissionRule):
-        every_hint = get_type_hints(kind)
-        hints |= {entry.name: every_hint[entry.name] for entry in fields(kind) if entry.name in SETTINGS}
+    for kind in (FitConfig, StructureConfig, TensorConfig, AdmissionRule, Calibration):
+        hints |= get_type_hints(kind)
+
+    def settings(given: dict[str, Any]) -> Settings:
+        given |= {name: _judge_groups(given[name]) for name in _GROUPS if given[name]}
+        return {name: value for name, value in given.items() if value is not None}
+
+    added = [_option(name, _plain(name, hints[name]), text) for name, text in SETTINGS.items()]
+    return _with_options(command, "settings", added, settings)
+
+
+def _with_options(
+    command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
+) -> Callable[..., R]:
+    """A command with further options, whose values it gets ``together`` as its argument ``name``."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:
-        given = {name: kwargs.pop(name, None) for name in SETTINGS}
-        given |= {name: _judge_groups(given[name]) for name in _GROUPS if given[name]}
-        return command(*args, settings={name: value for name, value in given.items() if value is not None}, **kwargs)
+        given = {option.name: kwargs.pop(option.name, None) for option in added}
+        return command(*args, **{name: together(given)}, **kwargs)
 
     parameters = inspect.signature(command, eval_str=True).parameters
-    added = [_option(name, hints[name], text) for name, text in SETTINGS.items()]
-    kept = [parameter for name, parameter in parameters.items() if name != "settings"]
+    kept = [parameter for other, parameter in parameters.items() if other != name]
     signature = inspect.Signature([*kept, *added])
     wrapped.__signature__ = signature  # type: ignore[attr-defined]  # typer reads it
     wrapped.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     return wrapped
 
 
-def _option(name: str, hint: Any, text: str) -> inspect.Parameter:
-    """The parameter of a setting, whose value None stands for the default; words are checked by the settings class."""
-    plain = type(get_args(hint)[0]) if get_args(hint) and get_origin(hint) is not None else hint
-    plain = list[str] if name in _GROUPS else plain
-    option = Annotated[plain | None, typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=False)]
+def _plain(name: str, hint: Any) -> Any:
+    """The type of an option's value, as typer knows it; allowed words are checked by the settings class."""
+    if name in _SEVERAL:
+        return list[str]
+    first = next(iter(get_args(hint)), hint)
+    return first if isinstance(first, type) else type(first)
+
+
+def _option(name: str, kind: Any, text: str) -> inspect.Parameter:
+    """The parameter of an option, whose value None stands for the default."""
+    text = f"{text} {_SEVERAL.get(name, '')}".rstrip()
+    option = Annotated[kind | None, typer.Option(f"--{name.replace('_', '-')}", help=escape(text), show_default=False)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
 
 
@@ -118,6 +155,20 @@ def _judge_groups(groups: Sequence[str]) -> list[list[str]]:
     if list(groups) == [_NO_GROUP]:
         return []
     return [[name.strip() for name in names] for names in csv.reader(groups, skipinitialspace=True)]
+
+
+def output_folder(out: Path | None, scores: Path, command: str) -> Path:
+    """The folder to write to: the one that was named, or here one named after the scores, as ``scores-fit``.
+
+    Raises
+    ------
+    InputError
+        A file has that name.
+    """
+    folder = out or Path(f"{scores.name.split('.')[0]}-{command}")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give a folder to write to, with --out")
+    return folder
 
 
 def tell(reading: Reading) -> None:

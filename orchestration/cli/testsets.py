@@ -1,7 +1,4 @@
-"""``care testsets``: the catalog of benchmarks, and adding one to a workspace.
-
-Belongs here: these commands. Belongs elsewhere: the catalog (``warehouse.catalog``).
-"""
+"""``care testsets``: the catalog of benchmarks, and adding one to a workspace."""
 
 from __future__ import annotations
 
@@ -10,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import console, show, speaking_errors
+from orchestration.cli.commands import Commands
+from orchestration.cli.output import Json, Root, console, show, speaking_errors
 
-testsets = typer.Typer(help="The catalog of benchmarks, and adding one to a workspace.", no_args_is_help=True)
+testsets = Commands(help="The catalog of benchmarks, and adding one to a workspace.", no_args_is_help=True)
 
 
 @testsets.command("list")
 @speaking_errors
-def list_testsets(json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+def list_testsets(json: Json = False) -> None:
     """Show the catalog; `verified` says whether the column names have been compared with the data."""
     import yaml
 
@@ -45,7 +43,7 @@ def list_testsets(json: Annotated[bool, typer.Option("--json", help="Print as JS
 @speaking_errors
 def add_testset(
     name: Annotated[str, typer.Argument(help="Name in the catalog.")],
-    workspace: Annotated[Path, typer.Option(help="Folder of care.yaml.")] = Path(),
+    workspace: Root = Path(),
     revision: Annotated[str | None, typer.Option(help="Commit of the data set, 40 hexadecimal digits.")] = None,
 ) -> None:
     """Copy a catalog entry into the workspace, where it can be edited."""

@@ -101,6 +101,22 @@ def test_the_command_writes_one_page_beside_a_folder_for_each(scores, tmp_path):
         assert message in refused.output
 
 
+def test_no_name_of_a_criterion_leads_out_of_the_folder_or_into_another_ones(scores, tmp_path):
+    words = ["criteria", str(tmp_path / "scores.csv"), "--by", "criterion", "--aggregator", "avg", "--out"]
+    names = ("..", "criteria.json", "a b")
+    scores.replace(dict(zip(CRITERIA, names, strict=True))).to_csv(tmp_path / "scores.csv", index=False)
+    done = CliRunner().invoke(app, [*words, str(tmp_path / "in" / "out")])
+    assert done.exit_code == 0, done.output
+    assert not [path for path in tmp_path.rglob("report.html") if (tmp_path / "in" / "out") not in path.parents]
+    assert len({path.parent for path in (tmp_path / "in" / "out").rglob("report.html")}) == len(names)
+    scores.replace(dict(zip(CRITERIA, ("Clear", "clear", "x"), strict=True))).to_csv(
+        tmp_path / "scores.csv", index=False
+    )
+    refused = CliRunner().invoke(app, [*words, str(tmp_path / "other")])
+    assert (refused.exit_code, (tmp_path / "other").exists()) == (2, False)
+    assert "'clear' differ by capitals" in " ".join(refused.output.split())
+
+
 def test_correlations_leave_out_what_is_missing(rng):
     columns = rng.normal(size=(50, 3))
     columns[:, 1] = 2 * columns[:, 0]

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from assets.fit.details import AmbiguityDetails, CareDetails, CareSvdDetails, StructuredDetails, read_details
-from assets.fit.documents import CertificateRecord, FitDocument, SolutionRecord, StructureDocument
+from assets.fit.documents import FitDocument, SolutionRecord, StructureDocument
 from assets.publication.documents import CheckResult, ReviewDocument
 from assets.results.documents import (
-    ComparisonRecord,
     DroppingDocument,
     FactorRecord,
     FactorsDocument,
@@ -21,13 +20,16 @@ from assets.results.documents import (
 from care_ops.config import FitConfig
 from care_ops.errors import WarehouseError
 from care_ops.fit import fit_panel
+from care_ops.frozen import Frozen
+from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.records import Certificate, Comparison, Evaluation, Intervals
 from care_ops.results.drop_evidence import DropEvidence, Dropping
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
-from warehouse.fits import Edition, EvaluationRecord, FitStore, FrozenRecord, Intervals, Publication
+from warehouse.fits import Edition, FitStore, Publication
 from warehouse.storage import DamagedError, write_document, write_lines
 
-CERTIFICATE = CertificateRecord(2.0, 1.5, 0.25, 1e-6, 40, converged=False)
+CERTIFICATE = Certificate(2.0, 1.5, 0.25, 1e-6, 40, converged=False)
 
 DOCUMENTS = [
     FitDocument((("care", "f1"), ("avg", "f2")), {"mv": "no cut"}, "e", "p", "s", "c"),
@@ -39,7 +41,7 @@ DOCUMENTS = [
         "care",
         "mean estimate",
         (SystemRecord("a", 3, 0.5),),
-        (ComparisonRecord("a", "b", 0.5, 0.25, 0.75, 3, 0, 1.0),),
+        (Comparison("a", "b", 0.5, 0.25, 0.75, 3, 0, 1.0),),
     ),
     DroppingDocument(Dropping({"a": DropEvidence(40, 35, -0.5, -0.75, 0.25, None)}, refits=10, items=20)),
     DroppingDocument(Dropping(refused="there are no labels")),
@@ -87,29 +89,50 @@ def test_a_document_that_holds_something_else_is_set_aside_as_damaged(folder, ch
         FitDocument.read(folder)
 
 
-def test_annotations_of_a_fit_come_back_by_their_kind(tmp_path):
+ARRAY = np.array([0.1 + 0.2, np.nan])
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Evaluation(n=5, tau=0.5),
+        Intervals(("a", "b"), ARRAY, ARRAY, np.array([[0.5, np.nan], [1.0, 2.0]]), resamples=60),
+        Frozen(("a",), ARRAY, ARRAY, (ARRAY, np.array([1.0])), (ARRAY, np.array([2.0])), ARRAY, 0.25, 0.99),
+        ProbeResponses(("i",), ("swap",), {"swap": False}, ("a", "b"), ARRAY[None, :]),
+        NO_PROBES,
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_what_is_found_out_about_a_fit_comes_back_to_the_last_bit(tmp_path, record):
     store = FitStore(tmp_path)
-    evaluation = EvaluationRecord(labels_used=0, n=5, tau=0.5)
-    intervals = Intervals(["a"], [0.25], [0.75])
-    frozen = FrozenRecord(["a"], [0.0], [1.0], [[0.0, 1.0]], [[-1.0, 1.0]], [0.5, 0.5], 0.25, 0.99)
-    for annotation in (evaluation, intervals, frozen):
-        store.annotate("one", "f", annotation)
-        assert store.find_annotation("one", "f", type(annotation)) == annotation
-        assert store.read_annotation("one", "f", type(annotation)) == annotation
-        assert store.has_annotation("one", "f", annotation.KIND)
-    assert store.find_annotation("one", "other", EvaluationRecord) is None
+    store.annotate("one", "f", record)
+    for again in (store.find_annotation("one", "f", type(record)), store.read_annotation("one", "f", type(record))):
+        for column, value in vars(record).items():
+            np.testing.assert_equal(getattr(again, column), value)
+    assert store.has_annotation("one", "f", type(record))
+    assert store.find_annotation("one", "other", Evaluation) is None
+
+
+def test_a_record_whose_rows_are_of_several_lengths_is_damaged(tmp_path):
+    store = FitStore(tmp_path)
+    store.annotate("one", "f", Intervals(("a",), ARRAY, ARRAY))
+    path = store.folder("one") / "fit=f.intervals.json"
+    document = {"judges": ["a"], "lo": [0.5, "?"], "hi": [1.0]}
+    write_document(path, document)
+    with pytest.raises(DamagedError, match=r"it is damaged \(lo: .*rows of numbers and null"):
+        store.read_annotation("one", "f", Intervals)
 
 
 def test_an_evaluation_from_before_a_metric_was_computed_lacks_that_metric(tmp_path):
     store = FitStore(tmp_path)
     path = store.folder("one") / "fit=f.evaluation.json"
     write_document(path, {"n": 5, "labels_used": 1, "auc": None, "tau": 0.5})
-    evaluation = store.find_annotation("one", "f", EvaluationRecord)
-    assert evaluation == EvaluationRecord(labels_used=1, n=5, tau=0.5)
+    evaluation = store.find_annotation("one", "f", Evaluation)
+    assert evaluation == Evaluation(n=5, tau=0.5)
     assert evaluation.order == 0.5
     write_document(path, {"labels_used": 1})
     with pytest.raises(DamagedError, match=r"it is damaged \(n: "):
-        store.read_annotation("one", "f", EvaluationRecord)
+        store.read_annotation("one", "f", Evaluation)
 
 
 def test_editions_and_publications_that_hold_something_else_are_set_aside(tmp_path):

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from assets.experiments.base import Bars, Chart, Curve, ExperimentFindings, Heatmap, Table
+from assets.experiments.base import Bars, Chart, ExperimentFindings, Heatmap, Table
 from assets.experiments.pages import write_experiments
 from assets.experiments.registry import experiments
+from assets.report.charts import Series
 from orchestration.workspace import load_workspace
 from warehouse.storage import write_document
 
@@ -16,7 +17,7 @@ FINDINGS = ExperimentFindings(
     ["one thing came out"],
     [Table("numbers", [{"name": "a", "value": 0.5, "count": 3}])],
     [
-        Chart("a chart", "x", "y", [Curve("care", [1, 2], [0.5, 0.75], [0.25, 0.5], [0.75, 1.0])], logarithmic=True),
+        Chart("a chart", "x", "y", [Series("care", [1, 2], [0.5, 0.75], [0.25, 0.5], [0.75, 1.0])], logarithmic=True),
         Bars("some bars", "x", ["a", "b"], [1, 0.5]),
         Heatmap("a heatmap", ["r"], ["c", "d"], [[0.5, None]], [["+0.50", "–"]]),
     ],

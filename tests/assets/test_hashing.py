@@ -5,10 +5,10 @@ import os
 import pytest
 
 from assets.hashing import FileHashes
-from assets.judge_keys import effective_spec, engine_context, judge_key
+from assets.judge_keys import effective_spec, judge_key, recorded_table
 from assets.versions import source_version
 from care_ops.errors import InputError
-from judges.engines.factory import revision_of
+from judges.engines.recorded import fingerprints
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make
 
@@ -95,9 +95,9 @@ def recorded(tmp_path):
 def test_recordings_and_sources_that_have_not_changed_are_not_read_and_keys_stay(recorded, settled, monkeypatch):
     first = load_workspace(recorded)
     keys = {judge: judge_key(first, judge, "one") for judge in first.judges}
-    for judge in keys:
-        spec = effective_spec(first, judge, "one")
-        assert keys[judge] == spec.key(revision_of(spec, engine_context(first, judge, "one"))), "as without a memory"
+    table = recorded_table(first, "a", "one")
+    for judge, revision in fingerprints(table.scores, table.responses).items():
+        assert keys[judge] == effective_spec(first, judge, "one").key(revision), "as without a memory"
     version = source_version(first, "one")
     first.file_hashes.save()
 

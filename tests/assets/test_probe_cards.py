@@ -33,7 +33,7 @@ def cards(kinds: tuple[str, ...] = KINDS) -> ProbeCards:
     changes = np.array([SD * (mean[kind] + 0.1 * rng.standard_normal(3)) for _, kind in versions])
     spoils = {kind: kind != "padding" for kind in kinds}
     probes = ProbeResponses(*map(tuple, zip(*versions, strict=True)), spoils, judges, changes)
-    made = probe_cards(probes, ScoreMatrix(scores, ids, judges), {})
+    made = probe_cards(probes, ScoreMatrix(scores, ids, judges))
     assert made is not None
     return made
 

@@ -20,6 +20,7 @@ from assets.report.svg import decades, ticks
 from assets.table.fitting import ScoreTable, TableConfig, fit_table
 from care_ops import samples
 from care_ops.config import FitConfig
+from care_ops.records import Evaluation
 from care_ops.results.drop_evidence import NO_REFITS, DropEvidence, Dropping
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
@@ -108,16 +109,27 @@ def test_violated_assumptions_stand_first(data):
     states = [each.state for each in assumptions(data)]
     assert states == sorted(states, key=("violated", "not checked", "holds").index)
     assert states[0] == "violated"
-    details = {**data.aggregates["care"].details, "ambiguous": False}
+    details = {**data.aggregates["care"].details, "ambiguous": False, "doubts": []}
     calm = with_care(replace(data, partial_correlations=np.zeros((5, 5)), checks=data.checks[:-1]), details=details)
     assert "violated" not in [each.state for each in assumptions(calm)]
+
+
+def test_a_doubt_that_is_not_of_several_answers_is_not_called_so(data):
+    care = data.aggregates["care"].details
+    doubted = with_care(data, details={**care, "ambiguous": True, "doubts": ["feature"]})
+    (one,) = [each for each in assumptions(doubted) if each.name.startswith("The judges follow one thing")]
+    assert one.state == "not checked"
+    assert "verdict" in one.says
 
 
 def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_before(after_a_night):
     fits = load_workspace(after_a_night).fits
     _, published = fits.published("one")
     assert gather(load_workspace(after_a_night), "one").previous_weights == {}
-    fits.write_edition(replace(published, edition="before"))
+    kept = fits.read_fit("one", published.fits["care"])
+    fits.write_fit(replace(kept, fit_id="older"))
+    fits.annotate("one", "older", fits.read_annotation("one", kept.fit_id, Evaluation))
+    fits.write_edition(replace(published, edition="before", fits={"care": "older"}))
     for edition in ("before", published.edition):
         fits.publish(Publication("one", edition, "promote"))
     data = gather(load_workspace(after_a_night), "one")
@@ -129,8 +141,8 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     assert data.changes.order == pytest.approx(1.0)
     assert len(data.changes.items) == 10
     assert {move.moved for move in data.changes.items} == {0.0}
-    assert data.changes.gold_before == data.changes.gold_after, "both editions name the same fits"
-    fits.fit_file("one", published.fits["care"]).unlink()
+    assert data.changes.gold_before == data.changes.gold_after, "both editions have the same answer"
+    fits.fit_file("one", "older").unlink()
     data = gather(load_workspace(after_a_night), "one")
     assert data.previous_weights == {}, "an old fit that is gone stops no page"
     assert answers(data)["What changed since the fit before?"].startswith(f"Since {data.made_at}: made again.")

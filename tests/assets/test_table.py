@@ -45,7 +45,7 @@ def test_a_table_is_fitted_and_written_without_a_word(table, tmp_path, capsys):
     assert {evaluation.n for evaluation in result.page.evaluations.values()} == {60}
     assert result.page.systems.aggregator == "care", "the recommended one, wherever it stands"
     assert [row.best for row in result.page.system_rows()] == [True, False]
-    lo, hi = result.page.intervals["care"]
+    lo, hi = result.page.intervals["care"].lo, result.page.intervals["care"].hi
     weights = result.page.aggregates["care"].weights
     assert np.all((lo <= weights) & (weights <= hi))
     write_files(result, tmp_path / "out")
@@ -115,10 +115,8 @@ def test_scores_outside_the_scale_are_missing_and_counted():
 
 
 def test_a_configuration_that_makes_no_sense_is_refused():
-    with pytest.raises(InputError, match=r"the scale is 5\.0 to 1\.0; the lowest score comes first"):
+    with pytest.raises(InputError, match=r"the scale is 5\.0 to 1\.0; give two numbers, the lowest score first"):
         TableConfig(FitConfig(scale=(5.0, 1.0)))
-    with pytest.raises(InputError, match="3 columns name systems"):
-        TableConfig(systems=("a", "b", "c"))
 
 
 def test_what_a_table_lacks_is_told(table):
@@ -140,7 +138,7 @@ def test_a_crowd_gets_an_answer_a_page_and_a_verdict_that_says_how(crowd_table, 
     result = fit_table(crowd_table, TableConfig(FitConfig(), resamples=20))
     assert {"care", "mv", "avg"} <= set(result.fit.aggregates)
     assert np.isfinite(result.fit.aggregates["care"].estimate).all()
-    lo, hi = result.page.intervals["care"]
+    lo, hi = result.page.intervals["care"].lo, result.page.intervals["care"].hi
     assert np.isfinite(lo).all()
     assert np.all(lo <= hi)
     assert "absent scores count as not asked" in str(result.verdict)

@@ -5,8 +5,9 @@ import csv
 import pytest
 
 from assets.report.to_label import leave_out, write_items_to_label
+from care_ops.anchors import NO_ANCHORS, Anchors
 
-ITEMS = ["a", "b", "c"]
+ITEMS = {"a": "chosen", "b": "chosen", "c": "random"}
 
 
 def labels_in(path) -> dict[str, str]:
@@ -18,7 +19,7 @@ def labels_in(path) -> dict[str, str]:
 def test_filled_rows_stay_also_where_a_spreadsheet_has_marked_the_file(tmp_path, encoding):
     path = tmp_path / "to_label.csv"
     path.write_text("item_id,label\nb,1\nz,0\n", encoding=encoding)
-    write_items_to_label(path, ITEMS, {}, {"c": 1.0})
+    write_items_to_label(path, ITEMS, {}, Anchors({"c": 1.0}, sample={}))
     assert labels_in(path) == {"c": "1", "b": "1", "z": "0", "a": ""}
     leave_out(path, ["z"])
     assert labels_in(path) == {"c": "1", "b": "1", "a": ""}
@@ -28,7 +29,7 @@ def test_a_file_that_is_no_text_is_set_aside_and_written_anew(tmp_path):
     path = tmp_path / "to_label.csv"
     content = b"item_id,\x8flabel\nb,1\n"
     path.write_bytes(content)
-    write_items_to_label(path, ITEMS, {}, {})
+    write_items_to_label(path, ITEMS, {}, NO_ANCHORS)
     assert labels_in(path) == {"a": "", "b": "", "c": ""}
     (aside,) = [file for file in (tmp_path / "damaged").iterdir() if file.suffix != ".why"]
     assert aside.read_bytes() == content, "nothing that a person may have filled in is lost"
@@ -38,5 +39,5 @@ def test_a_folder_in_its_place_is_set_aside(tmp_path):
     path = tmp_path / "to_label.csv"
     path.mkdir()
     leave_out(path, ["a"])
-    write_items_to_label(path, ITEMS, {}, {})
+    write_items_to_label(path, ITEMS, {}, NO_ANCHORS)
     assert labels_in(path) == {"a": "", "b": "", "c": ""}

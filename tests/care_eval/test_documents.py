@@ -1,4 +1,4 @@
-"""The lines of docs/library.md and the notebook, run as they stand."""
+"""The lines of docs/data.md and the notebook, run as they stand."""
 
 import contextlib
 import io
@@ -10,13 +10,15 @@ import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "library.md"
+PAGE = ROOT / "docs" / "data.md"
 README = ROOT / "README.md"
 NOTEBOOK = ROOT / "examples" / "library.ipynb"
 
 
 def blocks() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    """The lines of Python of the section that says how CARE is called from there."""
+    section = PAGE.read_text().partition("\n## In Python\n")[2]
+    return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -80,10 +82,9 @@ def texts(cell) -> list[str]:
 
 
 def handed_over(heading: str) -> str:
-    """The lines of docs/handover.md under a heading."""
-    section = (ROOT / "docs" / "handover.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    (block,) = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    return block
+    """The lines of docs/data.md about the frames of a tool."""
+    section = PAGE.read_text().partition("### From their frames")[2].partition(f"**{heading}**")[2]
+    return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0]
 
 
 @pytest.mark.slow

@@ -193,7 +193,7 @@ def test_a_notebook_shows_tables_and_escapes_names(wide):
 
 
 def test_a_result_draws_its_figures_and_writes_its_page(wide, items, tmp_path):
-    result = fit(wide, items=items, systems="model")
+    result = fit(wide, items=items, system="model")
     figures = result.figures()
     assert "Which judges say the same" in figures
     assert all("<svg" in figure.html() and "srcdoc=" in figure._repr_html_() for figure in figures.values())

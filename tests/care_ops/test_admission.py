@@ -38,8 +38,17 @@ def test_degenerate_judges_are_left_out(rng):
     checks = found(values)
     assert checks["j000"].reason.startswith("degenerate: one score on 9")
     assert checks["j001"].reason == "degenerate: fewer than two different scores"
-    rare = found(values, AdmissionRule(max_mode_share=1.0, min_entropy=1.0))
-    assert "bits" in rare["j000"].reason
+    values[:, 0] = np.where(np.arange(600) < 565, 7.0, 3.0)  # 94.2 % alike are within the limit of 95 %, .32 bits too
+    assert found(values)["j000"].admitted
+
+
+def test_a_judge_without_scores_and_one_on_another_scale_are_told_apart(rng):
+    values = panel(rng)
+    values[:, 0] = np.nan
+    values[1:, 1] = np.nan
+    checks = found(values, out_of_range={"j001": 599})
+    assert checks["j000"].reason == "it has no score"
+    assert checks["j001"].reason == "599 of its 600 scores lie outside the scale"
 
 
 @pytest.mark.parametrize("change", [lambda c: np.roll(c, 17), lambda c: c[::-1], lambda c: np.roll(c[::-1], 5)])
@@ -90,7 +99,7 @@ def test_a_constant_judge_says_nothing_of_the_others(rng):
     alone = found(values)
     for score in (0.1, 4.0):
         beside = found(np.column_stack([values, np.full(600, score)]))
-        assert np.isnan(beside["j008"].agreement)
+        assert beside["j008"].agreement is None
         for judge, check in alone.items():
             assert beside[judge].agreement == pytest.approx(check.agreement, rel=1e-12)
 

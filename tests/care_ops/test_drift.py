@@ -1,5 +1,7 @@
 """What has changed between two fits, and a fit frozen to a function of one item's scores."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from care_ops.results.drift import (
     same_direction,
 )
 from care_ops.scores import ScoreMatrix
+from warehouse.documents import document_of, record_of
 
 
 def by_item(values):
@@ -78,7 +81,7 @@ def test_a_linear_aggregate_freezes_exactly_and_scores_items_it_has_not_seen():
     frozen = freeze(matrix(values), values @ [0.2, 0.5, 0.3] + 7)
     assert frozen.fidelity == pytest.approx(1, abs=1e-9)
     fresh = rng.standard_normal((50, 3))
-    again = Frozen.from_dict(frozen.as_dict())
+    again = record_of(Frozen, json.loads(json.dumps(document_of(frozen))))
     np.testing.assert_allclose(again.apply(matrix(fresh)), fresh @ [0.2, 0.5, 0.3] + 7, atol=1e-8)
     assert np.isnan(again.apply(matrix(np.full((1, 3), np.nan)))).all()
 

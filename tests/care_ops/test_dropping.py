@@ -5,8 +5,8 @@ import pytest
 
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
+from care_ops.least import LABELS_TO_ADVISE
 from care_ops.metrics import auc
-from care_ops.results.drop_evidence import LEAST_LABELS
 from care_ops.results.dropping import MOST_JUDGES, evidence_by_labels, leave_each_out
 from care_ops.scores import ScoreMatrix
 
@@ -41,7 +41,7 @@ def test_the_interval_covers_the_true_difference_as_often_as_it_says():
 
 
 def test_few_labels_advise_nothing_and_say_how_many_would():
-    labels, whole, without = answers(np.random.default_rng(3), LEAST_LABELS - 1, 3.0)
+    labels, whole, without = answers(np.random.default_rng(3), LABELS_TO_ADVISE - 1, 3.0)
     assert evidence_by_labels(whole, without, labels, 1).advice == "unclear"
     labels, whole, without = answers(np.random.default_rng(5), 60, 0.2)
     evidence = evidence_by_labels(whole, without, labels, 12)
@@ -81,7 +81,7 @@ def test_the_interval_covers_the_true_difference_where_items_of_a_unit_go_togeth
 
 
 def test_many_labels_of_few_units_advise_nothing():
-    labels, whole, without, units = clustered(np.random.default_rng(8), LEAST_LABELS - 1, 20, 5.0)
+    labels, whole, without, units = clustered(np.random.default_rng(8), LABELS_TO_ADVISE - 1, 20, 5.0)
     assert evidence_by_labels(whole, without, labels, 1).advice == "drop", "as if each item stood for itself"
     assert evidence_by_labels(whole, without, labels, 1, units=units).advice == "unclear"
 
@@ -148,11 +148,11 @@ def test_a_fit_by_labels_is_compared_with_a_fit_by_the_same_labels():
 @pytest.mark.parametrize(
     ("n", "judges", "units", "says"),
     [
-        (LEAST_LABELS - 1, 5, None, "those of 29 split units that the fit has not seen are too few"),
+        (LABELS_TO_ADVISE - 1, 5, None, "those of 29 split units that the fit has not seen are too few"),
         (100, 5, [f"unit {k // 5}" for k in range(100)], "those of 20 split units"),
         (100, 3, None, "the panel has 3 judges"),
         (100, MOST_JUDGES + 1, None, "to leave each of 41 judges out takes 84 fits"),
-        (LEAST_LABELS, 20, None, "does not follow from the scores of one item"),
+        (LABELS_TO_ADVISE, 20, None, "does not follow from the scores of one item"),
     ],
 )
 def test_where_there_is_no_advice_it_is_said_why(n, judges, units, says):

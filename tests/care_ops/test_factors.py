@@ -136,13 +136,6 @@ def test_no_sign_and_no_order_of_judges_matters(seed):
     assert (found.agreements >= 0).all()
 
 
-def test_latent_precision_gives_back_l(rng):
-    planted = Planted(rng, 1.0 * BROAD, 0.8 * SIGNED)
-    k = planted.factors.latent_precision
-    np.testing.assert_allclose(k @ k.T, planted.low_rank, atol=1e-10)
-    assert planted.factors.mass.sum() == pytest.approx(1.0)
-
-
 def test_effective_rank_counts_equal_factors():
     directions = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 3)))[0]
     low_rank = (directions * [2.0, 2.0 + 1e-6, 2.0 - 1e-6]) @ directions.T

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from care_ops.results.label_drift import FALSE_ALARM, LEAST_LABELS, agreement_drift
+from care_ops.least import LABELS_TO_CONFIRM
+from care_ops.results.label_drift import FALSE_ALARM, agreement_drift
 
 JUDGES = ("a", "b", "c", "d", "e", "f")
 
@@ -59,5 +60,5 @@ def test_better_answers_are_no_drift():
 
 
 def test_few_labels_say_nothing():
-    scores, labels, newer = labelled(np.random.default_rng(2), 200, LEAST_LABELS - 1, broken=JUDGES)
+    scores, labels, newer = labelled(np.random.default_rng(2), 200, LABELS_TO_CONFIRM - 1, broken=JUDGES)
     assert agreement_drift(scores, labels, newer, np.ones(len(labels)), JUDGES) == []

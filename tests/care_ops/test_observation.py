@@ -26,7 +26,7 @@ def test_planted_parameters_come_back_and_beat_the_gaussian(kind):
     rng = np.random.default_rng(3)
     draw = observed_mixture(rng, kind, truth=1, n=N)
     fresh = observed_mixture(rng, kind, truth=1, n=N)
-    model = observation.fit(draw.scores, models_of(draw, kind), 3, rng)
+    model = observation.fit(draw.scores, models_of(draw.levels, kind, ordinal=True), 3, rng)
     assert model.converged
     off = error(found_parameters(model, draw), draw.parameters)
     gain = model.score(fresh.scores) - gaussian_score(gaussian(draw.scores, 3, rng), fresh.scores, draw.levels)
@@ -55,11 +55,13 @@ def test_em_climbs_and_missing_scores_leave_the_likelihood(kind):
     holes = np.where(rng.random(draw.scores.shape) < 0.1, np.nan, draw.scores)
     start = 0.5 * np.eye(3)[draw.states] + 0.5 / 3
     steps = [
-        observation.expectation_maximisation(holes, models_of(draw, kind), start, 0.0, k).log_likelihood
+        observation.expectation_maximisation(
+            holes, models_of(draw.levels, kind, ordinal=True), start, 0.0, k
+        ).log_likelihood
         for k in (1, 2, 4, 8, 16)
     ]
     assert (np.diff(steps) > -1e-4).all(), steps
-    model = observation.fit(holes, models_of(draw, kind), 3, rng)
+    model = observation.fit(holes, models_of(draw.levels, kind, ordinal=True), 3, rng)
     nothing = np.full((1, 9), np.nan)
     np.testing.assert_allclose(model.posterior(nothing)[0], model.weights)
     assert told_apart(model.posterior(draw.scores), draw.states) > 0.8
@@ -87,7 +89,7 @@ def test_densities_are_those_of_scipy(rng):
 def test_a_wrong_model_costs(rng):
     """Outliers drag Gaussian means; unordered grades mean nothing as numbers."""
     draw = observed_mixture(rng, "categorical", truth=1, n=N)
-    right = observation.fit(draw.scores, models_of(draw, "categorical"), 3, rng)
+    right = observation.fit(draw.scores, models_of(draw.levels, "categorical", ordinal=True), 3, rng)
     assert told_apart(right.posterior(draw.scores), draw.states) > 0.9
     assert told_apart(gaussian(draw.scores, 3, rng).posterior(draw.scores), draw.states) < 0.8
 

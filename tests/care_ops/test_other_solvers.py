@@ -8,8 +8,9 @@ import pytest
 from care_ops.errors import FitError
 from care_ops.models import cp
 from care_ops.moments.state import accumulate
+from care_ops.records import Certificate
 from care_ops.results.other_solvers import compare_decomposition, compare_structure
-from care_ops.structure.program import Certificate, objective, solve
+from care_ops.structure.program import objective, solve
 from care_ops.structure.views import Views
 from tests.support.matrices import random_correlation
 

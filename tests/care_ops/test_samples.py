@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from care_ops import samples
-from care_ops.aggregators.base import Aggregate
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel
 from care_ops.metrics import rank_correlation
 from care_ops.models import mixture
+from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix
 
 N, JUDGES = 6_000, 9

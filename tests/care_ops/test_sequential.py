@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 
 from care_ops.errors import InputError
+from care_ops.results.gate import gate
 from care_ops.results.rates import item_scores
 from care_ops.results.sequential import (
     Evidence,
@@ -15,7 +16,6 @@ from care_ops.results.sequential import (
     evidence_of,
     interval,
     log_capitals,
-    sequential_gate,
     sequential_rates,
 )
 
@@ -120,8 +120,8 @@ def two_systems(shift, labels_each, seed=0, items=300):
 
 @pytest.mark.parametrize(("shift", "outcome"), [(1.5, "better"), (-1.5, "worse"), (0.0, "undecided")])
 def test_a_gate_decides_about_what_differs(shift, outcome):
-    *given, gold = two_systems(shift, 60)
-    decision = sequential_gate(*given, "new", "old")
+    estimate, labels, order, names, gold = two_systems(shift, 60)
+    decision = gate(estimate, labels, names, "new", "old", order=order)
     assert decision.outcome == outcome
     assert decision.difference.lo <= gold[:300].mean() - gold[300:].mean() <= decision.difference.hi
     assert decision.difference.lo <= decision.difference.value <= decision.difference.hi
@@ -153,8 +153,8 @@ def test_bad_input_is_named():
     with pytest.raises(InputError, match="every labelled row once"):
         sequential_rates(estimate, labels, order[1:], names)
     with pytest.raises(InputError, match="no rate for older; there are rates for"):
-        sequential_gate(estimate, labels, order, names, "new", "older")
+        gate(estimate, labels, names, "new", "older", order=order)
     with pytest.raises(InputError, match="compared with itself"):
-        sequential_gate(estimate, labels, order, names, "new", "new")
+        gate(estimate, labels, names, "new", "new", order=order)
     with pytest.raises(InputError, match="margin"):
-        sequential_gate(estimate, labels, order, names, "new", "old", margin=-1)
+        gate(estimate, labels, names, "new", "old", order=order, margin=-1)

@@ -7,9 +7,8 @@ import pytest
 
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
-from care_ops.fit import fit_panel
-from care_ops.results.fit_facts import FitFacts, JudgeFacts, LabelEvidence, MovingTogether, ProbeEvidence
-from care_ops.results.residuals import groups_moving_together, moving_together
+from care_ops.doubt import Changed
+from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
 from care_ops.results.settled import probability_settled
 from care_ops.results.verdict import Remedies, Standing, Step, decide
 from care_ops.scores import ScoreMatrix
@@ -19,7 +18,7 @@ REMEDIES = Remedies(
 )
 JUDGES = tuple(JudgeFacts(name, admitted=True) for name in "abcd")
 CLEAR = FitFacts("e1", "2026-11-22T03:15:00+00:00", 60, JUDGES, agreement=0.98)
-AMBIGUOUS = replace(CLEAR, ambiguous=True, agreement=0.7)
+AMBIGUOUS = replace(CLEAR, doubts=("several answers",), agreement=0.7)
 LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
 
 
@@ -27,7 +26,7 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
     ("facts", "standing", "state", "begins"),
     [
         (CLEAR, Standing(), "clear", "Clear: 4 judges allow one answer for 60 items"),
-        (AMBIGUOUS, Standing(), "ambiguous", "Ambiguous: the mean of the families and the factor"),
+        (AMBIGUOUS, Standing(), "ambiguous", "Ambiguous: the mean of the judges and the factor"),
         (replace(AMBIGUOUS, rival=0.2), Standing(), "ambiguous", "Ambiguous: several judges follow a factor"),
         (replace(AMBIGUOUS, labels=LABELS), Standing(), "settled by labels", "Settled by 12 labels: with probability"),
         (replace(CLEAR, labels=LABELS), Standing(), "clear", "Clear: "),
@@ -42,7 +41,7 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
             replace(AMBIGUOUS, probes=ProbeEvidence(0.6, ("padded: quality kept",))),
             Standing(),
             "ambiguous",
-            "Ambiguous: the mean of the families and the factor",
+            "Ambiguous: the mean of the judges and the factor",
         ),
         (CLEAR, Standing(stale=("The source changed.",)), "stale", "Stale: The source changed."),
         (CLEAR, Standing(failures=("No.",), stale=("Old.",), held_back=("Drift.",)), "failed", "Failed: No."),
@@ -50,7 +49,7 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
             CLEAR,
             Standing(held_back=("it drifts",), held_edition="e2", held_made_at="2026-11-23T03:15:00+00:00"),
             "held back",
-            "Held back: fit e2, made 2026-11-23 03:15, waits for a person: it drifts.",
+            "Held back: the new fit e2, made 2026-11-23 03:15, waits for a person: it drifts.",
         ),
         (None, Standing(), "stale", "Stale: no fit has been made yet."),
         (replace(CLEAR, judges=JUDGES[:2]), Standing(), "failed", "Failed: two judges (a, b) can be heard"),
@@ -89,44 +88,41 @@ def test_a_judge_is_suspect_and_never_to_be_dropped_for_its_weight():
     assert "no reason to drop it" in suspect.sentence
 
 
-def test_judges_that_move_together_are_asked_about_and_nothing_is_declared_for_the_reader():
-    facts = replace(CLEAR, together=(MovingTogether(("a", "b"), 0.6, 0.97, 4),))
-    (question,) = decide(facts, Standing(), REMEDIES).reasons
-    assert "Where do they come from" in question.sentence
-    assert "4 of 60 items would change" in question.sentence
-    assert "family:" not in str(decide(facts, Standing(), REMEDIES)), "no YAML to paste"
+def test_a_sentence_names_the_doubt_that_there_is():
+    alike = replace(CLEAR, doubts=("several answers",), agreement=0.99, misfit=0.13)
+    assert "one common factor leaves correlations unexplained (0.13" in decide(alike, Standing(), REMEDIES).sentence
+    opposed = replace(CLEAR, doubts=("opposed", "feature"), feature="words", follows=0.6, without=Changed(0.5, 9, 2, 6))
+    said = [reason.sentence for reason in decide(opposed, Standing(), REMEDIES).reasons]
+    assert any(
+        "The answer follows the number of words (correlation +0.60)" in each and "no part of quality, 9 of" in each
+        for each in said
+    )
+    few = decide(replace(CLEAR, judges=JUDGES[:3], doubts=("few judges",)), Standing(), REMEDIES)
+    assert few.sentence.count("share a mistake") == 1
 
 
-def panel(rng: np.random.Generator, twins: bool) -> ScoreMatrix:
-    quality, shared = rng.normal(size=300), rng.normal(size=300)
-    columns = [quality + rng.normal(size=300) for _ in range(6)]
-    columns += [quality + (0.9 * shared if twins else 0.0) + 0.5 * rng.normal(size=300) for _ in range(2)]
-    names = ("a", "b", "c", "d", "e", "f", "twin 1", "twin 2")
-    return ScoreMatrix(np.column_stack(columns), tuple(f"i{k:03}" for k in range(300)), names, {})
+def test_an_answer_that_hardly_follows_the_texts_is_not_suspected_of_it():
+    facts = replace(CLEAR, feature="words", follows=0.05, followed=(FollowedFeature(0, "characters", 0.7),))
+    (reason,) = decide(facts, Standing(), REMEDIES).reasons
+    assert "the answer hardly does" in reason.sentence
+    assert "may be that" not in reason.sentence
+    (reason,) = decide(replace(facts, follows=0.6), Standing(), REMEDIES).reasons
+    assert "may be that" in reason.sentence
 
 
-def test_twins_are_found_and_independent_judges_are_not(rng):
-    (found,) = groups_moving_together(panel(rng, twins=True))
-    assert found[0] == ("twin 1", "twin 2")
-    assert found[1] > 0.3
-    assert groups_moving_together(panel(rng, twins=False)) == []
+def test_what_is_clear_if_a_feature_counts_says_how_to_declare_that_it_does_not():
+    facts = replace(CLEAR, doubts=("feature",), feature="sentences", follows=0.4)
+    verdict = decide(facts, Standing(), REMEDIES)
+    assert verdict.sentence.startswith("Clear if the number of sentences is part of quality")
+    assert "--not-quality sentences" in verdict.next_steps[0].sentence
 
 
-def test_twins_of_one_declared_family_are_no_news(rng):
-    scores = panel(rng, twins=True)
-    declared = ScoreMatrix(scores.values, scores.item_ids, scores.judges, {"twin 1": "x", "twin 2": "x"})
-    assert groups_moving_together(declared) == []
-
-
-def test_the_effect_of_one_family_is_that_of_declaring_it(rng):
-    scores, config = panel(rng, twins=True), FitConfig(aggregators=("care",))
-    answer = fit_panel(scores, config, solve="not").aggregates["care"].estimate
-    (group,) = moving_together(scores, answer, config)
-    declared = ScoreMatrix(scores.values, scores.item_ids, scores.judges, dict.fromkeys(group.judges, "one"))
-    other = fit_panel(declared, config, solve="not").aggregates["care"].estimate
-    assert group.answer_correlation == pytest.approx(np.corrcoef(answer, other)[0, 1])
-    halves = [values > np.median(values) for values in (answer, other)]
-    assert group.items_changed == int((halves[0] != halves[1]).sum())
+def test_many_judges_that_deserve_a_look_do_not_bury_the_rest():
+    odd = tuple(JudgeFacts(f"odd{k}", admitted=True, notes="it is odd") for k in range(40))
+    verdict = decide(replace(CLEAR, judges=(*JUDGES, *odd)), Standing(), REMEDIES)
+    assert len(verdict.lines()) < 12
+    assert "35 more judges deserve a look" in str(verdict)
+    assert len(verdict.reasons) == 40
 
 
 def test_labels_settle_two_factors_and_no_labels_settle_nothing(rng):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assets.fit.moments import dask_client
-from assets.workspace import DaskConfig, MomentsConfig
+from assets.workspace import DaskConfig
 from care_ops.errors import InputError, JudgeError
 from judges.ray_cluster import RayConfig, connect
 
@@ -86,12 +86,13 @@ def test_a_process_that_waits_for_ray_ends_when_it_is_told_to():
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "smoke://127.0.0.1:1"])
 def test_a_dead_address_of_dask_is_told(monkeypatch, address):
     monkeypatch.setattr("assets.fit.moments._CONNECT_TIMEOUT_S", 1)
-    config, answer = MomentsConfig(threshold_rows=0), "no Dask scheduler answers there"
+    monkeypatch.setattr("assets.fit.moments.LEAST_ROWS", 0)
+    answer = "no Dask scheduler answers there"
     with pytest.raises(InputError, match=f"dask.address in care.yaml is {address}: {answer}"):
-        dask_client(config, 10, DaskConfig(address)).__enter__()
+        dask_client(10, DaskConfig(address)).__enter__()
     monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", address)
     with pytest.raises(InputError, match=f"DASK_SCHEDULER_ADDRESS is {address}: {answer}"):
-        dask_client(config, 10, DaskConfig("tcp://127.0.0.1:2")).__enter__()
+        dask_client(10, DaskConfig("tcp://127.0.0.1:2")).__enter__()
 
 
 @pytest.fixture

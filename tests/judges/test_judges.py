@@ -8,14 +8,14 @@ import pytest
 from care_ops.errors import InputError, JudgeError
 from care_ops.scores import ScoreMatrix
 from judges import programs
-from judges.engines.base import Context, Recordings
 from judges.engines.factory import build_engine, revision_of
-from judges.engines.recorded import NOT_RECORDED, checked_scores, fingerprint, fingerprints, scores_of
+from judges.engines.recorded import NOTHING_RECORDED, checked_scores, fingerprints
 from judges.items import Item, Status, checked_score
 from judges.pool import Pool, PoolConfig
 from judges.programs import registry
 from judges.programs.registry import program_judge
 from judges.spec import JudgeSpec, ProgramEngine, RecordedEngine, load_spec
+from warehouse.sources.files import RecordedTable
 
 TEXTS = ["", " ", "One.", "你好，世界", "🎉" * 50, "- a\n- b [1] (Doe, 2001)", "word " * 20_000, None, "\ud800"]
 LONG = [
@@ -177,18 +177,19 @@ def test_the_recordings_of_all_judges_are_hashed_together_as_each_alone():
     values = np.array([[0.1, np.nan], [-0.0, 7.0], [1e70, 2.0]])
     scores = ScoreMatrix(values, ("it's", "a", 'z"'), ("one", "two"))
     responses = {"one": {"a": "said 'so'", 'z"': "b\ud800"}}
-    rows = {item: row for row, item in enumerate(scores.item_ids)}
-    alone = {judge: Recordings(rows, values[:, k], responses.get(judge, {})) for k, judge in enumerate(scores.judges)}
     hashes = fingerprints(scores, responses)
-    assert hashes == {judge: fingerprint(recordings) for judge, recordings in alone.items()}
+    assert hashes == {**fingerprints(scores.select_judges(["one"]), responses), "two": hashes["two"]}
+    assert fingerprints(scores.select_items(np.zeros(3, dtype=bool)), {})["one"] == NOTHING_RECORDED
     assert hashes["two"] == "4e227ce8e25f4b6c8cbbc6939f48ceb68f4fa41a505155a287d9ea7e8e0ee4cc"
 
 
 @pytest.mark.parametrize("scale", [(0.0, 10.0), None])
 def test_recorded_scores_are_checked_together_as_each_alone(scale):
-    recordings = Recordings({"i2": 0, "i0": 1, "i1": 2, "i3": 3}, np.array([12.0, 4.0, np.nan, np.inf]), {})
-    values = scores_of(recordings, ["i0", "i1", "i2", "i3", "not recorded"])
-    np.testing.assert_array_equal(values, [4.0, np.nan, 12.0, np.inf, np.nan])
+    matrix = ScoreMatrix(np.array([12.0, 4.0, np.nan])[:, None], ("i2", "i0", "i1"), ("gpt",))
+    values = RecordedTable(matrix).scores_of("gpt", ["i0", "i1", "i2", "not recorded"])
+    np.testing.assert_array_equal(values, [4.0, np.nan, 12.0, np.nan])
+    np.testing.assert_array_equal(RecordedTable(matrix).scores_of("nobody", ["i0"]), [np.nan])
+    values = np.append(values, np.inf)
     scores, statuses = checked_scores(values, scale)
     alone = [checked_score(None if value != value else value, scale) for value in values.tolist()]
     assert [(None if score != score else score) for score in scores.tolist()] == [score for score, _ in alone]
@@ -197,16 +198,15 @@ def test_recorded_scores_are_checked_together_as_each_alone(scale):
 
 def test_a_recorded_judge_is_known_by_its_recordings_and_cannot_be_asked():
     judge = JudgeSpec(name="gpt", engine=RecordedEngine(column="gpt"), scale=(0, 10))
-    recordings = Recordings({"a": 0, "b": 1}, np.array([4.0, 5.0]), {"b": "text"})
-    shuffled = Recordings({"b": 0, "a": 1}, np.array([5.0, 4.0]), {"b": "text"})
-    other = Recordings({"a": 0, "b": 1}, np.array([4.0, 5.0]), {"b": "another text"})
-    revisions = [revision_of(judge, Context(recordings=some)) for some in (recordings, shuffled, other)]
+    scores = ScoreMatrix(np.array([[4.0], [5.0]]), ("a", "b"), ("gpt",))
+    shuffled = ScoreMatrix(scores.values[::-1], ("b", "a"), ("gpt",))
+    said = [(scores, "text"), (shuffled, "text"), (scores, "another text")]
+    revisions = [fingerprints(matrix, {"gpt": {"b": text}})["gpt"] for matrix, text in said]
     assert revisions[0] == revisions[1] != revisions[2]
-    assert revision_of(judge, Context(recordings=NOT_RECORDED)) not in revisions
-    with pytest.raises(JudgeError, match="no score file"):
+    with pytest.raises(JudgeError, match="is recorded"):
         revision_of(judge)
     with pytest.raises(JudgeError, match="cannot be asked"):
-        build_engine(judge, Context(recordings=recordings))
+        build_engine(judge)
 
 
 def test_the_pool_hands_over_every_batch_once():
@@ -217,8 +217,3 @@ def test_the_pool_hands_over_every_batch_once():
     assert n_scored == 25
     assert len(seen) == 3
     assert sorted(i for batch in seen for i in batch) == sorted(i.item_id for i in items(25))
-
-
-def test_unknown_modes_are_told():
-    with pytest.raises(JudgeError, match="'threads'"):
-        Pool(PoolConfig(mode="threads"))

@@ -152,3 +152,13 @@ def test_a_templates_name_does_not_change_its_revision():
     assert template.model_copy(update={"name": "x", "description": "y"}).revision == template.revision
     other = Template(**{**template.model_dump(), "item": template.item + "!"})
     assert other.revision != template.revision
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" + "1,1" * 3_000, "1" * 10**6, "I" + " " * 10**6, "1" + " " * 10**6, "[1," * 10**5, "1 out" + " " * 10**6],
+    ids=range(6),
+)
+def test_a_text_that_was_cut_or_never_ends_is_read_at_once(text):
+    """Each of these took minutes, the first one for ever."""
+    assert parse_answer(text, {str(k): float(k) for k in range(2, 11)})[0] is None

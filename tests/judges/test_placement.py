@@ -57,7 +57,7 @@ def test_placement_of_every_kind(tmp_path, caplog):
     eight = [[judge(f"small{k}", tmp_path)] for k in range(8)]
     with declared_gpus(8, tmp_path / "a"):
         a = place(eight, PoolConfig(side_by_side=8), tmp_path / "a")
-        wide = judge("wide", tmp_path, tensor_parallel=2, pipeline_parallel=2, vllm={"max_num_seqs": 64})
+        wide = judge("wide", tmp_path, num_gpus=4, tensor_parallel=2, vllm={"max_num_seqs": 64})
         b = place([[wide], *eight[:4]], PoolConfig(side_by_side=5), tmp_path / "a")
         e = place([[judge("many", tmp_path)]], PoolConfig(actors=4), tmp_path / "a")
     assert sorted(load.gpus for load in a.loads) == [(str(k),) for k in range(8)]
@@ -127,7 +127,7 @@ def test_an_engine_out_of_memory_gets_smaller_batches_and_then_fails_alone(tmp_p
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"num_gpus": 4, "tensor_parallel": 2}, "num_gpus is 4, but tensor_parallel times pipeline_parallel is 2"),
+        ({"num_gpus": 3, "tensor_parallel": 2}, "num_gpus is 3, which no whole number of groups of 2 GPUs"),
         ({"kind": "transformers", "tensor_parallel": 2}, "with kind: vllm only"),
         ({"vllm": {"model": "other"}}, "model cannot be set here"),
     ],

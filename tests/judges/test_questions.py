@@ -132,7 +132,7 @@ def test_an_interrupted_judge_goes_on_and_asks_about_no_stored_item_again(worksp
         judged(workspace.workspace)
     stored = len(score_rows(workspace.folder))
     assert (stored, len(workspace.asked)) == (24, 25)
-    (count,) = judged(workspace.workspace)
+    (count,), _ = judged(workspace.workspace)
     assert (count.items, count.scored) == (40, 16)
     assert len(workspace.asked) == 25 + 16, "no more was lost than one batch"
     keys = [key for _, key, _ in score_rows(workspace.folder)]

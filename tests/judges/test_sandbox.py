@@ -3,6 +3,9 @@
 import hashlib
 import os
 import pickle
+import signal
+import subprocess
+import sys
 import textwrap
 import time
 from pathlib import Path
@@ -22,6 +25,8 @@ ITEM = Item("a", "What is it?", "It is Paris.")
 @pytest.fixture(params=["bwrap", "unshare"])
 def kind(request):
     best = available()
+    if request.param == "none":
+        return "none"
     if best == "none":
         pytest.skip("no sandbox on this machine: install bubblewrap")
     if request.param == "unshare" and os.geteuid() != 0:
@@ -130,6 +135,25 @@ def test_an_endless_loop_is_ended(tmp_path, kind):
     assert (score.score, score.status) == (None, Status.TIMEOUT)
     assert time.monotonic() - started < 10
     assert processes_settle(before)
+
+
+@pytest.mark.parametrize("kind", ["bwrap", "unshare", "none"], indirect=True)
+def test_a_program_that_never_ends_does_not_outlive_a_run_that_is_killed(tmp_path, kind):
+    (tmp_path / "judge.py").write_text("def program_judge(query, response):\n    while True: pass\n")
+    run = f"""
+from pathlib import Path
+from judges.sandbox import ProgramFile, Sandbox
+Sandbox(ProgramFile.read(Path({str(tmp_path / "judge.py")!r})), 60.0, 512, {kind!r}).ask("", "")
+"""
+    with subprocess.Popen([sys.executable, "-c", run]) as process:
+        assert soon(lambda: computes(process.pid)), "the program runs"
+        family = descendants(process.pid)
+        process.kill()
+    try:
+        assert soon(lambda: not alive(family))
+    finally:
+        for pid in alive(family):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_the_disk_cannot_be_filled(tmp_path, kind):
@@ -241,8 +265,38 @@ def processes():
 
 def processes_settle(before):
     """Whether no more processes than before (a few others of the machine's aside) are left soon."""
-    for _ in range(50):
-        if processes() <= before + 5:
-            return True
-        time.sleep(0.1)
-    return False
+    return soon(lambda: processes() <= before + 5)
+
+
+def soon(holds):
+    """Whether it holds within ten seconds."""
+    deadline = time.monotonic() + 10
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def of_process(pid):
+    """State, parent and clock ticks of a process; of one that is gone, state X."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return "X", 0, 0
+    return fields[0], int(fields[1]), int(fields[11])
+
+
+def descendants(pid):
+    children = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    mine = [child for child in children if of_process(child)[1] == pid]
+    return mine + [each for child in mine for each in descendants(child)]
+
+
+def computes(pid):
+    """Whether a process that it has started, itself or by others, has computed for half a second."""
+    return any(of_process(each)[2] > os.sysconf("SC_CLK_TCK") / 2 for each in descendants(pid))
+
+
+def alive(family):
+    return [pid for pid in family if of_process(pid)[0] not in "XZ"]

@@ -37,7 +37,7 @@ class Model:
 
 
 def read(model: Model, negligible: float) -> scoring.AnswerDistribution:
-    reading = scoring.Reading(BALLOT)
+    reading = scoring.Unfolding(BALLOT)
     while nodes := reading.next_nodes(negligible):
         for node in nodes:
             reading.add(node, model(node))
@@ -70,7 +70,7 @@ def test_leaving_out_the_improbable_keeps_expected_scores_exact(peak, legal):
 
 def test_the_bound_is_not_loose_by_orders_of_magnitude():
     """Left-out mass just over the limit is asked: a bound that skipped everything would also pass the test above."""
-    reading = scoring.Reading(BALLOT)
+    reading = scoring.Unfolding(BALLOT)
     reading.add((), {**dict.fromkeys(range(10), math.log(1e-9)), SPACE: math.log(1e-5), 7: math.log(0.9)})
     assert set(reading.next_nodes(1e-6)) == {(7,), (SPACE,)}
     assert set(reading.next_nodes(1e-4)) == {(7,)}

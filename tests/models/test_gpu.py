@@ -1,7 +1,7 @@
 """Prompt tokens a second of an 8B-shaped random model on a GPU, alone, through the pool, and two judges side by side.
 
 Needs a CUDA GPU of 80 GB, since two copies of 16 GB run beside each other with room for their caches; the commands and
-what the figures mean stand in docs/performance.md.
+what the figures mean stand in benchmarks/results/bench.md.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_trie_scoring_equals_brute_force(model, template):
     tail = form.prefill.rstrip()
     ballot = scoring.ballot(lambda text: backend.encode(text, special=False), tail, answers)
     prompt = backend.encode(form.render(ITEMS[0], (0, 100)) + "\n\n" + tail, special=True)
-    reading = scoring.Reading(ballot)
+    reading = scoring.Unfolding(ballot)
     while nodes := reading.next_nodes():
         requests = [([*prompt, *node], ballot.wanted[node]) for node in nodes]
         for node, answered in zip(nodes, backend.next_logprobs(requests), strict=True):

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from assets.fit.moments import read_moments
+from assets.fit.kept import read_moments
 from judges import panels
 from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.apart import ROOT, Machine, Machines, environment, wait_until, works
 from tests.support.faults import compare, state_of
-from tests.support.workspaces import query, run, score_rows
+from tests.support.workspaces import begins_with, query, run, score_rows
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,8 +35,14 @@ ITEMS = 72
 PATIENT = ("commas", "figures", "capitals")
 """Judges that are programs of the workspace, and take their time."""
 
-FAST = "fit: {resamples: 0}\nreview: {hold: false, compared_judges: 0}\n"
-MOMENTS = "moments: {threshold_rows: 0, rows_per_shard: 5"
+FAST = "fit: {resamples: 0}\nreview: {hold: false}\n"
+SPREAD = """
+from assets.fit import moments
+
+moments.LEAST_ROWS, moments.ROWS_A_SHARD = 0, 5
+"""
+"""Moments even of the demo are summed by Dask, in many pieces."""
+
 FIELDS = ("n", "shift", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3")
 SCORES = (
     "SELECT judge, item_id, value, status FROM scores JOIN judges USING (judge_ix) "
@@ -86,8 +92,10 @@ def demo(folder: Path, care: str) -> Path:
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> Path:
     """The demo as one process runs it."""
-    folder = demo(tmp_path_factory.mktemp("alone") / "ws", f"{MOMENTS}, dask_workers: 0}}\njudging: {{mode: inline}}\n")
-    assert not run(folder).failures
+    folder = demo(tmp_path_factory.mktemp("alone") / "ws", "dask: {workers: 0}\njudging: {mode: inline}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("assets.fit.moments.ROWS_A_SHARD", 5)
+        assert not run(folder).failures
     return folder
 
 
@@ -103,7 +111,7 @@ def command(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "orchestration.cli", "run"],
         cwd=folder,
-        env=environment(),
+        env=begins_with(folder.parent / "first", SPREAD, environment()),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -156,7 +164,7 @@ def test_the_demo_through_machines_that_share_nothing_is_that_of_one_process(tmp
     ray, nodes = machines.ray()
     dask, _ = machines.dask()
     care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
-    folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n{MOMENTS}}}\n")
+    folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n")
     night, at_work = command(folder), set[Path]()
     while night.poll() is None:
         at_work |= {node.folder for node in nodes if scoring(node)}
@@ -171,7 +179,7 @@ def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_
     ray, (_, node) = machines.ray()
     dask, _ = machines.dask()
     care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
-    folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n{MOMENTS}}}\n")
+    folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n")
     night = command(folder)
     parts = folder / "data" / "parts" / "scores"
 
@@ -190,7 +198,7 @@ def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_
 
 def test_a_worker_that_is_killed_during_moments_changes_no_digit(tmp_path, machines, alone):
     dask, (worker, _) = machines.dask(HELD)
-    folder = demo(tmp_path / "ws", f"dask: {{address: {dask!r}}}\njudging: {{mode: inline}}\n{MOMENTS}}}\n")
+    folder = demo(tmp_path / "ws", f"dask: {{address: {dask!r}}}\njudging: {{mode: inline}}\n")
     night = command(folder)
 
     def in_the_middle() -> bool:

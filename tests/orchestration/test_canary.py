@@ -19,13 +19,13 @@ from tests.support.workspaces import QUICK, care, make, run, score_rows
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
-    """An API judge beside programs; its server adds ``shift`` to what it thinks."""
+    """An API judge beside programs; its server adds ``shift[0]`` to what it thinks, and answers as ``shift[1]``."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    shift = [0]
+    shift = [0, "vendor/large-2026-08-01"]
 
     def say(text, _attempt):
         words = len(re.findall(r"\w+", text.split("capital of Italy?")[-1]))
-        return answer(str(min(10, words % 7 + shift[0])))
+        return answer(str(min(10, words % 7 + shift[0])), model=shift[1])
 
     server = Server(say)
     folder = make(tmp_path / "ws", care=QUICK + "canary: {items: 5}\n")
@@ -55,6 +55,10 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
     same = ask_again(folder)
     assert same.passed
     assert 1 <= len(server.requests) - asked <= 5
+    shift[1] = "vendor/large-2026-11-01"
+    other = ask_again(folder)
+    assert not other.passed
+    assert "vendor/large-2026-11-01 answered, where vendor/large-2026-08-01 did before" in (other.description or "")
     shift[0] = 3
     changed = ask_again(folder)
     assert not changed.passed
@@ -69,7 +73,13 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
     )
     page = unescape(page_of(folder))
     assert page.count("(by the canary), its scores moved by 30.0% of the scale on average") == 1
+    assert page.count("Answered by vendor/large-2026-11-01.") == 1
     assert page.count("Not measured: it is a program that comes with CARE") == page.count("<dt>Retest</dt>") - 1
+    (folder / "judges" / "api.yaml").write_text(
+        (folder / "judges" / "api.yaml").read_text().replace("}", ", revision: b}")
+    )
+    assert not run(folder).failures
+    assert ask_again(folder).passed, "what the warning advises mends it: everything was asked anew"
 
 
 def test_only_judges_behind_an_api_are_asked_every_night(workspace):

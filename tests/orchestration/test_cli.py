@@ -97,6 +97,12 @@ def test_fit_says_what_is_declared_of_the_scale(tmp_path, scores):
     assert judges.column("lo").null_count == judges.num_rows
 
 
+def test_fit_of_too_few_items_ends_as_failed(tmp_path):
+    (tmp_path / "scores.csv").write_text("item_id,a,b,c,d\nx,1,2,3,2\ny,4,3,5,4\n")
+    result = care("fit", tmp_path / "scores.csv", "--out", tmp_path / "out")
+    assert (result.exit_code, "ten items are needed" in result.output) == (1, True), result.output
+
+
 def test_fit_ranks_systems_that_are_compared_in_pairs(tmp_path, rng):
     table, items = ["item_id,judge,score"], ["item_id,left,right,split_unit,gold"]
     for k in range(90):
@@ -191,9 +197,9 @@ def test_fit_votes_by_the_cut(tmp_path, scores):
 BAD = {
     "no id column": ("thing,judge,score\nx,a,1\n", "name the item's with --item"),
     "null id": ("item_id,judge,score\nx,a,1\n,a,2\n", "item_id is empty in line 3"),
-    "a text score": ("item_id,judge,score\nx,a,1\ny,a,good\n", "'good' (line 3)"),
+    "a text score": ("item_id,judge,score\nx,a,1\ny,a,blue\n", "'blue' (line 3)"),
     "two rows": ("item_id,judge,score\nx,a,1\nx,a,2\n", "several rows for item 'x' and judge 'a' (line 2, line 3)"),
-    "one judge": ("item_id,judge,score\nx,a,1\ny,a,2\n", "at least two"),
+    "one judge": ("item_id,judge,score\nx,a,1\ny,a,2\n", "there is one judge, 'a'; a panel needs at least three"),
     "all missing": ("item_id,judge,score\nx,a,\nx,b,\n", "every score is missing"),
     "infinite": ("item_id,judge,score\nx,a,1\nx,b,inf\n", "holds inf (line 3)"),
     "empty": ("item_id,judge,score\n", "empty"),
@@ -285,7 +291,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
         ((scores, "--out", out, "--anchors", labels), "'nobody'"),
         ((scores, "--out", out, "--judges", families), "'nobody' has no scores"),
         ((scores, "--out", out, "--items", labels), "are not in it"),
-        ((scores, "--out", out, "--scale", 5, 1), "lowest score comes first"),
+        ((scores, "--out", out, "--scale", 5, 1), "the lowest score first"),
     ):
         result = care("fit", *words)
         assert (result.exit_code, sentence in result.output) == (2, True), result.output
@@ -341,9 +347,8 @@ def test_doctor_finds_what_would_fail_tonight(tmp_path):
     assert len(failing) == 1
     assert "no program judge 'oracle'" in failing[0]["what"]
     (folder / "judges" / "oracle.yaml").unlink()
-    with (folder / "care.yaml").open("a") as file:
-        file.write("\nexperiment_sizes: {orthogonality: {seed: 1}}\n")
-    assert "experiment_sizes.orthogonality: knows seeds, items" in care("doctor", "--workspace", folder).output
+    (folder / "care.yaml").write_text("panel: {min_gain: 0.2}\n")
+    assert "panel.min_gain is no setting any more" in care("doctor", "--workspace", folder).output
 
 
 def test_init_does_not_write_over_a_workspace(tmp_path):

@@ -29,7 +29,6 @@ from orchestration.dagster_internals import (
     dump_cursor,
     end_run_as_failed,
     engines_kept,
-    failed_blocking_checks,
     implicit_asset_job,
     is_worked_on,
     latest_tags,
@@ -172,13 +171,6 @@ def test_the_latest_tag_of_every_partition_is_known(instance):
     instance.report_runless_asset_event(dg.AssetMaterialization("other", partition="a", tags={"another": "tag"}))
     assert latest_tags(instance, dg.AssetKey("reported"), "dagster/data_version") == {"a": "2", "b": "1"}
     assert latest_tags(instance, dg.AssetKey("other"), "dagster/data_version") == {}
-
-
-@builds_upon_dagster("failed_blocking_checks")
-def test_a_blocking_check_that_failed_is_known(instance):
-    result = run_of("checked", instance)
-    assert failed_blocking_checks(result, "checked") == ["is_fine: it is not fine"]
-    assert failed_blocking_checks(result, "plain") == []
 
 
 @builds_upon_dagster("selected_assets")

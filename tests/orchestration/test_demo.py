@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from assets.fit.moments import read_moments
+from assets.fit.kept import read_moments
 from judges import panels, programs
 from judges.items import Item
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import query, ran, run
-from warehouse.sources.demo import DemoConfig, generate
+from tests.support.workspaces import QUICK, query, ran, run
+from warehouse.sources.demo import generate
 
 DEMO_JUDGES = panels.find("demo").programs
 
 _DEMO = "source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n"
 
 
-def demo(folder, care: str = "{}"):
+def demo(folder, care: str):
     assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
     (folder / "testsets" / "demo.yaml").write_text(_DEMO)
     (folder / "care.yaml").write_text(care)
@@ -25,14 +25,13 @@ def demo(folder, care: str = "{}"):
 
 
 @pytest.mark.slow
-def test_ray_and_dask_give_what_one_process_gives(tmp_path):
-    inline = demo(tmp_path / "inline")
-    spread = demo(
-        tmp_path / "spread",
-        "judging: {mode: ray, actors: 2}\nmoments: {dask_workers: 2, threshold_rows: 0, rows_per_shard: 17}\n",
-    )
+def test_ray_and_dask_give_what_one_process_gives(tmp_path, monkeypatch):
+    inline = demo(tmp_path / "inline", QUICK)
+    spread = demo(tmp_path / "spread", f"{QUICK}judging: {{mode: ray, actors: 2}}\ndask: {{workers: 2}}\n")
     for folder in (inline, spread):
         outcome = run(folder)
+        monkeypatch.setattr("assets.fit.moments.LEAST_ROWS", 0)
+        monkeypatch.setattr("assets.fit.moments.ROWS_A_SHARD", 17)
         assert not outcome.failures
         assert ran(outcome, "report_index") == ["None"]
     every = (
@@ -51,10 +50,10 @@ def test_ray_and_dask_give_what_one_process_gives(tmp_path):
 
 
 def test_the_demo_is_what_it_says():
-    records = generate(DemoConfig())
+    records = generate()
     assert len(records) == 360
-    assert records == generate(DemoConfig())
-    assert records != generate(DemoConfig(seed=1))
+    assert records == generate()
+    assert records != generate(seed=1)
     gold = np.array([r.gold for r in records])
     assert gold.min() == 0
     assert gold.max() == 10
@@ -68,7 +67,7 @@ def test_the_planted_style_does_not_follow_quality():
     """Over 40 seeds the correlations of style with gold are those of chance: mean 0 within 3 standard errors."""
     figures = []
     for seed in range(40):
-        records = generate(DemoConfig(seed=seed))
+        records = generate(seed=seed)
         gold = [r.gold for r in records]
         figures.append(
             [
@@ -81,7 +80,7 @@ def test_the_planted_style_does_not_follow_quality():
 
 
 def test_the_demos_judges_read_it_for_real():
-    records = generate(DemoConfig())
+    records = generate()
     gold = np.array([r.gold for r in records])
     seen = [Item(r.item_id, r.prompt, r.response, r.response_2, r.reference) for r in records]
     against = {}

@@ -1,5 +1,6 @@
 """The documentation's site: it is built without a warning, and the tutorial's commands run as they stand there."""
 
+import html
 import re
 import shlex
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestration.template import template
 from tests.orchestration.test_readme import environment
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,17 +29,62 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert 'id="care-fit"' in commands
     assert "--anchors" in commands
     assert "care_ops.fit.fit_panel" in (tmp_path / "html" / "reference" / "python.html").read_text()
+    settings = (tmp_path / "html" / "reference" / "settings.html").read_text()
+    assert template() in html.unescape(re.sub(r"<[^>]+>", "", settings)), "care.yaml as `care init` writes it"
+    measured = (DOCS.parent / "benchmarks" / "results" / "panels.md").read_text()
+    shown = (tmp_path / "html" / "results" / "panels.html").read_text()
+    assert set(re.findall(r"[+-]\d\.\d{3}", measured)) <= set(re.findall(r"[+-]\d\.\d{3}", shown)), "measurements"
+
+
+def test_the_documentation_stays_as_short_as_it_is_promised():
+    """What a person reads; pages that a build makes from the code, and tables of measurements, are no prose."""
+    tracked = subprocess.run(["git", "ls-files", "docs"], cwd=DOCS.parent, capture_output=True, text=True, check=True)
+    pages = [DOCS.parent / name for name in tracked.stdout.split("\n") if name.endswith(".md")]
+    assert len((DOCS.parent / "README.md").read_text().splitlines()) <= 90
+    assert len(pages) <= 12, "a new page takes the place of another one"
+    assert sum(len(page.read_text().split()) for page in pages) <= 28_000
+
+
+def test_readme_s_figures_are_those_of_the_recorded_panels():
+    """By view: judges, the plain mean, ``care``, and the interval of their difference."""
+    recorded = (DOCS.parent / "benchmarks" / "results" / "recorded.md").read_text()
+    by_view = recorded.partition("## By view, without labels: order")[2].partition("\n## ")[0]
+    tables = [
+        [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+        for text in (by_view, (DOCS.parent / "README.md").read_text())
+    ]
+    measured = {row[0]: [row[1], row[4], row[2], row[-1]] for row in tables[0]}
+    shown = {row[0]: row[1:] for row in tables[1] if row[0] in measured}
+    assert len(shown) == 7
+    for view, (judges, *figures) in shown.items():
+        expected_judges, *expected = measured[view]
+        assert judges == expected_judges, view
+        assert numbers_of(figures) == numbers_of(expected), view
+
+
+def numbers_of(cells: list[str]) -> list[float]:
+    return [float(number) for cell in cells for number in re.findall(r"[+-]?\d*\.\d+", cell.replace("−", "-"))]
+
+
+def printed_in(block: str) -> list[str]:
+    """What a block shows of a command's output, a sentence each, however its lines are wrapped."""
+    return [" ".join(part.split()) for part in re.split(r"\n(?=  \w+: |report: )", block.strip())]
 
 
 @pytest.mark.slow
-def test_the_first_panel_is_fitted_as_the_tutorial_says(tmp_path):
-    (script,) = blocks("first-panel.md", "python")
+def test_the_first_panel_is_fitted_as_the_tutorial_and_readme_say(tmp_path):
+    (script,) = blocks("index.md", "python")
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
-    lines = [line for block in blocks("first-panel.md", "sh") for line in block.splitlines() if line]
+    lines = [line for block in blocks("index.md", "sh") for line in block.splitlines() if line]
     assert sum(line.startswith("care fit") for line in lines) == 3
-    for line in lines:
-        shell = ["bash", "-c", line] if line.startswith("printf") else shlex.split(line)
-        done = subprocess.run(shell, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    lines += [line for line in blocks("../README.md", "") if line.startswith("care fit")]
+    shown = [*blocks("index.md", "text"), *blocks("../README.md", "text")]
+    for line, block in zip(lines, shown, strict=True):
+        done = subprocess.run(
+            shlex.split(line), cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, f"{line}:\n{done.stdout}\n{done.stderr}"
-    for folder in ("out", "declared", "labelled"):
+        printed = " ".join(done.stdout.split())
+        assert [part for part in printed_in(block) if part not in printed] == [], line
+    for folder in ("scores-fit", "informed", "labelled"):
         assert (tmp_path / folder / "report.html").is_file()

@@ -2,7 +2,6 @@
 
 import csv
 import html
-import json
 import shutil
 from dataclasses import replace
 
@@ -38,9 +37,10 @@ def nights(made_once, tmp_path):
         folder = make(shared / "ws", care=STRICT)
         assert not run(folder).failures
         write_judge(folder, "readability")
-        outcome = run(folder)
-        assert "held back" in outcome.failures["review", "one"]
-        assert "rank correlation below 1" in outcome.failures["review", "one"]
+        assert not run(folder).failures
+        review = ReviewDocument.read(load_workspace(folder).fit_folder("one"))
+        assert review.state == "held back"
+        assert "rank correlation below 1" in str([finding.says for finding in review.findings if finding.holds_back])
 
     return shutil.copytree(made_once("two_nights", run_both) / "ws", tmp_path / "ws")
 
@@ -68,21 +68,21 @@ def test_held_back_pinned_and_taken_back(nights):
     folder = nights
     rows = care_json(folder, "history", "one")
     assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
-        ("held back", len(JUDGES) + 1, "new judge: readability"),
+        ("held back", len(JUDGES) + 1, "1 judge came: readability"),
         ("published", len(JUDGES), "the first"),
     ]
     second, first = (row["edition"] for row in rows)
     trend = (folder / "data" / "report" / "trend.html").read_text()
     assert trend.index(second) < trend.index(first), "a night that is held back is on the page too"
-    assert "new judge: readability" in trend
+    assert "1 judge came: readability" in trend
     assert published(folder) == [(first, "review", False)]
     old = estimates(folder)
-    warned = care(folder, "run", code=1)
-    assert f"Held back: fit {second}, made" in warned
+    warned = care(folder, "run")
+    assert f"Held back: the new fit {second}, made" in warned
     assert "nothing to do" in warned
 
     moved = care_json(folder, "diff", "one")[0]
-    assert moved["why"] == ["new judge: readability"]
+    assert moved["why"] == ["1 judge came: readability"]
     assert {row["judge"] for row in moved["judges"]} == {*JUDGES, "readability"}
     assert moved["items"][0]["moved"] != 0
 
@@ -123,8 +123,8 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
         file.write("alerts: {file: told.jsonl}\n")
     second, first = (row["edition"] for row in care_json(folder, "history", "one"))
     report = folder / "data" / "report"
-    sentence = f"Held back: fit {second}, made"
-    care(folder, "run", code=1)  # a quiet night: it was held back the night before
+    sentence = f"Held back: the new fit {second}, made"
+    care(folder, "run")  # a quiet night: it was held back the night before
     index = (report / "index.html").read_text()
     assert sentence in html.unescape(index)
     assert f'<td class="n">{len(JUDGES)}</td>' in index, "the judges of the fit that people read"
@@ -145,7 +145,7 @@ def in_files(folder, edition, aggregator="care"):
     fits = load_workspace(folder).fits
     kept = next(e for e in fits.editions("one") if e.edition == edition)
     fit = fits.read_fit("one", kept.fits[aggregator])
-    return sorted(zip(fit.item_ids, fit.estimate.to_pylist(), strict=True))
+    return sorted(fit.estimates.items())
 
 
 def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(after_a_night):
@@ -185,7 +185,7 @@ def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
         csv.writer(out).writerows([("item_id", "judge", "score"), *rows])
     scored = care_json(folder, "score", str(file), "--fit", first, "--aggregator", "avg")
     estimate_of = {row["item_id"]: row["estimate"] for row in scored}
-    expected = dict(zip(known.item_ids, known.estimate.to_pylist(), strict=True))
+    expected = known.estimates
     for item in [i for i in expected if i in estimate_of]:
         assert estimate_of[item] == pytest.approx(expected[item], abs=1e-6)
     assert "does not follow" in care(folder, "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
@@ -235,7 +235,8 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     loaded = load_workspace(folder)
     edition = loaded.fits.editions("one")[-1]
     fit = loaded.fits.read_fit("one", edition.fits["care"])
-    loaded.fits.write_fit(replace(fit, details=json.dumps(json.loads(fit.details) | {"label_first": ["i5", item]})))
+    answer = replace(fit.answer, details=fit.answer.details | {"label_first": ["i5", item]})
+    loaded.fits.write_fit(replace(fit, answer=answer))
     notes = {"failed": f"the first is {item!r}", "items": [{item: 1.0}]}
     loaded.fit_folder("one").write_json("said", notes)
     assert any("edition=" in name for name in files_that_name(folder, item))
@@ -245,7 +246,7 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     assert files_that_name(folder, item) == set()
     kept = load_workspace(folder)
     assert len(kept.fits.editions("one")[-1].inputs.labels) == 26
-    assert json.loads(kept.fits.read_fit("one", edition.fits["care"]).details)["label_first"] == ["i5"]
+    assert kept.fits.read_fit("one", edition.fits["care"]).answer.details["label_first"] == ["i5"]
     assert not run(folder).failures, "the label of an item that is not there is no label"
     assert files_that_name(folder, item) == set()
     assert run(folder).materialised == []

@@ -4,12 +4,10 @@ import importlib
 import inspect
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -88,40 +86,20 @@ def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_pat
 
 
 @pytest.mark.slow
-def test_single_parameters_come_from_care_yaml(tmp_path):
-    folder = make(tmp_path / "ws", n=20)
-    settings = (folder / "care.yaml").read_text()
+def test_what_was_made_at_a_larger_size_is_kept(tmp_path, monkeypatch):
+    folder, size = make(tmp_path / "ws", n=20), experiments()["orthogonality"].small
 
-    def asked(size: str, among: Sequence[str] = ("orthogonality",)) -> list[str]:
-        (folder / "care.yaml").write_text(f"{settings}\n{size}")
-        return outdated(load_workspace(folder), among)
+    def asked(seeds: int, items: int) -> list[str]:
+        monkeypatch.setitem(size, "seeds", seeds)
+        monkeypatch.setitem(size, "items", items)
+        return outdated(load_workspace(folder), ("orthogonality",))
 
-    def made() -> dict[str, object]:
-        assert not run(folder, selection="key:orthogonality").failures
-        return json.loads(experiments()["orthogonality"].file(load_workspace(folder)).read_text())["size"]
-
-    assert asked("experiment_sizes: {orthogonality: {seeds: 2, items: 400}}") == ["orthogonality"]
-    assert made() == {"seeds": 2, "items": 400}
-    assert asked("experiment_sizes: {orthogonality: {seeds: 2, items: 400}}") == []
-    assert asked("experiment_sizes: {orthogonality: {seeds: 3, items: 400}}") == ["orthogonality"]
-    assert made() == {"seeds": 3, "items": 400}
-    assert asked("experiment_sizes: {orthogonality: {seeds: 1, items: 300}}") == [], "a larger one is kept"
-    assert asked("") == ["orthogonality"]
-
-    for wrong, why in (
-        ("{orthogonal: {seeds: 2}}", "no experiment is called orthogonal; there are aggregation_tables"),
-        ("{orthogonality: {seed: 2}}", "orthogonality: knows seeds, items, got 'seed'"),
-        ("{quality_factor: {seeds: 2}}", "quality_factor: knows no parameter"),
-        ("{orthogonality: {seeds: 0}}", "orthogonality.seeds: a whole number from 1, got 0"),
-        ("{orthogonality: {seeds: [1, 2]}}", "orthogonality.seeds: a whole number from 1"),
-        ("{orthogonality: {seeds: two}}", "experiment_sizes.orthogonality.seeds"),
-        ("{theory_rates: {items: [10000]}}", "theory_rates.items: rising values"),
-        ("{theory_rates: {items: [10000, 1000]}}", "theory_rates.items: rising values"),
-        ("{theory_rates: {items: [.5, .7]}}", "theory_rates.items: rising values"),
-        ("{regime_sufficient: {strengths: [0, 2]}}", "regime_sufficient.strengths: rising values"),
-    ):
-        with pytest.raises(InputError, match=re.escape(why)):
-            asked(f"experiment_sizes: {wrong}", KEYS)
+    assert asked(3, 400) == ["orthogonality"]
+    assert not run(folder, selection="key:orthogonality").failures
+    kept = json.loads(experiments()["orthogonality"].file(load_workspace(folder)).read_text())
+    assert kept["size"] == {"seeds": 3, "items": 400}
+    assert asked(1, 300) == [], "a larger one is kept"
+    assert asked(4, 400) == ["orthogonality"]
 
 
 def test_every_experiment_takes_what_its_sizes_give():
@@ -328,9 +306,7 @@ def test_valid_mass_and_position_bias_are_read_from_what_judges_wrote(tmp_path):
         [None] * 60,
         FitConfig(),
     )
-    answers = (
-        engine_context(workspace, "model", "one").template(effective_spec(workspace, "model", "one")).answers(None)
-    )
+    answers = engine_context(workspace).template(effective_spec(workspace, "model", "one")).answers(None)
     first, *_, last = answers
     both = json.dumps({"ab": {first: 0.5, last: 0.5}, "ba": {last: 1.0}})
     rows = [

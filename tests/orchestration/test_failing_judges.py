@@ -1,6 +1,7 @@
 """Judges that fail for a while, in part or altogether: asked again, told of, and stopped early."""
 
 import json
+import shutil
 from collections import Counter
 
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import ran, run
+from tests.support.workspaces import JUDGES, care_json, ran, run
 
 
 @pytest.fixture
@@ -64,9 +65,10 @@ def test_attempts_are_counted_and_end(endpoint, after_a_night):
     folder = after_a_night
     judge(folder, most_failing=0.9, attempts=2)
     run(folder)
-    assert ran(run(folder), "judge_inference") == ["api"]
+    assert "26 of 26 items of a batch failed" in run(folder).failures["judge_inference", "api"], "all that is left"
     asked = len(server.requests)
     failed = statuses(folder)["engine_error"]
+    assert ran(run(folder), "judge_inference") == ["api"], "what failed is made, and asks nobody"
     assert run(folder).materialised == [], "asked twice, as often as `attempts` allow"
     assert len(server.requests) == asked
     assert f"Judge api was asked about {failed} of 40 items as often" in care_notes(folder)
@@ -97,6 +99,21 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, after
     assert not outcome.failures
     assert statuses(folder) == {"ok": 40}
     assert care_notes(folder) == ""
+
+
+@pytest.mark.slow
+def test_status_counts_what_a_judge_gave_before_it_failed_also_on_a_new_record_of_dagster(endpoint, after_a_night):
+    server, broken, judge = endpoint
+    folder = after_a_night
+    broken["yes"] = lambda _: len(server.requests) > 10
+    judge(folder, batch_size=5)
+    assert "judge_inference" in {asset for asset, _ in run(folder).failures}
+    given = statuses(folder)["ok"]
+    assert 0 < given < 40
+    expected = {"api": f"{given} / 40", **dict.fromkeys(JUDGES, "40 / 40")}
+    assert {row["judge"]: row["state"] for row in care_json(folder, "status")} == expected
+    shutil.rmtree(folder / "data" / "dagster")
+    assert {row["judge"]: row["state"] for row in care_json(folder, "status")} == expected
 
 
 def care_notes(folder) -> str:

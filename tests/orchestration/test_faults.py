@@ -352,12 +352,12 @@ SOAK = ("-m", "benchmarks.soak_faults", "--scenario", "forget", "--only", "kills
 @pytest.mark.slow
 def test_a_soak_goes_on_where_it_was_stopped(tmp_path):
     state = tmp_path / "state.jsonl"
-    for trials in (2, 1):
+    for trials in (1, 1):
         command = [sys.executable, "-W", "ignore", *SOAK, "--trials", str(trials), "--state", str(state)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     tried = [json.loads(line) for line in state.read_text().splitlines()]
-    assert len({trial["number"] for trial in tried}) == 3, "each point is tried once"
+    assert len({trial["number"] for trial in tried}) == 2, "each point is tried once"
     assert all(trial["code"] == 0 for trial in tried)
 
 

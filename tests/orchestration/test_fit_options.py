@@ -19,11 +19,14 @@ from care_ops.errors import InputError
 from orchestration.cli.app import app
 from orchestration.cli.fit import fit
 from orchestration.cli.tables import SETTINGS
+from orchestration.template import template
 from tests.support.matrices import matrix
 
 OF_FILES = {"scores", "out", "items", "judges", "anchors", "probes", "json"}
 OF_TYPER = {"context"}
 OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet"}
+IN_ONE_OPTION = {"scales"}
+"""Options of the library of which the command has one for two: ``--scale 1 10 --scale JUDGE=0:100``."""
 SINGULAR = {"aggregator": "aggregators"}
 """Options of the command that are repeated, by the name that the library gives to all of them together."""
 
@@ -46,8 +49,15 @@ def files(tmp_path, rng):
 
 def test_the_command_has_every_option_of_the_library_and_no_other():
     options = set(inspect.signature(fit).parameters) - OF_FILES - OF_READING - OF_TYPER
-    assert {SINGULAR.get(name, name) for name in options} == set(FitOptions.__annotations__)
+    assert {SINGULAR.get(name, name) for name in options} == set(FitOptions.__annotations__) - IN_ONE_OPTION
     assert set(SETTINGS) < set(FitOptions.__annotations__)
+
+
+def test_an_option_says_what_care_yaml_says_of_the_setting():
+    said = " ".join(template().replace("#", " ").replace("``", "").split())
+    for name in ("tau", "states", "missing", "quality", "max_missing", "absent", "seed"):
+        (option,) = inspect.signature(fit).parameters[name].annotation.__metadata__
+        assert option.help in said, name
 
 
 def test_every_option_reaches_the_configuration():
@@ -73,13 +83,10 @@ def test_every_option_reaches_the_configuration():
             "admit": "all",
             "absent": "not_asked",
             "max_missing": 0.2,
-            "max_mode_share": 0.9,
-            "min_entropy": 0.1,
-            "min_return": 0.2,
-            "min_gain": 0.3,
-            "report_agreement": 0.05,
             "intervals": 20,
-            "systems": "model",
+            "system": "model",
+            "features": "age",
+            "not_quality": ["words", "age"],
         }
     )
     assert config == TableConfig(
@@ -94,10 +101,12 @@ def test_every_option_reaches_the_configuration():
             True,
             "em",
             seed=3,
+            not_quality=("words", "age"),
         ),
-        AdmissionRule("all", "not_asked", 0.2, 0.9, 0.1, 0.2, 0.3, 0.05),
+        AdmissionRule("all", "not_asked", 0.2),
         20,
         ("model",),
+        features=("age",),
     )
     assert table_config({}) == TableConfig(resamples=FitConfig().resamples)
     assert replace(FitConfig(), aggregators="care").aggregators == ("care",), "one name, not four letters"
@@ -183,3 +192,15 @@ def test_a_word_that_is_none_of_those_allowed_is_refused(files):
     done = care("fit", files / "scores.csv", "--missing", "guess", "--out", files / "out")
     assert done.exit_code == 2
     assert "fit: missing is 'guess'; use pairwise, em" in done.output
+
+
+def test_a_judge_on_another_scale_is_said_to_lie_outside_and_not_to_repeat_itself(files):
+    """One judge grades 0 to 100 where --scale says 0 to 10; a single score of it lies within."""
+    rows = [line.split(",") for line in (files / "scores.csv").read_text().splitlines()]
+    for k, row in enumerate(rows):
+        row.append("percent" if k == 0 else str(5 if k == 1 else 20 + k))
+    (files / "scores.csv").write_text("\n".join(map(",".join, rows)) + "\n")
+    result = care("fit", files / "scores.csv", "--scale", -10, 10, "--out", files / "out", "--intervals", 0)
+    assert result.exit_code == 0, result.output
+    sentence = json.loads((files / "out" / "fit.json").read_text())["verdict"]["sentence"]
+    assert "Judge 'percent' is dead: 79 of its 80 scores lie outside the scale, and it is left out." in sentence

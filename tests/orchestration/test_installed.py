@@ -28,6 +28,12 @@ defs = dg.Definitions.merge(build_defs(), dg.Definitions([theirs]))
 """
 
 
+def copied(to: Path) -> Path:
+    """The sources without what builds and runs leave in them."""
+    skipped = shutil.ignore_patterns(".*", "build", "dist", "demo", "data", "__pycache__", "*.egg-info")
+    return shutil.copytree(ROOT, to, ignore=skipped)
+
+
 def wheel(source: Path, into: Path) -> Path:
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
     subprocess.run([*command, "--wheel-dir", str(into), str(source)], check=True, capture_output=True)
@@ -46,9 +52,7 @@ def plain(made_once):
     """What the wheel of these sources installs; built from a copy, since a build in the tree leaves files behind."""
 
     def build(folder):
-        skipped = shutil.ignore_patterns(".*", "build", "dist", "demo", "data", "__pycache__", "*.egg-info")
-        shutil.copytree(ROOT, folder / "clone", ignore=skipped)
-        installed(folder / "clone", folder)
+        installed(copied(folder / "clone"), folder)
         shutil.rmtree(folder / "clone")
 
     return made_once("plain", build) / "site"

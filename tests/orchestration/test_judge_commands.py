@@ -63,10 +63,15 @@ def test_a_new_judge_is_a_file_that_loads(folder):
         (["x", "--model", "m", "--revision", "main"], "revision"),
         (["x", "--model", "m", "--engine", "magic"], "engine"),
         (["--panel", "none"], "no panel 'none'"),
+        (["--panel", "../panels/demo"], "no panel '../panels/demo'"),
+        (["../../x", "--program", "length"], "'../../x' has a slash"),
+        (["..\\x", "--program", "length"], "has a slash"),
+        (["Length", "--program", "length"], "'length' and 'Length' differ by capitals"),
     ],
 )
 def test_what_cannot_be_written_is_told(folder, arguments, words):
-    assert words in care("judges", "new", *arguments, "--workspace", folder, code=2)
+    assert words in " ".join(care("judges", "new", *arguments, "--workspace", folder, code=2).split())
+    assert not list(folder.parent.rglob("x.yaml"))
     assert sorted(p.name for p in (folder / "judges").iterdir()) == ["length.yaml"]
 
 
@@ -76,8 +81,9 @@ def test_every_panel_loads(folder, panel):
     care("judges", "new", "--panel", panel, "--workspace", folder)
     loaded = load_workspace(folder)
     entry = panels.find(panel)
-    assert {m.name for m in entry.models} <= set(loaded.judges)
-    assert all(m.instead in {o.name for o in entry.models if not o.gated} for m in entry.models if m.gated)
+    assert {*entry.programs, *(m["name"] for m in entry.models)} <= set(loaded.judges)
+    free = {m["name"] for m in entry.models if not m.get("gated")}
+    assert {m["instead"] for m in entry.models if m.get("gated")} <= free
     for judge in loaded.judges:
         judge_key(loaded, judge, "one")
 
@@ -115,6 +121,8 @@ def test_the_catalog_is_listed_and_added(folder):
     rows = json.loads(care("testsets", "list", "--json"))
     assert {r["test set"] for r in rows} == set(catalog.names())
     assert len(rows) >= 14
+    refused = care("testsets", "add", "../catalog/asset", "--workspace", folder, code=2)
+    assert "no test set '../catalog/asset'" in refused
     care("testsets", "add", "asset", "--revision", "b" * 40, "--workspace", folder)
     spec = load_workspace(folder).testset("asset")
     assert (spec.source.revision, spec.prompt) == ("b" * 40, "asset")

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from orchestration.cli.app import app
 from tests.support.workspaces import make, run
 
 N = 40
-ASKS = "[y = 1, n = 0; u undoes, s skips, q ends]"
+ENDS = "u undoes, s skips, q ends]"
 
 
 @pytest.fixture
@@ -72,28 +73,33 @@ class Terminal:
         os.close(slave)
         self.seen = ""
 
-    def until_asked(self):
+    def until_asked(self, asks=ENDS):
         """What the screen shows up to the next question, or to the end."""
         shown, deadline = "", time.monotonic() + 120
-        while ASKS not in " ".join(shown.split()):
+        while asks not in shown:
             assert time.monotonic() < deadline, shown
             if not select.select([self.master], [], [], 1)[0]:
                 continue
             try:
-                shown += os.read(self.master, 65536).decode()
+                shown += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", os.read(self.master, 65536).decode())
             except OSError:  # the other end is closed
                 break
         self.seen += shown
         return shown
 
-    def press(self, key):
+    def press(self, key, asks=ENDS):
         """Answer once single keys are read, which throws away what was typed before, and wait for the next question."""
         deadline = time.monotonic() + 60
         while termios.tcgetattr(self.master)[3] & termios.ICANON:
             assert time.monotonic() < deadline, self.seen
             time.sleep(0.01)
         os.write(self.master, key.encode())
-        return self.until_asked()
+        return self.until_asked(asks)
+
+    def type(self, line, asks="> "):
+        """Type a line and Enter, and wait for the next time that something is asked for."""
+        os.write(self.master, f"{line}\n".encode())
+        return self.until_asked(asks)
 
     def end(self, how=None):
         """Wait for the process, or kill it; returns its exit code."""
@@ -115,8 +121,11 @@ def test_one_key_answers_and_a_kill_in_the_middle_loses_nothing(folder):
     terminal = Terminal(folder, "--count", "6")
     first = terminal.until_asked()
     second = terminal.press("y")
-    third = terminal.press("x")
-    assert item_on(third) == item_on(second) != item_on(first)
+    assert "Is this answer good?" in first
+    assert "press y = yes, n = no; u undoes" in first
+    refused = " ".join(terminal.press("x", asks="q ends\r\n").split())
+    assert refused == "'x' is no answer; press y = yes, n = no; u undoes, s skips, q ends"
+    assert item_on(second) != item_on(first)
     again = terminal.press("u")
     assert item_on(again) == item_on(first)
     terminal.press("n")
@@ -153,10 +162,82 @@ def test_the_end_key_ends_and_what_waits_stays(folder):
     assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["1", "", ""]
 
 
+def test_numbers_of_any_scale_are_typed(folder):
+    """Keys are not enough for 1 to 10; decimals, undoing, words that are no number, and the end of the input."""
+    terminal = Terminal(folder, "--count", "4", "--answers", "1-10")
+    first = terminal.until_asked("> ")
+    assert "How good is this answer, from 1 to 10?" in first
+    assert "type a number from 1 to 10, then Enter; u undoes, s skips, q ends" in first
+    assert "'11' is no answer; type a number from 1 to 10, then Enter" in " ".join(terminal.type("11").split())
+    assert "'' is no answer" in terminal.type("")
+    second = terminal.type("10")
+    assert "1 of 4 labelled" in second
+    third = terminal.type("7,5")
+    assert item_on(terminal.type("u")) == item_on(second)
+    assert item_on(terminal.type("7.5")) == item_on(third)
+    os.write(terminal.master, b"\x04")  # as Ctrl-D
+    terminal.until_asked("never")
+    assert terminal.end() == 0
+    assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["10", "7.5", "", ""]
+
+
+@pytest.mark.parametrize("names", [("response", "response_2"), ("response_a", "response_b")])
+def test_of_a_pair_both_answers_are_shown_and_the_better_one_is_asked_for(folder, names):
+    pairs = [(f"p{k}", f"question {k}", f"answer {k}", f"otherwise {k}", "model x", "model y") for k in range(3)]
+    write(folder / "items.csv", ("item_id", "prompt", *names, "model_a", "model_b"), pairs)
+    terminal = Terminal(folder)
+    shown = terminal.until_asked()
+    number = re.search(r"answer (\d+)", shown)[1]
+    asked = f"left: answer {number} right: otherwise {number} Which answer is better: left, right, tie?"
+    assert asked in " ".join(shown.split())
+    assert "press l = left, r = right, t = tie; u undoes" in shown
+    for key in "lrt":
+        terminal.press(key)
+    assert terminal.end() == 0
+    assert "model x" not in terminal.seen
+    assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["1", "0", "0.5"]
+    (folder / "labels.csv").unlink()
+    said = care(folder, "--export", folder / "out.csv")[1]
+    assert "fill in `label` (1 = left, 0 = right, 0.5 = tie)" in said
+    assert list(rows_of(folder / "out.csv")[0]) == [
+        "item_id",
+        "prompt",
+        "response",
+        "response_2",
+        "label",
+        "drawn",
+        "probability",
+    ]
+
+
+def test_the_commands_that_are_told_where_there_is_no_terminal_are_typed_as_they_stand(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    words = ["--items", folder / "items.csv", "--count", "3", "--rater", "ann b"]
+    command = [sys.executable, "-m", "orchestration.cli", "label", *map(str, words)]
+    piped = subprocess.run(command, input="y\n", capture_output=True, text=True, check=False)
+    assert (piped.returncode, piped.stdout) == (2, "")
+    assert "there is no terminal to ask in" in piped.stderr
+    assert not (folder / "labels.csv").exists()
+    typed = re.findall(r"`(care label[^`]*)`", piped.stderr)
+    for k, line in enumerate(typed):
+        result = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        if k == 0:
+            assert "3 items written" in result.output
+            fill_in(folder / "to_fill_in.csv", 1)
+    assert "3 of 3 labelled" in result.output
+
+
+def test_items_without_a_text_are_not_asked_about(folder):
+    write(folder / "items.csv", ("item_id", "topic", "model"), [("a", "why", "x")])
+    code, said = care(folder, "--export", folder / "out.csv")
+    assert (code, "no item has a text that could be shown" in said) == (2, True)
+
+
 def fill_in(path, label):
     """The exported items with a label each, as a person saves them."""
     exported = rows_of(path)
-    write(path, exported[0].keys(), [[*list(row.values())[:-1], label] for row in exported])
+    write(path, exported[0].keys(), [({**row, "label": label}).values() for row in exported])
     return exported
 
 
@@ -165,7 +246,7 @@ def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
     code, said = care(folder, "--count", 8, "--export", folder / "out.csv")
     assert (code, "8 items written" in said) == (0, True)
     exported = fill_in(folder / "out.csv", 1)
-    assert set(exported[0]) == {"item_id", "prompt", "response", "label"}
+    assert list(exported[0]) == ["item_id", "prompt", "response", "label", "drawn", "probability"]
     assert care(folder, "--import", folder / "out.csv", "--rater", "ann")[1].endswith(
         "8 labels taken, and 0 second labels; 8 of 8 labelled"
     )
@@ -187,8 +268,8 @@ def test_a_workbook_goes_out_with_its_texts_as_they_are(folder):
     from python_calamine import CalamineWorkbook
 
     rows = CalamineWorkbook.from_path(folder / "out.xlsx").get_sheet_by_index(0).to_python()
-    assert rows[0] == ["item_id", "response", "label"]
-    assert sorted(rows[1:]) == [["a", "=1+1", ""], ["b", "two\nlines", ""]]
+    assert rows[0] == ["item_id", "response", "label", "drawn", "probability"]
+    assert sorted(rows[1:]) == [["a", "=1+1", "", "random", ""], ["b", "two\nlines", "", "random", ""]]
 
 
 def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarged_by_another(folder):
@@ -243,13 +324,14 @@ def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp
     assert len(rows_of(folder / "labels" / "one.csv")) == 5
     assert "label" in rows_of(tmp_path / "out.csv")[0]
     result = CliRunner().invoke(app, command)
-    assert (result.exit_code, "the scale 0 to 10 has no key for each label" in result.output) == (2, True)
+    assert (result.exit_code, "there is no terminal to ask in" in result.output) == (2, True)
 
 
 def test_what_is_wrong_is_named(folder):
     cases = {
         ("--answers", "q=1,n=0"): "--answers is 'q=1,n=0'; give single keys",
-        ("--answers", "1-12"): "--answers is '1-12'",
+        ("--answers", "12-1"): "--answers is '12-1'; a range begins with its lowest label",
+        (): "there is no terminal to ask in",
         ("--count", 50): "50 items are to be labelled, and there are 40; lower --count",
         ("--chosen", 0.5): "give --scores, or leave --chosen out",
         ("--width", 0): "--width is half an interval, above 0",
@@ -258,7 +340,7 @@ def test_what_is_wrong_is_named(folder):
     for options, sentence in cases.items():
         code, said = care(folder, *options)
         assert (code, sentence in said) == (2, True), said
-        (folder / "labels.csv").unlink(missing_ok=True)
+        assert not (folder / "labels.csv").exists()
     (folder / "labels.csv").write_text("item_id,label\ni00,1\n")
     code, said = care(folder)
     assert (code, "its columns are item_id, label, and labels are collected in" in said) == (2, True), said

@@ -1,34 +1,19 @@
-"""Parts that an earlier release wrote, without some column of today's: they never stop a run."""
+"""Parts without some column, as no release wrote them: they never stop a run."""
 
 import pyarrow.parquet as pq
 import pytest
 
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import ran, run, score_rows, write_judge
+from tests.support.workspaces import ran, run, score_rows
 from warehouse.storage import notes_below, write_table
 
 
 def drop_columns(pattern, folder, *names):
-    """Rewrite all parts that match without some columns, as a release would have that did not have them."""
+    """Rewrite all parts that match without some columns."""
     paths = sorted((folder / "data" / "parts").glob(pattern))
     assert paths
     for path in paths:
         write_table(path, pq.ParquetFile(path).read().drop_columns(list(names)))
-
-
-@pytest.mark.slow
-def test_columns_that_were_added_later_are_read_as_nulls(after_a_night):
-    """The database is rebuilt from such parts, and another judge reads such items."""
-    before = score_rows(after_a_night)
-    drop_columns("scores/*/*/*.parquet", after_a_night, "text_mismatch", "raw", "tokens_in", "created_at")
-    drop_columns("items/*/items.parquet", after_a_night, "aspect")
-    load_workspace(after_a_night).warehouse.remove()
-    write_judge(after_a_night, "readability")
-    outcome = run(after_a_night)
-    assert not outcome.failures
-    assert ran(outcome, "judge_inference") == ["readability"], "no judge is asked again"
-    assert {row for row in score_rows(after_a_night) if "readability" not in row[0]} == set(before)
-    assert not list(notes_below(after_a_night / "data"))
 
 
 @pytest.mark.parametrize("column", ["score", "status", "judge_key"])

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -142,8 +143,9 @@ def test_the_page_says_in_words_what_moves_each_judge(judged, tmp_path):
         assert result.exit_code == 0, result.output
         page = (tmp_path / "out" / "report.html").read_text()
         assert ("What moves the judges" in page) == shown
-    assert (
-        "Settled by probes, if citation, formatting, padding keep quality and all_facts, other_prompt spoil it" in page
-    )
+    sentence = json.loads((tmp_path / "out" / "fit.json").read_text())["verdict"]["sentence"]
+    stated = set(re.findall(r"probability (?:above )?0\.\d\d", page))
+    assert stated == set(re.findall(r"probability (?:above )?0\.\d\d", sentence)), "one number, that of the verdict"
+    assert ("Settled by probes" in page) == sentence.startswith("Settled by probes")
     assert "sd when an answer is padded" in page
     assert page.index("<td>reference_precision</td>") < page.index("<td>length</td>"), "who falls most comes first"

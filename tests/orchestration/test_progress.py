@@ -28,7 +28,7 @@ def files(tmp_path) -> Path:
     for name, header, rows in (
         ("scores.csv", ("item_id", "judge", "score"), scores),
         ("items.csv", ("item_id", "gold", "model"), items),
-        ("labels.csv", ("item_id", "label"), [(item, gold) for item, gold, _ in items[:60]]),
+        ("labels.csv", ("item_id", "label", "drawn"), [(item, gold, "random") for item, gold, _ in items[:60]]),
     ):
         with (tmp_path / name).open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])

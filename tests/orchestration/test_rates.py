@@ -32,8 +32,9 @@ def folder(tmp_path_factory):
     scores = [(i, *np.round(s + 0.5 * rng.normal(size=5), 3)) for i, s in zip(item_ids, seen, strict=True)]
     write(path / "scores.csv", ("item_id", "a", "b", "c", "d", "e"), scores)
     drawn = np.concatenate([rng.choice(np.flatnonzero(names == name), 60, replace=False) for name in SYSTEMS])
-    write(path / "labels.csv", ("item_id", "label"), [(item_ids[k], gold[k]) for k in drawn])
-    write(path / "few.csv", ("item_id", "label"), [(item_ids[k], gold[k]) for k in (*drawn[:6], *drawn[60:66])])
+    labels = [(item_ids[k], gold[k], "random") for k in drawn]
+    write(path / "labels.csv", ("item_id", "label", "drawn"), labels)
+    write(path / "few.csv", ("item_id", "label", "drawn"), [*labels[:6], *labels[60:66]])
     truth = {name: gold[names == name].mean() for name in SYSTEMS}
     (path / "truth.json").write_text(json.dumps(truth))
     return path
@@ -58,6 +59,16 @@ def of_systems(folder, command, *more, labels="labels.csv"):
     return care(command, folder / "scores.csv", *more, *given)
 
 
+def test_rate_takes_the_options_that_say_how_a_table_is_read(folder, tmp_path):
+    lines = (folder / "scores.csv").read_text().splitlines()
+    wider = [f"{line},{'batch' if k == 0 else k % 7}" for k, line in enumerate(lines)]
+    (tmp_path / "scores.csv").write_text("\n".join(wider) + "\n")
+    beside = ("--labels", folder / "labels.csv", "--items", folder / "items.csv", "--system", "model", "--json")
+    code, printed, said = care("rate", tmp_path / "scores.csv", "--drop", "batch", "--decimal", ".", *beside)
+    assert code == 0, said
+    assert json.loads(printed) == json.loads(of_systems(folder, "rate", "--json")[1])
+
+
 def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
     scores, items = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "items.csv")
     labels = pd.read_csv(folder / "labels.csv")
@@ -66,9 +77,8 @@ def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
     assert [(rate.system, rate.value, rate.lo, rate.hi, rate.labels) for rate in of_frames.rates] == [
         (row["system"], row["value"], row["lo"], row["hi"], row["labels"]) for row in printed
     ]
-    of_mapping = care_eval.rate(
-        scores, dict(zip(labels["item_id"], labels["label"], strict=True)), items=items, system="model", population=True
-    )
+    mapping = dict(zip(labels["item_id"], labels["label"], strict=True))
+    of_mapping = care_eval.rate(scores, mapping, drawn="random", items=items, system="model", population=True)
     assert of_mapping.rates == of_frames.rates
     for more, options in (
         ((), {}),
@@ -96,8 +106,8 @@ def test_intervals_for_many_looks_are_wider_and_go_by_first_labels(folder):
         assert many["lo"] <= truth[many["system"]] <= many["hi"]
     assert "at all looks together" in of_systems(folder, "rate", "--sequential")[2]
     rows = [row.split(",") for row in (folder / "labels.csv").read_text().splitlines()[1:]]
-    again = [(item, 1 - int(label)) for item, label in rows[:10]]
-    write(folder / "again.csv", ("item_id", "label"), rows + again)
+    again = [(item, 1 - int(label), drawn) for item, label, drawn in rows[:10]]
+    write(folder / "again.csv", ("item_id", "label", "drawn"), rows + again)
     repeated = json.loads(of_systems(folder, "rate", "--json", "--sequential", labels="again.csv")[1])
     assert [(row["lo"], row["hi"]) for row in repeated] == [(row["lo"], row["hi"]) for row in json.loads(printed)]
 
@@ -113,14 +123,16 @@ def test_a_gate_for_many_looks_decides_and_refuses_what_it_cannot_promise(folder
     assert (decision.outcome, decision.difference.lo, row["chance_better"]) == (row["outcome"], row["lo"], None)
     rated = care_eval.rate(scores, labels, items=items, system="model", sequential=True, population=True)
     assert rated.difference("new", "old") == decision.difference
-    assert "ppi alone" in of_systems(folder, *gate, "--method", "rogan-gladen", "--cut", 0)[2]
+    assert (
+        "use ppi for pairs and for many looks" in of_systems(folder, *gate, "--method", "rogan-gladen", "--cut", 0)[2]
+    )
     assert "for intervals of one look" in of_systems(folder, "rate", "--sequential", "--width", 0.03)[2]
     assert "is for --sequential" in of_systems(folder, "rate", "--label-bounds", 0, 1)[2]
     weighted = [
         (*line.split(","), 0.1 + 0.2 * (k % 2))
         for k, line in enumerate((folder / "labels.csv").read_text().split()[1:])
     ]
-    write(folder / "weighted.csv", ("item_id", "label", "probability"), weighted)
+    write(folder / "weighted.csv", ("item_id", "label", "drawn", "probability"), weighted)
     code, _, told = of_systems(folder, *gate, labels="weighted.csv")
     assert (code, "needs a simple random sample" in told) == (2, True)
 
@@ -144,7 +156,7 @@ def test_without_systems_all_items_are_one(folder):
 
 def test_a_rate_leaves_picked_labels_out_and_says_so(folder):
     given = (folder / "labels.csv").read_text().splitlines()[1:]
-    drawn = [(*row.split(","), "random") for row in given[:100]]
+    drawn = [row.split(",") for row in given[:100]]
     picked = [(*row.split(",")[:1], 1, "chosen") for row in given[100:]]
     write(folder / "drawn.csv", ("item_id", "label", "drawn"), drawn)
     write(folder / "mixed.csv", ("item_id", "label", "drawn"), drawn + picked)
@@ -152,7 +164,55 @@ def test_a_rate_leaves_picked_labels_out_and_says_so(folder):
     _, printed, told = of_systems(folder, "rate", "--json", labels="mixed.csv")
     assert json.loads(printed) == json.loads(alone)
     assert "20 items were chosen with an unknown probability" in told
-    assert "taken as drawn at random" in of_systems(folder, "rate", "--json")[2]
+
+
+def test_labels_that_do_not_say_how_they_were_drawn_are_refused_until_somebody_says_it(folder):
+    """By every command that makes of them an estimate for all items, and in Python; a single empty cell is told."""
+    table = pd.read_csv(folder / "labels.csv")
+    table[["item_id", "label"]].to_csv(folder / "plain.csv", index=False)
+    table.assign(drawn=["", *table["drawn"][1:]]).to_csv(folder / "one_empty.csv", index=False)
+    commands = (("rate",), ("gate", "new", "--against", "old"))
+    for command in commands:
+        code, printed, told = of_systems(folder, *command, labels="plain.csv")
+        assert (code, printed) == (2, "")
+        assert "plain.csv: 120 of 120 labels do not say how their items were drawn" in told
+        assert "add a column `drawn` (random or chosen)" in told
+        assert "--drawn random" in told
+        assert "one_empty.csv: 1 of 120 labels" in of_systems(folder, *command, labels="one_empty.csv")[2]
+        said = of_systems(folder, *command, "--drawn", "random", labels="plain.csv")
+        assert said[:2] == of_systems(folder, *command)[:2]
+        assert "you say that it was at random" in said[2]
+    report = ["judges", "report", folder / "scores.csv", "--labels", folder / "plain.csv", "--cut", "0.5"]
+    assert (care(*report)[0], care(*report, "--drawn", "random")[0]) == (2, 0)
+    with pytest.raises(care_eval.InputError, match=r'do not say how .*drawn="random" in Python'):
+        care_eval.rate(folder / "scores.csv", dict(zip(table["item_id"], table["label"], strict=True)))
+    assert of_systems(folder, "rate", "--drawn", "chosen")[0] == 2
+
+
+def test_the_items_that_a_fit_asks_for_say_how_they_were_drawn_and_a_rate_goes_by_those_drawn_at_random(folder):
+    """Round after round: no item that was picked for being hard is taken for one of all, however it was labelled."""
+    out, gold = folder / "out", {}
+    fit = ["fit", folder / "scores.csv", "--out", out, "--intervals", 0, "--aggregator", "care"]
+    asked = [care(*fit)[0]]
+    for k in range(2):
+        frame = pd.read_csv(out / "to_label.csv", dtype=str, keep_default_na=False)
+        assert list(frame.columns) == ["item_id", "label", "drawn", "probability"]
+        assert set(frame["drawn"]) == {"random", "chosen"}
+        assert (frame["label"] == "").sum() == (20 if k == 0 else 10), "labels have settled what was hardest"
+        assert (frame["drawn"] == "random").sum() >= 10 * (k + 1)
+        frame["label"] = [gold.setdefault(item, str(int(item[-1]) % 2)) for item in frame["item_id"]]
+        frame.to_csv(out / "to_label.csv", index=False)
+        asked.append(care(*fit, "--anchors", out / "to_label.csv")[0])
+    assert set(asked) == {0}
+    sample = frame[frame["drawn"] == "random"]
+    sample[["item_id", "label", "drawn"]].to_csv(folder / "sample.csv", index=False)
+    rated = [
+        care("rate", folder / "scores.csv", "--labels", path, "--json")
+        for path in (out / "to_label.csv", folder / "sample.csv")
+    ]
+    assert [code for code, *_ in rated] == [0, 0]
+    assert rated[0][1] == rated[1][1], "the chosen ones change nothing"
+    assert json.loads(rated[0][1])[0]["labels"] == len(sample) >= 20
 
 
 def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
@@ -160,8 +220,8 @@ def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
     worse = of_systems(folder, "gate", "old", "--against", "new")
     undecided = of_systems(folder, "gate", "new", "--against", "old", "--level", "0.999", labels="few.csv")
     assert [code for code, *_ in (better, worse, undecided)] == [0, 3, 4]
-    assert "**new** against old: **better**, difference +0." in better[2]
-    assert "**worse**" in worse[2]
+    assert "new against old: better, difference +0." in better[1]
+    assert "old against new: worse, difference -0." in worse[1]
     assert "label more items" in undecided[2]
     code, printed, _ = of_systems(folder, "gate", "old", "--against", "new", "--margin", "0.9", "--json")
     assert (code, json.loads(printed)[0]["outcome"]) == (0, "not worse")
@@ -217,7 +277,7 @@ def test_a_gate_against_a_kept_edition_says_that_labels_or_a_judge_have_changed(
 
 
 def test_what_is_wrong_is_named(folder):
-    write(folder / "strange.csv", ("item_id", "label"), [("nobody", 1)])
+    write(folder / "strange.csv", ("item_id", "label", "drawn"), [("nobody", 1, "random")])
     write(folder / "picked.csv", ("item_id", "label", "drawn"), [("new-000", 1, "chosen"), ("old-200", 0, "chosen")])
     write(folder / "chance.csv", ("item_id", "label", "chance"), [("new-000", 1, 1.5)])
     cases = {
@@ -248,6 +308,8 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     for row in rows:
         assert row["labels"] == 120
         assert row["passed_of_passed"]["lo"] < row["passed_of_passed"]["value"] < row["passed_of_passed"]["hi"]
+    narrow = json.loads(care(*given, "--json", "--level", "0.5")[1])
+    assert all(one["accuracy"]["lo"] > other["accuracy"]["lo"] for one, other in zip(narrow, rows, strict=True))
     with_texts = folder / "texts.csv"
     header, *items = (folder / "items.csv").read_text().splitlines()
     write(

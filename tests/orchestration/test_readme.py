@@ -1,4 +1,4 @@
-"""README's shell commands, read from README and run in order in an empty folder, as a newcomer would."""
+"""README's shell commands, and those of the pages about labels and nights, run in order as a newcomer would."""
 
 import os
 import re
@@ -13,50 +13,83 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from assets.report.names import page_name
+from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import write_items
+from tests.support.workspaces import begins_with, write_items
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 BIN = Path(sys.executable).parent
 
 STANDS_FOR = {"TESTSET": "own", "COMMIT": "0" * 40}
 """What a newcomer writes in the place of README's capitals."""
 
 LEFT_OUT = {
-    "make": "installs, which the newcomer has done; tests/orchestration/test_installed.py does it from a wheel",
+    "pip install": "which the newcomer has done; tests/orchestration/test_installed.py does it from a wheel",
+    "make": "installs, which the newcomer has done, and runs the demo",
     "care judges test qwen": "loads the model, on a GPU",
 }
 """Commands by their beginning, and why they are not run."""
 
 
+def shell_blocks(text: str) -> list[str]:
+    """The fenced blocks of a page that are typed."""
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [block for language, block in fenced if language in ("", "sh", "shell", "bash")]
+
+
 def commands() -> list[str]:
-    """Every line of README's shell blocks, without its comment."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
-    blocks = [block for language, block in fenced if language in ("", "sh", "shell", "bash")]
+    """Every line of README's shell blocks and of the first ones about rates and about nights, without its comment."""
+    blocks = shell_blocks(README.read_text())
+    for page, heading in (("labels", "## Rates"), ("labels", "## A judge's report"), ("nights", "# A workspace")):
+        blocks.append(shell_blocks((ROOT / "docs" / f"{page}.md").read_text().partition(heading)[2])[0])
     lines = [line.partition("  #")[0].partition(" # ")[0].strip() for block in blocks for line in block.splitlines()]
     return [re.sub(r"\b[A-Z]{4,}\b", lambda word: STANDS_FOR[word[0]], line) for line in lines if line]
 
 
-def environment() -> dict[str, str]:
+EXPERIMENTS = "care run --select group:experiments"
+OF_A_MINUTE = """
+from assets.experiments.registry import experiments
+
+for key, size in {
+    "aggregation_tables": {"seeds": 1, "resamples": 20},
+    "paper_protocol": {"seeds": 1},
+    "regime_sufficient": {"seeds": 1, "items": 400},
+    "regime_insufficient": {"seeds": 1},
+    "graph_aware_views": {"seeds": 1, "items": [400]},
+    "orthogonality": {"seeds": 1, "items": 400},
+    "tensor_against_svd": {"seeds": 1},
+    "observation_models": {"seeds": 1, "items": [400, 800]},
+    "edges_within_states": {"seeds": 1, "items": 800},
+    "theory_rates": {"seeds": 2, "items": [400, 800, 1600], "models": 10},
+}.items():
+    experiments()[key].small.update(size)
+"""
+"""Makes the experiments smaller than small, in the process that runs them."""
+
+
+def environment(programs: Path = BIN) -> dict[str, str]:
     """With the command on the path, and a browser that does nothing."""
-    return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "BROWSER": "true"}
+    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "BROWSER": "true"}
 
 
 def bring_scores(folder: Path) -> None:
-    """The newcomer's own scores; whose items they are, a new system's and an old one's; and labels of twenty."""
+    """The newcomer's own scores and judges; whose items they are, a new system's and an old one's; twenty labels."""
     rows = [f"i{k},judge{j},{(k * (j + 3)) % 11 + 5 * (k % 2)}" for k in range(30) for j in range(4)]
     (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")
+    (folder / "judges.csv").write_text("judge,family\njudge0,one\njudge1,one\n")
     systems = [f"i{k},{'new' if k % 2 else 'old'}" for k in range(30)]
     (folder / "items.csv").write_text("\n".join(["item_id,model", *systems]) + "\n")
-    labels = [f"i{k},{k % 2}" for k in range(20)]
-    (folder / "labels.csv").write_text("\n".join(["item_id,label", *labels]) + "\n")
+    labels = [f"i{k},{k % 2},random" for k in range(20)]
+    (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *labels]) + "\n")
 
 
 def bring_a_testset(folder: Path) -> None:
-    """The newcomer's own test set, whose answers are two systems', beside the demo; and experiments of a minute."""
+    """The newcomer's own test set, whose answers are two systems', beside the demo."""
     workspace = folder / "mine"
     write_items(workspace, n=40, name="own")
     lines = (workspace / "own.csv").read_text().splitlines()
@@ -66,20 +99,6 @@ def bring_a_testset(folder: Path) -> None:
         "source:\n  kind: files\n  items: own.csv\n"
         "  columns: {prompt: question, response: answer, gold: label}\nscale: [0, 10]\nsystems: [model]\n"
     )
-    with (workspace / "care.yaml").open("a") as settings:
-        settings.write(
-            "experiment_sizes:\n"
-            "  aggregation_tables: {seeds: 1, resamples: 20}\n"
-            "  paper_protocol: {seeds: 1}\n"
-            "  regime_sufficient: {seeds: 1, items: 400}\n"
-            "  regime_insufficient: {seeds: 1}\n"
-            "  graph_aware_views: {seeds: 1, items: [400]}\n"
-            "  orthogonality: {seeds: 1, items: 400}\n"
-            "  tensor_against_svd: {seeds: 1}\n"
-            "  observation_models: {seeds: 1, items: [400, 800]}\n"
-            "  edges_within_states: {seeds: 1, items: 800}\n"
-            "  theory_rates: {seeds: 2, items: [400, 800, 1600], models: 10}\n"
-        )
 
 
 def take_the_model_away(folder: Path) -> None:
@@ -136,6 +155,9 @@ def started_and_stopped(line: str, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_every_command_of_readme_does_what_a_newcomer_expects(tmp_path, monkeypatch):
+    """In order, in one folder; what ends by itself runs in this process, what an installed `care` does elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setenv("PATH", environment()["PATH"])
     ran: list[str] = []
     for line in commands():
@@ -146,18 +168,18 @@ def test_every_command_of_readme_does_what_a_newcomer_expects(tmp_path, monkeypa
                 prepare(tmp_path)
         if line.startswith(("care ui", "care daemon")):
             started_and_stopped(line, tmp_path)
+        elif line.startswith(EXPERIMENTS):
+            env = begins_with(tmp_path / "first", OF_A_MINUTE, environment())
+            subprocess.run(shlex.split(line), cwd=tmp_path, env=env, check=True)
         else:
-            done = subprocess.run(
-                shlex.split(line), cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
-            )
-            assert done.returncode == 0, f"{line} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-            assert "Traceback" not in done.stderr, line
+            done = CliRunner().invoke(app, shlex.split(line)[1:])
+            assert done.exit_code == 0, f"{line} ended with {done.exit_code}:\n{done.output}"
         for beginning, follow in AFTER.items():
             if line.startswith(beginning):
                 follow(tmp_path)
         ran.append(line)
     assert len(ran) >= 13
-    assert (tmp_path / "out" / "report.html").is_file()
+    assert (tmp_path / "scores-fit" / "report.html").is_file()
     assert (tmp_path / "mine" / "data" / "report" / page_name("own")).is_file()
     assert (tmp_path / "mine" / "data" / "report" / "experiments.html").is_file()
 
@@ -169,4 +191,6 @@ def test_readme_is_read_as_a_newcomer_reads_it():
     assert f"{qwen} --template answer_rating --workspace mine" in lines
     assert "care history own --workspace mine" in lines
     assert not any("#" in line for line in lines)
-    assert all(any(line.startswith(left) for line in lines) for left in (*LEFT_OUT, *BEFORE, *AFTER)), "none is stale"
+    assert all(any(line.startswith(left) for line in lines) for left in (*LEFT_OUT, *BEFORE, *AFTER, EXPERIMENTS)), (
+        "none is stale"
+    )

@@ -10,7 +10,7 @@ from orchestration.definitions import build_defs
 from orchestration.instance import daemon_is_alive, dagster_home, end_abandoned_runs, under_way, workspace_instance
 from orchestration.launches import plan, split_partition
 from orchestration.observe import observe, report
-from orchestration.runner import CursorFile, run_stale
+from orchestration.runner import CursorFile
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, ran, run, write_items
 from warehouse.storage import read_document
@@ -89,38 +89,6 @@ def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path)
     used = {name: labels for name, labels, _ in rows}
     assert used == {"care": 4, "avg": 0, "mv": 0, "uws": 0, "care_svd": 4, "care_tensor": 4}
     assert {n for *_, n in rows} == {36}, "the same items for everybody"
-
-
-@pytest.mark.slow
-def test_moments_are_brought_up_to_date_and_say_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("care_ops.moments.incremental.WORTH_FROM", 0.0)
-    monkeypatch.setattr("care_ops.moments.incremental.LEAST_JUDGES", 0)
-    folder = make(tmp_path / "ws")
-    care = "fit: {resamples: 0}\nreview: {hold: false}\n"
-
-    def night() -> str:
-        assert not run(folder).failures
-        with workspace_instance(load_workspace(folder)) as instance:
-            event = instance.get_latest_materialization_event(dg.AssetKey("moments"))
-        assert event is not None
-        materialization = event.asset_materialization
-        assert materialization is not None
-        return str(materialization.metadata["summed"].value)
-
-    def estimates() -> list[tuple]:
-        return query(folder, "SELECT item_id, aggregator, estimate FROM latest_aggregates ORDER BY ALL")
-
-    assert night() == "all items"
-    write_items(folder, n=44, edited=3)
-    assert night() == "what changed; 1 such night(s) since all items were"
-    updated = estimates()
-    monkeypatch.setattr("care_ops.moments.incremental.MOST_UPDATES", 0)
-    (folder / "care.yaml").write_text(care + "moments: {rows_per_shard: 7}\n")
-    with workspace_instance(load_workspace(folder)) as instance:
-        outcome = run_stale(build_defs(folder), load_workspace(folder), instance, again=("moments", "one"))
-    assert not outcome.failures
-    for (item, name, estimate), (_, _, whole) in zip(updated, estimates(), strict=True):
-        assert estimate == pytest.approx(whole, rel=1e-10, abs=1e-10), (item, name)
 
 
 @pytest.mark.slow

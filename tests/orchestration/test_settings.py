@@ -12,11 +12,23 @@ import yaml
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
+from assets.report.names import labels_name, page_name
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
 from orchestration.cli.app import app
 from orchestration.template import schema, template
-from orchestration.workspace import DECLARED_BY_TEST_SETS, GROUPS_OF_FIT, Settings, load_workspace, read_settings
+from orchestration.workspace import (
+    DECLARED_BY_TEST_SETS,
+    GROUPS_OF_FIT,
+    RETIRED,
+    Settings,
+    load_workspace,
+    read_settings,
+)
+from tests.support.workspaces import make, write_judge, write_testset
+
+MOST_FIELDS = {"care": 55, "judge": 46, "testset": 90}
+"""Fields that the files of a workspace may have, groups and the fields within them."""
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
@@ -85,10 +97,15 @@ def test_the_schemas_are_printed():
         ("fit: {edges_within: [a, b]}", "fit.edges_within.0: Input should be a valid tuple"),
         ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
-        ("fit: {judges: graded}", "judges is now called observation_model; rename it"),
+        ("panel: {min_gain: 0.1}", "panel.min_gain is no setting any more: it is 0.25 for everybody; delete the line"),
+        (
+            "moments: {dask_workers: 4}",
+            "moments.dask_workers is no setting any more: write `dask: {workers: N}` instead",
+        ),
+        ("fit: {not_quality: [words]}", "fit.not_quality is no setting any more: write `not_quality` in the file of a"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
         ("fit: 3", "fit: "),
-        ("canary: {tolerance: 0}", "canary.tolerance"),
+        ("canary: {items: -1}", "canary.items"),
         *(
             (text, "address; give a path of this machine, or one that is mounted here")
             for text in (
@@ -97,10 +114,6 @@ def test_the_schemas_are_printed():
                 "alerts: {file: s3://bucket/alerts.jsonl}",
                 "anchors: {one: https://host/labels.csv}",
             )
-        ),
-        (
-            "moments: {dask_address: tcp://a:1}",
-            "dask_address is now `address` in the group `dask`; write `dask",
         ),
         ("ray: {adress: auto}", "ray.adress"),
         ("data: abfs://container/care", "an address of an unknown kind; give a path of this machine, or one of s3://"),
@@ -113,10 +126,66 @@ def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence)
     assert sentence in str(caught.value)
 
 
+def test_what_a_former_init_wrote_is_read_over(tmp_path):
+    """Settings that are constants now, with the value that everybody has; so each file that was not edited opens."""
+    former: dict = {}
+    for path, value in RETIRED.items():
+        group, _, name = path.rpartition(".")
+        (former.setdefault(group, {}) if group else former)[name] = value
+    assert read(tmp_path, yaml.safe_dump(former)) == Settings()
+    for path in RETIRED:
+        group, _, name = path.rpartition(".")
+        with pytest.raises(InputError, match=rf"care\.yaml: {path} is no setting any more: .*; delete the line"):
+            read(tmp_path, yaml.safe_dump({group: {name: 7}} if group else {name: 7}))
+
+
+def fields_of(document):
+    """The paths of all fields that a printed schema knows."""
+    found = set()
+
+    def walk(part, path):
+        part = document["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+        for kind in ("anyOf", "oneOf", "allOf"):
+            for each in part.get(kind, ()):
+                walk(each, path)
+        for name, inner in part.get("properties", {}).items():
+            found.add((*path, name))
+            walk(inner, (*path, name))
+        for inner in (part.get("additionalProperties"), part.get("items")):
+            if isinstance(inner, dict):
+                walk(inner, path)
+
+    walk(document, ())
+    return found
+
+
+def test_no_setting_is_added_unless_another_one_goes():
+    """Who adds a field finds one that nobody tunes, makes it a constant with its reason, and keeps these numbers."""
+    known = {file: len(fields_of(json.loads(CliRunner().invoke(app, ["schema", file]).stdout))) for file in MOST_FIELDS}
+    assert known == MOST_FIELDS
+
+
 def test_a_constraint_on_a_judge_that_does_not_exist_is_told(tmp_path):
     (tmp_path / "care.yaml").write_text("fit: {edges_within: [[sonnet, gpt]]}")
     with pytest.raises(InputError, match=r"care\.yaml: fit\.edges_within .* names gpt, sonnet, .*; there are none"):
         load_workspace(tmp_path)
+
+
+@pytest.mark.parametrize(("one", "other"), [("A", "a"), ("caf\u00e9", "cafe\u0301"), ("stra\u00dfe", "STRASSE")])
+@pytest.mark.parametrize("kind", ["judge", "test set"])
+def test_names_that_some_systems_take_for_one_are_refused(tmp_path, kind, one, other):
+    folder = make(tmp_path / "ws", (one,) if kind == "judge" else ())
+    for name in (one, other):
+        (write_judge if kind == "judge" else write_testset)(folder, name)
+    with pytest.raises(InputError, match=f"{kind} names '.*' differ by capitals or by the form") as caught:
+        load_workspace(folder)
+    assert repr(one) in str(caught.value) and repr(other) in str(caught.value)  # noqa: PT018
+
+
+def test_no_two_test_sets_write_one_page():
+    names = ("a b", "a_20b", "a+20b", "a%20b", "a-b", "a.b", "testset-a")
+    assert len({page_name(name) for name in names}) == len(names)
+    assert len({labels_name(name) for name in names}) == len(names)
 
 
 def test_bounds_hold_in_python_too():
@@ -150,7 +219,7 @@ def test_no_setting_has_two_declarations():
     ]
     names = {kind.__name__: {f.name for f in fields(kind)} - {*DECLARED_BY_TEST_SETS} for kind in kinds}
     names["Settings"] = set(Settings.model_fields)
-    assert len(names) == 11
+    assert len(names) == 10
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for other, theirs in declared(path):
@@ -158,7 +227,8 @@ def test_no_setting_has_two_declarations():
                     assert other == name or len(theirs & ours) < 3, f"{path}: {other} repeats {theirs & ours} of {name}"
 
 
-def test_the_documentation_shows_the_template():
-    shown = re.search(r"```yaml\n(# A CARE workspace.*?)```", (ROOT / "docs" / "workspace.md").read_text(), re.DOTALL)
-    assert shown is not None
-    assert shown[1] == template(), "paste what `care init` writes into docs/workspace.md"
+def test_least_numbers_are_declared_in_one_table():
+    """Each module that asks whether something is enough takes the number from ``care_ops.least``."""
+    ours = re.compile(r"^_?(LEAST|FEWEST|ENOUGH)_(JUDGES|ITEMS|SCORES|LABELS|VOICES|FOLLOWERS|GOLD)\b.*=", re.M)
+    declaring = [p for package in PACKAGES for p in (ROOT / package).rglob("*.py") if ours.search(p.read_text())]
+    assert declaring == [ROOT / "care_ops" / "least.py"]

@@ -15,15 +15,19 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
+from assets.partitions import JUDGES
+from assets.publication.review import review_latest
 from assets.report.verdicts import failed_assets, note_failure
-from orchestration.dagster_internals import end_run_as_failed, implicit_asset_job
+from care_ops.errors import CareError
+from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, end_run_as_failed, implicit_asset_job
 from orchestration.definitions import build_defs
 from orchestration.instance import instance_home, workspace_instance
+from orchestration.launches import NO_RETRY, ORDER
 from orchestration.standing import forget_mended_failures, note_failed_run
 from orchestration.workspace import load_workspace
 from tests.support import held_items
 from tests.support.deployed import kill, wait_until
-from tests.support.workspaces import QUICK, care, make, query, write_items, write_judge, write_testset
+from tests.support.workspaces import QUICK, care, make, query, run, write_items, write_judge, write_testset
 
 
 class Daemon:
@@ -32,6 +36,7 @@ class Daemon:
     def __init__(self, folder: Path, instance: dg.DagsterInstance) -> None:
         self.folder, self.instance, self.cursor = folder, instance, None
         self.definitions = build_defs(folder)
+        self.asked = dg.evaluate_automation_conditions(self.definitions, instance).cursor
 
     def look(self) -> list[dg.RunRequest]:
         """One tick of the sensor that watches the workspace, and what it asks for."""
@@ -44,6 +49,22 @@ class Daemon:
         for event in tick.asset_events:
             self.instance.report_runless_asset_event(event)
         return list(tick.run_requests or ())
+
+    def ask(self) -> set[str]:
+        """One tick of the conditions, and the assets that they ask for."""
+        result = dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=self.asked)
+        self.asked = result.cursor
+        return {asset for asset in ORDER if result.get_requested_partitions(dg.AssetKey(asset))}
+
+    def run_together(self, assets: set[str], tags: dict[str, str]) -> dg.ExecuteInProcessResult:
+        """One run of several assets, of the partition or the range that its tags name."""
+        return implicit_asset_job(self.definitions).execute_in_process(
+            instance=self.instance,
+            asset_selection=[dg.AssetKey(asset) for asset in assets],
+            partition_key=tags.get("dagster/partition"),
+            tags=tags,
+            raise_on_error=False,
+        )
 
     def run(self, asset: str, partition: str | None = None) -> dg.ExecuteInProcessResult:
         """One run, and what the sensor of failed runs remembers of it."""
@@ -112,7 +133,7 @@ def test_a_failed_run_is_told_although_the_workspace_cannot_be_read(daemon):
     run = daemon.instance.create_run_for_job(
         implicit_asset_job(daemon.definitions),
         asset_selection={dg.AssetKey("panel")},
-        tags={"dagster/partition": "one"},
+        tags={"dagster/partition": "one", **NO_RETRY},
     )
     daemon.instance.report_run_failed(run)
     (daemon.folder / "judges" / "length.yaml").write_text("engine: {kind: nothing}\n")
@@ -121,6 +142,69 @@ def test_a_failed_run_is_told_although_the_workspace_cannot_be_read(daemon):
     assert f"run {run.run_id[:8]} one failed" in text
     assert "the workspace cannot be read" in text
     assert "length.yaml" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_look_in_the_middle_of_a_run_asks_for_nothing_twice(daemon, monkeypatch, is_good):
+    """Whether the run comes to its end or is lost there: then Dagster tries the same run once more, and nobody else."""
+    (daemon.folder / "care.yaml").write_text(QUICK.replace("{resamples: 0}", "{resamples: 0, gamma: 0.4}"))
+    daemon.look()
+    asked = daemon.ask()
+    assert {"structure", "aggregates", "review", "evaluation", "report"} <= asked
+    assert daemon.ask() == set(), "they are asked for once"
+
+    def look_and_review(workspace, testset):
+        daemon.ask()
+        if is_good:
+            return review_latest(workspace, testset)
+        raise CareError("the process is lost")
+
+    monkeypatch.setattr("assets.publication.review.review_latest", look_and_review)
+    assert daemon.run_together(asked, {"dagster/partition": "one"}).success == is_good
+    assert daemon.ask() <= {"report_index"}
+    assert daemon.ask() == set()
+    sensor = next(s for s in daemon.definitions.sensors or () if s.name == "stale_assets_sensor")
+    assert sensor.run_tags["dagster/max_retries"] == "1"
+
+
+def test_an_alert_names_what_failed_of_a_range_and_not_what_is_tried_again(daemon):
+    (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl}\n")
+    write_judge(daemon.folder, "oracle")
+    sensor = next(s for s in daemon.definitions.sensors or () if s.name == "workspace_sensor")
+    context = dg.build_sensor_context(daemon.instance, repository_def=daemon.definitions.get_repository_def())
+    for request in sensor.evaluate_tick(context).dynamic_partitions_requests or ():
+        daemon.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
+    judges = daemon.instance.get_dynamic_partitions(str(JUDGES.name))
+    tags = {RANGE_START_TAG: judges[0], RANGE_END_TAG: judges[-1]}
+    result = daemon.run_together({"judge_inference"}, tags)
+    assert not result.success
+    daemon.instance.add_run_tags(result.run_id, {"dagster/will_retry": "true"})
+    daemon.hear("alert_on_failure", result.run_id)
+    assert not (daemon.folder / "told.jsonl").exists()
+    daemon.instance.add_run_tags(result.run_id, {"dagster/will_retry": "false"})
+    daemon.hear("alert_on_failure", result.run_id)
+    (alert,) = (daemon.folder / "told.jsonl").read_text().splitlines()
+    text = json.loads(alert)["text"]
+    assert "judge_inference: oracle: " in text
+    assert judges[0] not in text.partition(" failed. ")[0], "the first of the range is innocent"
+
+
+@pytest.mark.slow
+def test_a_fit_that_is_held_back_is_alerted_once_and_without_the_names_of_dagster(daemon):
+    strict = "fit: {resamples: 0}\nreview: {max_psi: 0.0, min_rank_correlation: 1.0}\n"
+    (daemon.folder / "care.yaml").write_text(strict + "alerts: {file: told.jsonl}\n")
+    write_judge(daemon.folder, "readability")
+    outcome = run(daemon.folder)
+    assert not outcome.failures
+    assert len([asset for asset, _ in outcome.materialised if asset == "aggregates"]) == 1
+    daemon.look()
+    daemon.look()
+    (alert,) = (daemon.folder / "told.jsonl").read_text().splitlines()
+    assert "one: Held back: the new fit " in alert
+    assert "1 judge came: readability" in alert
+    assert "dagster" not in alert.lower()
+    assert daemon.told() in json.loads(alert)["text"]
 
 
 def test_the_nightly_tick_leaves_what_dagster_does_not_know_yet_to_the_next_look(daemon):
@@ -195,7 +279,7 @@ def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(d
     run = daemon.instance.create_run_for_job(
         implicit_asset_job(daemon.definitions),
         asset_selection={dg.AssetKey("panel"), dg.AssetKey("moments")},
-        tags={"dagster/partition": "one"},
+        tags={"dagster/partition": "one", **NO_RETRY},
     )
     end(daemon.instance, run)
     daemon.hear(sensor, run.run_id)
@@ -224,7 +308,9 @@ def test_a_run_whose_process_is_killed_is_told(daemon):
         kill(process)
         process.wait()
     (record,) = daemon.instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
-    end_run_as_failed(daemon.instance, record.dagster_run, "as Dagster's run monitoring does")
+    daemon.instance.add_run_tags(record.dagster_run.run_id, NO_RETRY)  # of the second attempt, which is the last
+    run_ended = daemon.instance.get_run_by_id(record.dagster_run.run_id)
+    end_run_as_failed(daemon.instance, run_ended, "as Dagster's run monitoring does")
     daemon.hear("alert_on_failure", record.dagster_run.run_id)
     daemon.look()
     assert len(daemon.look()) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import care, query
+from tests.support.workspaces import care, query, run
 
 ITEMS = 60
 CARE_YAML = "fit: {resamples: 0, aggregators: [care, avg]}\nalerts: {file: told.jsonl}\n"
@@ -83,15 +84,16 @@ class Told:
     run: str
     status: str
     status_json: str
-    page: str
+    page: str | None
     index: str
     json: dict
     database: tuple
     alert: str
 
     def all_texts(self) -> list[str]:
-        """Every text that must hold the sentence."""
-        return [self.run, self.status, self.status_json, self.page, self.index, self.alert]
+        """Every text that must hold the sentence; a test set that never had a panel has no page."""
+        page = [] if self.page is None else [self.page]
+        return [self.run, self.status, self.status_json, *page, self.index, self.alert]
 
 
 def told(folder: Path, code: int = 1) -> Told:
@@ -104,9 +106,9 @@ def told(folder: Path, code: int = 1) -> Told:
         run=run,
         status=care(folder, "status"),
         status_json=str(rows[0]["verdict"]),
-        page=html.unescape(page.read_text()) if page.exists() else "",
+        page=html.unescape(page.read_text()) if page.exists() else None,
         index=html.unescape((report / "index.html").read_text()),
-        json=json.loads((report / "verdicts.json").read_text())["one"],
+        json=verdict_of(folder),
         database=query(folder, "SELECT state, sentence, edition FROM verdicts WHERE testset = 'one'")[0],
         alert=json.loads((folder / "told.jsonl").read_text().splitlines()[-1])["text"],
     )
@@ -135,6 +137,17 @@ def fitted(tmp_path: Path, columns: Columns, *more: object) -> tuple[str, dict]:
     return result.stdout, document["verdict"]
 
 
+@pytest.fixture
+def clear(made_once, tmp_path) -> Path:
+    """A workspace of a clear panel after its first night."""
+    night = made_once("clear_panel", lambda folder: told(workspace_of(folder / "ws", panel("clear"))))
+    return shutil.copytree(night / "ws", tmp_path / "ws", symlinks=True)
+
+
+def verdict_of(folder: Path) -> dict:
+    return json.loads((folder / "data" / "report" / "verdicts.json").read_text())["one"]
+
+
 @pytest.mark.slow
 def test_a_clear_panel(tmp_path):
     columns = panel("clear")
@@ -155,7 +168,7 @@ def test_an_ambiguous_panel(tmp_path):
     assert sentence.startswith("Ambiguous: ")
     to_label = folder / "data" / "report" / "to_label-one.csv"
     header, *rows = list(csv.reader(to_label.open()))
-    assert header == ["item_id", "response", "label"]
+    assert header == ["item_id", "response", "label", "drawn", "probability"]
     assert len(rows) == 20
     assert {row[2] for row in rows} == {""}
     assert str(to_label) in places.run
@@ -177,18 +190,63 @@ def test_a_panel_that_labels_settle(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fit_that_is_held_back(tmp_path):
+def test_a_fit_that_is_held_back(clear):
     """Judge a0 goes constant after a good night: the page stays that of the fit before, and says so."""
-    columns = panel("clear")
-    folder = workspace_of(tmp_path / "ws", columns)
-    first = told(folder).json["edition"]
-    write_scores(folder / "scores.csv", {**columns, "a0": np.full(ITEMS, 2.0)})
+    folder, first = clear, verdict_of(clear)["edition"]
+    write_scores(folder / "scores.csv", {**panel("clear"), "a0": np.full(ITEMS, 2.0)})
     places = told(folder)
     sentence = assert_told_alike(places, "held back")
-    assert sentence.startswith(f"Held back: fit {places.json['edition']}, made ")
+    assert sentence.startswith(f"Held back: the new fit {places.json['edition']}, made ")
     assert f"People read fit {first}" in sentence
     assert f"care accept one --workspace {folder}" in places.page
-    assert "Clear: " not in places.page
+    assert "The published fit by itself: Clear: 6 judges" in places.page
+    assert "The new fit by itself: Clear: 5 judges" in places.page
+
+
+@pytest.mark.slow
+def test_a_night_that_is_held_back_is_no_failure_and_says_once_what_came_and_what_moves(tmp_path):
+    """Two judges come who side with the other of two systems, and the limits let nothing pass."""
+    columns = panel("clear")
+    style = np.random.default_rng(7).normal(size=ITEMS)
+    folder = workspace_of(tmp_path / "ws", columns)
+    (folder / "judges" / "oracle.yaml").unlink()
+    strict = "panel: {admit: all}\nreview: {min_rank_correlation: 1.0}\n"
+    (folder / "care.yaml").write_text(CARE_YAML.replace("care, avg", "avg") + strict)
+    better = columns["a0"] > np.median(columns["a0"])
+    named = "".join(f"i{k:02d},answer number {k},{'x' if better[k] else 'y'}\n" for k in range(ITEMS))
+    (folder / "items.csv").write_text("item_id,response,model\n" + named)
+    spec = folder / "testsets" / "one.yaml"
+    spec.write_text(spec.read_text() + "systems: [model]\n")
+    care(folder, "run")
+    against = {f"b{k}": 5 - 20 * better + style for k in range(2)}
+    write_scores(folder / "scores.csv", {**columns, **against})
+
+    printed = care(folder, "run")
+    assert "failed" not in printed
+    verdict = verdict_of(folder)
+    second, first = json.loads(care(folder, "history", "one", "--json"))
+    assert (verdict["state"], verdict["edition"]) == ("held back", second["edition"])
+    for said in (
+        "2 judges came: b0, b1",
+        "the rank correlation of the two answers is ",
+        "in the top tenth were not there",
+        "the systems stand in another order: y, x (best first); it was x, y",
+        f"People read fit {first['edition']}",
+    ):
+        assert said in verdict["sentence"]
+    by_itself = [r["sentence"] for r in verdict["reasons"] if "by itself: " in r["sentence"]]
+    assert [s.partition(" fit ")[0] for s in by_itself] == ["The published", "The new"]
+    assert "b0" in str([r["judges"] for r in verdict["reasons"]]), "the reasons are the new fit's own"
+    for place in (printed, care(folder, "status"), care(folder, "history", "one")):
+        assert verdict["sentence"] in " ".join(place.split())
+    assert "nothing to do" in care(folder, "run"), "nothing is fitted again, and it is no failure on later nights"
+    (alert,) = (folder / "told.jsonl").read_text().splitlines()
+    assert verdict["sentence"] in json.loads(alert)["text"]
+    care(folder, "accept", "one")
+    assert [row["state"] for row in json.loads(care(folder, "history", "one", "--json"))] == [
+        "published",
+        "was published",
+    ]
 
 
 @pytest.mark.slow
@@ -202,12 +260,14 @@ def test_a_dead_judge(tmp_path):
 @pytest.mark.slow
 def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
     columns = panel("three judges")
-    sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns)), "clear")
-    assert "Caution: there are only three judges" in sentence
+    sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns)), "too little data")
+    assert "3 judges speak for themselves, and four are needed" in sentence
     assert fitted(tmp_path, columns)[1]["sentence"] == sentence
 
     del columns["a2"]
-    refused = assert_told_alike(told(workspace_of(tmp_path / "two", columns)), "failed")
+    two = told(workspace_of(tmp_path / "two", columns))
+    assert two.page is None
+    refused = assert_told_alike(two, "failed")
     assert "two judges (a0, a1) can be heard, and a panel needs three" in refused
     write_scores(tmp_path / "two.csv", columns)
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "two.csv"), "--out", str(tmp_path / "none")])
@@ -217,9 +277,8 @@ def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_dagster_has_the_verdict_and_an_older_database_gets_it_back(tmp_path):
-    folder = workspace_of(tmp_path / "ws", panel("clear"))
-    sentence = told(folder).json["sentence"]
+def test_dagster_has_the_verdict_and_an_older_database_gets_it_back(clear):
+    folder, sentence = clear, verdict_of(clear)["sentence"]
     loaded = load_workspace(folder)
     with workspace_instance(loaded) as instance:
         event = instance.get_latest_materialization_event(dg.AssetKey("report"))
@@ -237,11 +296,9 @@ def test_dagster_has_the_verdict_and_an_older_database_gets_it_back(tmp_path):
 
 
 @pytest.mark.slow
-def test_status_says_what_the_fit_does_not_know_yet(tmp_path):
-    folder = workspace_of(tmp_path / "ws", panel("clear"))
-    told(folder)
-    write_scores(folder / "scores.csv", panel("three judges"))
-    assert "one: Stale: judge" in care(folder, "status")
+def test_status_says_what_the_fit_does_not_know_yet(clear):
+    write_scores(clear / "scores.csv", panel("three judges"))
+    assert "one: Stale: judge" in care(clear, "status")
 
 
 def test_labels_that_a_person_filled_in_are_never_written_over(tmp_path):
@@ -249,7 +306,8 @@ def test_labels_that_a_person_filled_in_are_never_written_over(tmp_path):
     fitted(tmp_path, columns)
     to_label = tmp_path / "out" / "to_label.csv"
     lines = to_label.read_text().splitlines()
-    to_label.write_text("\n".join([lines[0], *(f"{line}{k % 2}" for k, line in enumerate(lines[1:13])), *lines[13:]]))
+    filled = [line.replace(",,", f",{k % 2},", 1) for k, line in enumerate(lines[1:13])]
+    to_label.write_text("\n".join([lines[0], *filled, *lines[13:]]))
     fitted(tmp_path, columns, "--anchors", to_label)
     with to_label.open() as file:
         rows = list(csv.DictReader(file))
@@ -269,3 +327,11 @@ def test_the_version_is_printed():
     result = CliRunner().invoke(app, ["--version"])
     assert result.exit_code == 0
     assert result.stdout.startswith("care ")
+
+
+@pytest.mark.slow
+def test_two_judges_are_no_panel_in_a_workspace_either(after_a_night):
+    for judge in ("conciseness", "redundancy", "thoroughness"):
+        (after_a_night / "judges" / f"{judge}.yaml").unlink()
+    failures = run(after_a_night).failures
+    assert "two judges (length, question_coverage) can be heard, and a panel needs three" in failures["panel", "one"]

@@ -8,7 +8,6 @@ between any two runs, what one workspace lacks of another. Belongs elsewhere: wh
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
@@ -214,11 +213,9 @@ def _timeless(value: Any) -> Any:
 def _says(path: Path, workspace: Path) -> bytes:
     """What a file holds, as bytes that are equal where it holds the same."""
     content = path.read_bytes()
-    if path.suffix == ".parquet":
+    if path.suffix in (".parquet", ".arrays"):
         return _parquet(path)
     content = content.replace(str(workspace).encode(), b"WORKSPACE")  # in commands that can be typed as they stand
-    if path.suffix == ".npz":
-        return _arrays(content)
     if path.suffix in (".json", ".jsonl"):
         documents = [content] if path.suffix == ".json" else content.splitlines()
         return json.dumps([_timeless(json.loads(document)) for document in documents]).encode()
@@ -234,14 +231,6 @@ def _parquet(path: Path) -> bytes:
     head = {key.decode(): json.loads(text) for key, text in (table.schema.metadata or {}).items() if key != b"sha256"}
     rows = table.drop_columns([c for c in table.column_names if c in _MOMENTS]).to_pylist()
     return json.dumps([_timeless(head), rows], default=str).encode()
-
-
-def _arrays(content: bytes) -> bytes:
-    """Arrays without the moments that a zip keeps of its members."""
-    import numpy as np
-
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return b"".join(name.encode() + repr(file[name].shape).encode() + file[name].tobytes() for name in file.files)
 
 
 def _scores(folder: Path) -> tuple[list[str], list[str]]:

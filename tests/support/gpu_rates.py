@@ -150,7 +150,7 @@ def pool_rate(setup: Setup, judges: Sequence[JudgeSpec]) -> float:
 
         pool.run(judge, setup.items, sink)
 
-    config = PoolConfig(mode="ray", side_by_side=len(judges), in_flight=1)
+    config = PoolConfig(mode="ray", side_by_side=len(judges))
     with Pool(config) as pool, ThreadPoolExecutor(len(judges)) as threads:
         list(threads.map(one, judges))
     begun = max(done[1][0] for done in batches.values())

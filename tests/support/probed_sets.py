@@ -105,7 +105,7 @@ def probed_set(name: str) -> ProbedSet:
 def generated_set(name: str, seed: int) -> ProbedSet:
     """The demo or ``procedures`` from another seed of the generator, scored by all programs that vary on it."""
     if name == "demo":
-        return _scored(name, demo.generate(demo.DemoConfig(seed=seed)))
+        return _scored(name, demo.generate(seed=seed))
     return _scored(name, procedures.generate(procedures.ProceduresConfig(seed=seed)))
 
 
@@ -123,7 +123,7 @@ def _scored(name: str, unsorted: Sequence[ItemRecord]) -> ProbedSet:
 
 def _records(name: str) -> list[ItemRecord]:
     if name == "demo":
-        return demo.generate(demo.DemoConfig())
+        return demo.generate()
     if name == "procedures":
         return procedures.generate(procedures.ProceduresConfig())
     rows = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / name / "items.parquet").to_pylist()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from assets.report.data import Changes, EditionShown, ItemMove, ReportData, WeightMove
-from assets.results.documents import ComparisonRecord, FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
-from care_ops.admission import JudgeCheck
-from care_ops.aggregators.base import Aggregate
+from assets.publication.editions import ItemMove, WeightMove
+from assets.report.data import Changes, EditionShown, ReportData
+from assets.results.documents import FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.metrics import evaluate
+from care_ops.records import Aggregate, Comparison, Intervals, JudgeCheck
 from care_ops.results.verdict import Reason, Step, Verdict
 from care_ops.scores import ScoreMatrix
 
@@ -72,7 +72,7 @@ def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, see
         missing_share=float(np.isnan(values).mean()),
         labels_seen=20,
         provenance={"source": "made up"},
-        intervals={"care": (weights - 0.01, weights + 0.01)},
+        intervals={"care": Intervals(names, weights - 0.01, weights + 0.01)},
         edition=EditionShown("edition-2", "edition-2", "edition-1") if workspace else None,
         made_at="2026-11-22 03:00",
         partial_correlations=partial,
@@ -116,7 +116,7 @@ def _changes(scores: ScoreMatrix, estimate: np.ndarray, weights: np.ndarray) -> 
 
 def _checks(names: tuple[str, ...]) -> list[JudgeCheck]:
     admitted = [JudgeCheck(name, True, None, None, 0.02, 0.1, 3.0, 0.5, 0) for name in names]
-    return [*admitted, JudgeCheck("constant", False, "all its scores are alike", None, 0.0, 1.0, 0.0, float("nan"), 0)]
+    return [*admitted, JudgeCheck("constant", False, "all its scores are alike", None, 0.0, 1.0, 0.0, None, 0)]
 
 
 def _factors() -> FactorsDocument:
@@ -132,7 +132,7 @@ def _systems(items: int) -> SystemsDocument:
     names = ("one", "two", "three")
     values = (6.0, 5.5, 5.0)
     comparisons = tuple(
-        ComparisonRecord("one", name, 6.0 - value, 5.9 - value, 6.1 - value, items, 0)
+        Comparison("one", name, 6.0 - value, 5.9 - value, 6.1 - value, items, 0)
         for name, value in zip(names[1:], values[1:], strict=True)
     )
     systems = tuple(SystemRecord(name, items // 3, value) for name, value in zip(names, values, strict=True))

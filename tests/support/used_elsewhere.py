@@ -29,6 +29,7 @@ yield_for_execution  # called by Dagster at the start of a run (orchestration/re
 WatchedRunLauncher  # named by deploy/dagster.yaml
 supports_check_run_worker_health  # called by Dagster's run monitoring (orchestration/launcher.py)
 check_run_worker_health  # likewise
+latency_ms  # a column of the parts, written by judges/items.py
 trigger_gain  # asdict of what a trial found, printed by `care judges test`
 length_gain  # likewise
 retest  # likewise
@@ -36,7 +37,7 @@ __arrow_c_stream__  # called by pyarrow (warehouse/sources/tables.py)
 _.readable  # called by Python (care_ops/moments/file_part.py)
 _.seekable  # likewise
 __signature__  # read by typer (orchestration/cli/tables.py)
-_.to_frame  # public: care_eval (docs/library.md)
+_.to_frame  # public: care_eval (docs/data.md)
 _.judges_frame  # likewise
 _.metrics_frame  # likewise
 _.summary  # likewise

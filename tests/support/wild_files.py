@@ -466,8 +466,8 @@ def _values() -> list[WildFile]:
         WildFile(
             "words.csv",
             "words among scores",
-            LONG.replace("a,4", "a,good").replace("b,3", "b,bad").encode(),
-            refused="column 'score' holds 'good' (line 2), 'bad' (line 7), where a finite number is needed",
+            LONG.replace("a,4", "a,great").replace("b,3", "b,poor").encode(),
+            refused="column 'score' holds 'great' (line 2), 'poor' (line 7), where a finite number is needed, or",
         ),
         WildFile(
             "percent.csv", "per cent", b"item_id,a,b\ni1,40%,5\ni2,3,1\n", refused="column 'a' holds '40%' (line 2)"
@@ -481,13 +481,57 @@ def _values() -> list[WildFile]:
         WildFile(
             "infinite.csv", "an infinite score", b"item_id,a,b\ni1,inf,5\ni2,3,-inf\n", refused="holds -inf (line 3)"
         ),
+        WildFile(
+            "verdicts.csv",
+            "pass and fail, one judge that never fails",
+            b"item_id,a,b,note\ni1,PASS,Pass,fine\ni2, fail,pass,bad\ni3,NA,pass,\n",
+            {"i1": {"a": 1, "b": 1}, "i2": {"a": 0, "b": 1}, "i3": {"a": None, "b": 1}},
+            ("'pass' as 1 (4 times), 'fail' as 0 (once)", "'note' (holds text)"),
+        ),
+        WildFile(
+            "preferences.jsonl",
+            "A, B and tie, the judges and items by other names",
+            _jsonl(
+                [
+                    {"test_case": i, "grader": j, "score": s}
+                    for i, j, s in (("i1", "a", "A"), ("i1", "b", "tie"), ("i2", "a", "b"), ("i2", "b", "B"))
+                ]
+            ),
+            {"i1": {"a": 1, "b": 0.5}, "i2": {"a": 0, "b": 0}},
+            ("item is 'test_case'", "'A' as 1", "'B' as 0 (2 times)", "'tie' as 0.5", "first of two answers is better"),
+        ),
+        WildFile(
+            "unknown_words.csv",
+            "words of which some are not known",
+            ("item_id,a,b\n" + "".join(f"i{k},{'ABC'[k % 3]},{'AB'[k % 2]}\n" for k in range(3000))).encode(),
+            refused="column 'a' holds 'C' (1,000 times, first in line 4), where",
+        ),
+        WildFile(
+            "words_and_numbers.csv",
+            "words beside the 0 and 1 of the same judge",
+            b"item_id,judge,score\ni1,a,yes\ni2,a,0\ni1,b,no\ni2,b,yes\n",
+            {"i1": {"a": 1, "b": 0}, "i2": {"a": 0, "b": 1}},
+            ("judge 'a' mixes words and numbers: 1 and 1",),
+        ),
+        WildFile(
+            "words_and_grades.csv",
+            "words beside grades of the same judge",
+            LONG.replace("a,4", "a,good").replace("b,3", "b,bad").encode(),
+            refused="holds 'good' (line 2), '2.5' (line 4), so",
+        ),
+        WildFile(
+            "words_beside.csv",
+            "a column of yes and no beside judges with numbers",
+            _with("checked", "yes", "no", "yes"),
+            told=("'checked' (holds words, where the judges give numbers",),
+        ),
         WildFile("none.csv", "no score at all", b"item_id,a,b\ni1,,\ni2,,\n", refused="every score is missing"),
         WildFile(
             "votes.csv",
             "true and false",
             b"item_id,a,b\ni1,true,False\ni2,false,True\n",
             {"i1": {"a": 1, "b": 0}, "i2": {"a": 0, "b": 1}},
-            ("'a' holds true and false, read as 1 and 0",),
+            ("words are read as numbers: 'true' as 1 (2 times), 'false' as 0 (2 times)",),
         ),
     ]
 
@@ -531,7 +575,7 @@ def _json_files() -> list[WildFile]:
             "true_among_numbers.jsonl",
             "true among numbers",
             _jsonl([{"item_id": "i1", "a": 4, "b": 5}, {"item_id": "i2", "a": True, "b": 1}]),
-            refused="column 'a' holds 'true' (line 2)",
+            refused="holds 'true' (line 2), '4' (line 1), so",
         ),
     ]
 
@@ -578,7 +622,7 @@ def _typed_tables() -> list[WildFile]:
             "words.xlsx",
             "a word among scores",
             workbook({"scores": [*numbered, [9, "a", "good"]]}),
-            refused="column 'score' holds 'good' (row 6 of the sheet)",
+            refused="holds 'good' (row 6 of the sheet), '4' (row 2 of the sheet), so",
         ),
         WildFile(
             "title.xlsx",

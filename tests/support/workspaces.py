@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +48,8 @@ def write_testset(folder: Path, name: str = "one") -> None:
     )
 
 
-QUICK = "fit: {resamples: 0}\nreview: {hold: false, compared_judges: 0}\n"
-"""care.yaml without the bootstrap and the other solvers, which most tests do not look at; forty toy items drift with
-every judge."""
+QUICK = "fit: {resamples: 0}\nreview: {hold: false}\n"
+"""care.yaml without the bootstrap, which most tests do not look at; forty toy items drift with every judge."""
 
 
 def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str = QUICK, **more: object) -> Path:
@@ -61,6 +62,13 @@ def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str 
     for judge in judges:
         write_judge(folder, judge, **more)
     return folder
+
+
+def begins_with(folder: Path, code: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which every process of Python runs this code before anything else; it is kept in a folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(code)
+    return {**environment, "PYTHONPATH": os.pathsep.join([str(folder), environment.get("PYTHONPATH", "")])}
 
 
 def run(folder: Path, **narrow: str) -> Outcome:

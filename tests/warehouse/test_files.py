@@ -100,6 +100,16 @@ def test_items_take_named_columns_and_leave_dropped_ones(tmp_path):
         read_items(tmp_path / "items.csv", columns, drop=("leak", "lek"))
 
 
+@pytest.mark.parametrize("columns", [None, ItemColumns(), ItemColumns(gold="mark")])
+def test_a_field_that_is_not_named_is_taken_from_the_column_of_its_name(tmp_path, columns):
+    (tmp_path / "items.csv").write_text("item_id,prompt,response,aspect,mark\n1,why?,so,style,2\n")
+    (found,) = read_items(tmp_path / "items.csv", columns, drop=("aspect",))
+    assert (found.prompt, found.response, found.aspect) == ("why?", "so", None)
+    assert found.gold == (2.0 if columns is not None and columns.gold else None)
+    (other,) = read_items(tmp_path / "items.csv", ItemColumns(prompt="response"))
+    assert (other.prompt, other.response) == ("so", None), "a column holds one field"
+
+
 def test_labels_know_how_they_came(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text(
@@ -133,12 +143,13 @@ def test_labels_know_how_they_came(tmp_path):
 def test_labels_that_do_not_say_how_they_came_are_taken_as_the_caller_says_and_a_person_is_told(tmp_path):
     path = tmp_path / "old.csv"
     path.write_text("item_id,label\na,1\nb,0\n")
-    for unstated, usable in (("chosen", {}), ("random", {"a": 1.0, "b": 1.0})):
+    for unstated, usable, taken in (
+        ("chosen", {}, "drawn, and are taken as chosen"),
+        ("random", {"a": 1.0, "b": 1.0}, "drawn; you say that it was at random"),
+    ):
         readings = []
         assert read_labels(path, tell=readings.append, unstated=unstated).sample == usable
-        taken = "drawn at random" if usable else "chosen"
-        sentence = f"2 labels do not say how their items were drawn, and are taken as {taken}"
-        assert sentence in " ".join(readings[0].sentences())
+        assert f"2 labels do not say how their items were {taken}" in " ".join(readings[0].sentences())
     path.write_text("item_id,label,chance\na,1,0.5\nb,0,0.1\n")
     assert read_labels(path).sample == {"a": 0.5, "b": 0.1}
 
@@ -257,10 +268,25 @@ def test_items_labels_and_families_are_told(tmp_path):
         assert words in told
 
 
+def test_texts_of_items_are_found_by_the_names_that_people_give_them(tmp_path):
+    def fields(head: str) -> tuple[str | None, ...]:
+        (tmp_path / "items.csv").write_text(
+            f"id,{head}\nx,{','.join(f'text {k}' for k in range(head.count(',') + 1))}\n"
+        )
+        (record,) = read_items(tmp_path / "items.csv")
+        return record.prompt, record.response, record.response_2
+
+    assert fields("question,answer") == ("text 0", "text 1", None)
+    assert fields("Output,Instruction") == ("text 1", "text 0", None)
+    assert fields("question,answer_a,answer_b") == ("text 0", "text 1", "text 2")
+    assert fields("answer,response") == (None, "text 1", None), "a column of the field's own name is all that is taken"
+    assert fields("topic,source") == (None, None, None)
+
+
 def test_every_repeated_item_and_bad_label_is_named(tmp_path):
     path = tmp_path / "items.csv"
-    path.write_text("item_id,gold\n1,a\n2,1\n3,b\n")
-    with pytest.raises(InputError, match=r"column 'gold' holds 'a' \(line 2\), 'b' \(line 4\)"):
+    path.write_text("item_id,gold\n1,x\n2,1\n3,z\n")
+    with pytest.raises(InputError, match=r"column 'gold' holds 'x' \(line 2\), 'z' \(line 4\)"):
         read_items(path)
     path.write_text("item_id,gold\n1,0\n2,1\n2,1\n1,0\n")
     with pytest.raises(InputError, match=r"'1' \(line 2, line 5\), '2' \(line 3, line 4\)"):
@@ -269,15 +295,15 @@ def test_every_repeated_item_and_bad_label_is_named(tmp_path):
 
 def test_a_long_list_of_errors_is_counted(tmp_path):
     path = tmp_path / "scores.csv"
-    path.write_text("item_id,a,b\n" + "".join(f"i{k},{'bad' if k < 40 else k},1\n" for k in range(50)))
-    with pytest.raises(InputError, match=r"'bad' \(line 11\) and 30 more"):
+    path.write_text("item_id,a,b\n" + "".join(f"i{k},{f'no. {min(k, 39)}' if k < 45 else k},1\n" for k in range(50)))
+    with pytest.raises(InputError, match=r"'no. 9' \(line 11\) and 30 other values"):
         read_scores(path)
 
 
 def test_lines_are_counted_as_an_editor_counts_them(tmp_path):
     path = tmp_path / "scores.csv"
-    path.write_text('item_id,a,b,why\n\ni1,1,2,"first\nsecond"\ni2,bad,1,short\n')
-    with pytest.raises(InputError, match=r"'bad' \(line 5\)"):
+    path.write_text('item_id,a,b,why\n\ni1,1,2,"first\nsecond"\ni2,poor,1,short\n')
+    with pytest.raises(InputError, match=r"'poor' \(line 5\)"):
         read_scores(path)
 
 

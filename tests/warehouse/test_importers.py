@@ -87,8 +87,8 @@ def number(record: ItemRecord) -> int:
 @pytest.mark.parametrize("kind", IMPORTERS)
 def test_two_panels_come_back_to_the_same_digits(kind, panel, tmp_path):
     expected = np.array(PANELS[panel]["scores"])
-    if kind == "alpaca_eval":  # a preference is between 1 and 2; see recipes/make_alpaca.py
-        expected = 1 + expected / (10 if panel == "grades" else 1)
+    if kind == "alpaca_eval":  # 1 for the left answer, 0 for the right; see recipes/make_alpaca.py
+        expected = 2 - (1 + expected / (10 if panel == "grades" else 1))
     imported = read_import(kind, path_of(kind, panel, tmp_path))
     assert sorted(imported.judges) == sorted(PANELS[panel]["judges"])
     found = np.full(expected.shape, np.nan)
@@ -110,7 +110,7 @@ def test_the_command_writes_tables_that_a_fit_takes(kind, tmp_path):
     result = care_eval.fit(scores, items=items, aggregators="avg", intervals=0, admit="all")
     expected = np.array(PANELS["grades"]["scores"]).mean(axis=1)
     if kind == "alpaca_eval":
-        expected = 1 + expected / 10
+        expected = 1 - expected / 10
     np.testing.assert_allclose(np.sort(result.estimate), np.sort(expected), rtol=1e-12)
     assert (result.table.page.evaluations == {}) == (kind in WITHOUT_LABELS)
 

@@ -10,7 +10,7 @@ from warehouse import parts, storage
 from warehouse.item_texts import ItemTexts
 from warehouse.items import ItemRecord
 from warehouse.parts import PartStore
-from warehouse.storage import DamagedError, notes_in, write_table
+from warehouse.storage import DamagedError, notes_in
 
 
 @pytest.fixture
@@ -57,12 +57,6 @@ def test_all_are_read_without_gold_and_metadata(store):
 def test_rows_before_the_first_wanted_one_are_not_read(store):
     firsts = [first for first, _ in ItemTexts(store.items_file("one"))._scan(40)]
     assert firsts == [32, 37, 42, 47, 48]
-
-
-def test_an_item_file_of_an_earlier_release_has_no_aspect(store):
-    path = store.items_file("one")
-    write_table(path, pq.read_table(path).drop_columns("aspect"))
-    assert {record.aspect for record in ItemTexts(path)} == {None}
 
 
 def test_a_damaged_group_of_rows_is_noticed_when_it_is_read(store):

@@ -13,7 +13,7 @@ from warehouse.items import ItemRecord
 from warehouse.probes import KINDS, SWAP, Probe, ProbePlan, make, plan_of, sample
 from warehouse.sources import demo
 
-DEMO = demo.generate(demo.DemoConfig())
+DEMO = demo.generate()
 BY_ID = {record.item_id: record for record in DEMO}
 
 

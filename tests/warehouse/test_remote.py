@@ -16,7 +16,7 @@ from orchestration.workspace import load_workspace
 from warehouse.remote import lease as leases
 from warehouse.remote import objects
 from warehouse.remote.address import usable_address
-from warehouse.remote.copy import Fetched, StoreCopy, copy_of
+from warehouse.remote.copy import StoreCopy, copy_of
 from warehouse.remote.objects import Objects
 from warehouse.storage import (
     DamagedError,
@@ -42,7 +42,7 @@ def machine(tmp_path, store):
     return lambda name="one": copy_of(tmp_path / name, store.as_uri())
 
 
-def at_work(copy: StoreCopy, caught_up=lambda fetched: None, **more):
+def at_work(copy: StoreCopy, caught_up=lambda: None, **more):
     """Hold the lease for a copy."""
     return copy.writing("`care test`", more.pop("say", print), more.pop("patience", 10.0), caught_up)
 
@@ -98,22 +98,21 @@ def test_what_is_written_and_deleted_reaches_the_store(machine, store):
     assert files_of(store).keys() == {"report/index.html"}
 
 
-def test_another_machine_fetches_what_came_and_loses_what_went(machine):
+def test_another_machine_fetches_what_came_and_loses_what_went(machine, monkeypatch):
     here, there = machine("one"), machine("two")
     with at_work(here):
         write_bytes(here.folder / "parts" / "a", b"first")
         write_bytes(here.folder / "parts" / "b", b"stays")
-    changes = []
-    with at_work(there, changes.append):
+    with at_work(there):
+        assert files_of(there.folder) == {"parts/a": b"first", "parts/b": b"stays"}
         write_bytes(there.folder / "parts" / "a", b"other")
         delete(there.folder / "parts" / "b")
-    assert changes[0].came == ["parts/a", "parts/b"]
-    with at_work(here, changes.append):
+    with at_work(here):
         assert files_of(here.folder) == files_of(there.folder) == {"parts/a": b"other"}
-    assert (changes[1].came, changes[1].went) == (["parts/a"], ["parts/b"])
-    with at_work(here, changes.append):
+    monkeypatch.delattr(Objects, "fetch")  # nothing is fetched twice
+    with at_work(here):
         pass
-    assert changes[2] == Fetched(), "nothing is fetched twice"
+    assert files_of(here.folder) == {"parts/a": b"other"}
 
 
 def test_a_fetch_that_is_cut_leaves_word_that_the_database_is_behind(machine, monkeypatch):
@@ -136,9 +135,9 @@ def test_a_fetch_that_is_cut_leaves_word_that_the_database_is_behind(machine, mo
     with pytest.raises(WarehouseError, match="cut"), there.looking():
         pass
     monkeypatch.undo()
-    with there.looking() as fetched:
-        assert fetched is not None
-        assert fetched.came == ["report/b"], "the part has come before"
+    assert files_of(there.folder).keys() == {"parts/a", "report/a"}
+    with there.looking():
+        assert files_of(there.folder).keys() == {"parts/a", "report/a", "report/b"}
         assert there.database_is_behind
         there.database_caught_up()
     with there.looking():
@@ -150,10 +149,10 @@ def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
     with at_work(here):
         write_bytes(here.folder / "report" / "a", b"first")
         with there.looking() as fetched:
-            assert fetched is not None
-            assert fetched.came == ["report/a"]
+            assert fetched
+            assert files_of(there.folder) == {"report/a": b"first"}
         with here.looking() as fetched:
-            assert fetched is None, "this machine writes, and is ahead of everybody"
+            assert not fetched, "this machine writes, and is ahead of everybody"
         with pytest.raises(WarehouseError, match="is written by commands that hold it alone"):
             write_bytes(there.folder / "report" / "a", b"second")
     assert files_of(there.folder) == {"report/a": b"first"}, "the old file stays, and no temporary one"
@@ -315,13 +314,13 @@ def test_a_machine_takes_over_its_own_lease_at_once(machine, store):
 def test_processes_of_one_machine_share_the_lease(machine, store):
     here = machine()
     also_here = StoreCopy(here.folder, here.address)
-    changes = []
-    with at_work(here, changes.append):
-        with at_work(also_here, changes.append):
+    fetched = []
+    with at_work(here, lambda: fetched.append(here)):
+        with at_work(also_here, lambda: fetched.append(also_here)):
             pass
         assert (store / leases.KEY).exists(), "the first is still at work"
         write_bytes(here.folder / "report" / "a", b"here")
-    assert len(changes) == 1, "who joins has nothing to fetch"
+    assert fetched == [here], "who joins has nothing to fetch"
     assert not (store / leases.KEY).exists()
 
 

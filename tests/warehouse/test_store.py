@@ -4,33 +4,24 @@ import struct
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from care_ops.errors import WarehouseError
+from care_ops.records import Aggregate, Evaluation, Intervals, JudgeCheck
 from care_ops.scores import ScoreMatrix
 from warehouse import panel_rows
 from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
-from warehouse.fit_rows import (
-    load_fits,
-    store_edition,
-    store_evaluation,
-    store_fit,
-    store_intervals,
-    store_publication,
-)
+from warehouse.fit_rows import load_edition, load_findings, load_fit, load_fits, load_publications
 from warehouse.fits import (
     Edition,
     EditionInputs,
-    EvaluationRecord,
     FitRecord,
     FitStore,
-    Intervals,
     Publication,
 )
 from warehouse.items import ItemRecord
-from warehouse.matrix import AdmissionRecord, read_scores
+from warehouse.matrix import read_scores
 from warehouse.panel_rows import LongWrite, drop_slice, replace_slice, replace_testset
 from warehouse.parts import PartStore
 from warehouse.storage import DamagedError, replacing, write_table
@@ -301,17 +292,13 @@ def test_items_keep_their_ordinals_and_gone_ones_leave(store):
 
 
 def a_fit(fit_id="f", last=5.0):
-    values = pa.array([1.0, 2.0, None, 4.0, last], pa.float64())
-    empty = pa.nulls(5, pa.float64())
-    ids = [r.item_id for r in RECORDS]
-    return FitRecord(
-        fit_id, "set one", "avg", "in", 0, 4.5, None, "{}", "c", ids, values, empty, empty, ["a"], [1.0], [None]
-    )
+    answer = Aggregate("avg", np.array([1.0, 2.0, np.nan, 4.0, last]), 4.5, weights=np.array([1.0]))
+    return FitRecord(fit_id, "set one", "in", "c", tuple(r.item_id for r in RECORDS), ("a",), answer)
 
 
-EVALUATION = EvaluationRecord(labels_used=0, n=5, accuracy=0.5)
-ADMITTED = AdmissionRecord("a", True, None, None, 0.0, 0.5, 1.0, None, 0)
-INTERVALS = Intervals(["a"], [0.5], [1.5], [[0.1, float("nan")]], None)
+EVALUATION = Evaluation(n=5, accuracy=0.5)
+ADMITTED = JudgeCheck("a", True, None, None, 0.0, 0.5, 1.0, None, 0)
+INTERVALS = Intervals(("a",), np.array([0.5]), np.array([1.5]), np.array([[0.1, np.nan]]))
 
 
 def everything(connection):
@@ -319,17 +306,18 @@ def everything(connection):
     return {t: sorted(map(repr, connection.execute(f"SELECT * FROM {t}").fetchall())) for t in tables}
 
 
-def test_the_same_fit_again_keeps_its_evaluation(store):
+def test_the_same_fit_again_keeps_its_evaluation(store, tmp_path):
     _, warehouse = store
-    fit = a_fit()
-    with warehouse.writer() as connection:
-        store_fit(connection, fit)
-        store_evaluation(connection, "f", EVALUATION)
-        store_intervals(connection, "f", INTERVALS)
-        store_fit(connection, fit)
-        assert connection.execute("SELECT n, accuracy FROM evaluations").fetchall() == [(5, 0.5)]
-        bounds = connection.execute("SELECT weight, lo, hi, loadings_lo, loadings_hi FROM weights").fetchall()
-        assert bounds == [(1.0, 0.5, 1.5, [0.1, None], None)]
+    kept = FitStore(tmp_path / "fits")
+    kept.annotate("set one", "f", EVALUATION)
+    kept.annotate("set one", "f", INTERVALS)
+    for _ in range(2):
+        kept.write_fit(a_fit())
+        with warehouse.writer() as connection:
+            load_fit(connection, kept, "set one", "f")
+            assert connection.execute("SELECT n, accuracy FROM evaluations").fetchall() == [(5, 0.5)]
+            bounds = connection.execute("SELECT weight, lo, hi, loadings_lo, loadings_hi FROM weights").fetchall()
+            assert bounds == [(1.0, 0.5, 1.5, [0.1, None], None)]
 
 
 def test_on_a_clock_that_was_set_back_the_latest_still_comes_last(store, tmp_path):
@@ -361,24 +349,21 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
     with warehouse.writer() as connection:
         for edition, fit in ((old, a_fit()), (new, a_fit("g", last=9.0))):
             kept.write_fit(fit)
-            store_fit(connection, fit)
             kept.write_edition(edition)
-            store_edition(connection, edition)
+            load_edition(connection, kept, edition)
     kept.annotate("set one", "f", EVALUATION)
     kept.annotate("set one", "f", INTERVALS)
     with warehouse.writer() as connection:
-        store_evaluation(connection, "f", EVALUATION)
-        store_intervals(connection, "f", INTERVALS)
+        load_findings(connection, kept, "set one", ["f"])
 
     def read():
         with warehouse.reader() as connection:
             return connection.execute("SELECT item_id, estimate FROM latest_aggregates ORDER BY item_id").fetchall()
 
     def publish(edition):
-        publication = Publication("set one", edition, "review")
-        kept.publish(publication)
+        kept.publish(Publication("set one", edition, "review"))
         with warehouse.writer() as connection:
-            store_publication(connection, publication)
+            load_publications(connection, kept, "set one")
 
     assert read() == []
     assert kept.published("set one") is None
@@ -387,8 +372,8 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
     assert read() == [("i0", 1.0), ("i1", 2.0), ("i2", None), ("i3", 4.0), ("i4", 5.0)]
     assert kept.published("set one")[1] == old
     again = kept.read_fit("set one", "g")
-    assert again.estimate.to_pylist() == [1.0, 2.0, None, 4.0, 9.0]
-    assert (again.judges, again.fitted_at) == (["a"], kept.read_fit("set one", "g").fitted_at)
+    assert list(again.estimates.values()) == [1.0, 2.0, None, 4.0, 9.0]
+    assert (again.weights, again.fitted_at) == ({"a": 1.0}, kept.read_fit("set one", "g").fitted_at)
 
     with warehouse.writer() as connection:
         live = everything(connection)

@@ -1,7 +1,4 @@
-"""The catalog of benchmarks: one YAML file per test set, which ``care testsets add`` copies into a workspace.
-
-Belongs here: finding an entry. Belongs elsewhere: reading the benchmark's data (``warehouse.sources``).
-"""
+"""The catalog of benchmarks: one YAML file per test set, which ``care testsets add`` copies into a workspace."""
 
 from __future__ import annotations
 
@@ -25,7 +22,6 @@ def text(name: str) -> str:
     InputError
         The catalog has no entry of this name; the message lists those that exist.
     """
-    path = _FOLDER / f"{name}.yaml"
-    if not path.exists():
+    if name not in names():
         raise InputError(f"no test set {name!r} in the catalog; there are {', '.join(names())}")
-    return path.read_text(encoding="utf-8")
+    return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")

@@ -1,9 +1,8 @@
 """Annotations of alpaca_eval: ``annotations.json``, a file for each annotator.
 
-A pair of answers is an item: the reference as its response, the system's answer as its second response. The score is
-the preference between 1 (the reference) and 2 (the system), with 1.5 for a tie.
-
-Belongs here: alpaca_eval's files. Belongs elsewhere: what a score means (``collected``).
+A pair of answers is an item: the reference as its response, the system's answer as its second response. alpaca_eval's
+preference lies between 1 (the reference) and 2 (the system); the score is 2 less that, so that it says how far the left
+answer is better, as scores of pairs do: 1, .5 for a tie, 0.
 """
 
 from __future__ import annotations
@@ -18,13 +17,14 @@ from warehouse.importers.collected import (
     content_id,
     expect,
     files_of,
+    number_of,
     read_document,
     text_of,
 )
 from warehouse.items import ItemRecord
 
 _TOOL = "alpaca_eval"
-_TIE = 1.5
+_TIE, _FOR_THE_RIGHT = 1.5, 2.0
 
 
 def read(path: Path) -> ImportedScores:
@@ -48,8 +48,8 @@ def _add(collector: Collector, record: Mapping[str, Any], path: Path) -> None:
     left, right = record.get("generator_1"), record.get("generator_2")
     item_id = content_id(*texts, left, right)
     collector.add_item(ItemRecord(item_id, texts[0], texts[1], texts[2], metadata={"left": left, "right": right}))
-    preference = record.get("preference")
+    preference = number_of(record.get("preference"))
     if preference == 0:
-        collector.note("a preference of 0 is a tie, which is 1.5 here as in the later versions of alpaca_eval")
+        collector.note("a preference of 0 is a tie, which is 1.5 in the later versions of alpaca_eval")
         preference = _TIE
-    collector.add_score(item_id, judge, preference)
+    collector.add_score(item_id, judge, _FOR_THE_RIGHT - preference if isinstance(preference, float) else preference)

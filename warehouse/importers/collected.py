@@ -2,8 +2,6 @@
 
 A score is a number, true or false, yes or no, or one of the grades C, P, I and N (correct, partial, incorrect, no
 answer), which are 1, 0.5, 0 and 0 as in inspect_ai. A score that is empty or NaN is missing.
-
-Belongs here: the record, and what a value of any tool means as a score. Belongs elsewhere: any tool's files.
 """
 
 from __future__ import annotations

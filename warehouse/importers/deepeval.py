@@ -1,8 +1,6 @@
 """Test runs of deepeval: ``.deepeval/.latest_run_full.json`` or ``.latest_test_run.json``.
 
 A test case is an item, a metric a judge. A metric that was run with several models is a judge for each.
-
-Belongs here: deepeval's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Writes imported tables to files that people name.
-
-Belongs here: which format a name asks for. Belongs elsewhere: writing whole or not at all (``storage``).
-"""
+"""Writes imported tables to files that people name."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 A sample of one epoch and one model is an item, since each has an answer of its own, and the sample is the split unit
 that keeps its epochs together; a scorer is a judge. Where a scorer
 is a panel of models, its single votes are the judges, and not the majority that the tool made of them.
-
-Belongs here: inspect_ai's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Langfuse's export to a blob storage: JSON lines of ``scores``, and of ``observations_v2`` for the texts.
 
 A trace is an item, a name of scores a judge; scores by people (source ``ANNOTATION``) are labels.
-
-Belongs here: Langfuse's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

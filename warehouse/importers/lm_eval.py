@@ -3,8 +3,6 @@
 A document of one model is an item, known by the document's own id, or else by its hash, because ``doc_id`` is only its
 position; each metric is a judge. What a document calls its label or gold is the right answer to the question, and no
 label of the model's answer, unless its name begins with ``human``.
-
-Belongs here: the harness's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

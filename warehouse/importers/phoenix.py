@@ -2,9 +2,6 @@
 
 A span is an item, a name of annotations by a model or by code a judge; annotations by people are labels. Where the
 folder holds spans beside the annotations (``spans.jsonl`` or the like), their texts are the items'.
-
-Belongs here: Phoenix's files. Belongs elsewhere: what a score means (``collected``), reading tables
-(``sources.tables``).
 """
 
 from __future__ import annotations

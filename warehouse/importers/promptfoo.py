@@ -2,8 +2,6 @@
 
 A test case answered by one provider with one prompt is an item; an assertion is a judge, by the name of its metric or
 else by its type. Scores are those of the single assertions, as ``namedScores`` are weighted already.
-
-Belongs here: promptfoo's files. Belongs elsewhere: what a score means (``collected``).
 """
 
 from __future__ import annotations

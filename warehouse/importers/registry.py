@@ -1,7 +1,4 @@
-"""Every kind of import under the name that people type.
-
-Belongs here: the list. A new tool is a module with a function ``read``, and one line below.
-"""
+"""Every kind of import under the name that people type."""
 
 from __future__ import annotations
 

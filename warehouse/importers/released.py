@@ -2,8 +2,6 @@
 
 Each file has the columns ``text``, ``label``, ``raw_output`` and ``parsed_output``. Files are joined by the text, since
 some are in another order of rows, and not by position.
-
-Belongs here: this layout. Belongs elsewhere: what a score means (``collected``), reading CSV (``sources.delimited``).
 """
 
 from __future__ import annotations

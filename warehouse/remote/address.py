@@ -1,7 +1,4 @@
-"""Which addresses a workspace may have as its storage, and where a data folder keeps what it knows of its store.
-
-Belongs here: the form of an address, and that name. Belongs elsewhere: whether anything answers there (``objects``).
-"""
+"""Which addresses a workspace may have as its storage, and where a data folder keeps what it knows of its store."""
 
 from __future__ import annotations
 

@@ -4,9 +4,6 @@ The store is the record. A finished file is uploaded before it gets its name in 
 before the file, so the folder never has what the store lacks. A process that is killed between the two leaves the store
 one file ahead, which the next command fetches. What can be made again without the store stays in the folder only: the
 database, Dagster's record of runs, hashes, locks, lists of parts, temporary files.
-
-Belongs here: which files are objects, comparing the folder with the store, writing through. Belongs elsewhere: single
-objects (``objects``), who may write (``lease``), how a file is written (``warehouse.storage``).
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ import os
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -64,15 +60,6 @@ def copy_of(folder: Path, address: str) -> StoreCopy:
     return known
 
 
-@dataclass
-class Fetched:
-    """What a comparison with the store changed in the folder: names of files that came, went, or were uploaded."""
-
-    came: list[str] = field(default_factory=list[str])
-    went: list[str] = field(default_factory=list[str])
-    uploaded: list[str] = field(default_factory=list[str])
-
-
 class StoreCopy:
     """The copy of one store in one data folder; ``copy_of`` makes it."""
 
@@ -88,7 +75,7 @@ class StoreCopy:
         who: str,
         say: Callable[[str], object],
         patience: float | None,
-        caught_up: Callable[[Fetched], None],
+        caught_up: Callable[[], None],
     ) -> Generator[None]:
         """Hold the lease; what the store has and the folder lacks is fetched first.
 
@@ -119,23 +106,19 @@ class StoreCopy:
                     self._end()
 
     @contextmanager
-    def looking(self) -> Generator[Fetched | None]:
-        """Fetch what the folder lacks, for a command that writes nothing; None where a command of this machine writes.
+    def looking(self) -> Generator[bool]:
+        """Fetch what the folder lacks, for a command that writes nothing; whether that was done.
 
-        While such a command is at work, the folder is ahead of everybody.
+        Nothing is fetched while a command of this machine writes: the folder is ahead of everybody then.
         """
         with self._lock() as lock:
             if not _locked(lock, fcntl.LOCK_EX):
-                yield None
+                yield False
                 return
-            fetched = Fetched()
             for _ in range(_PASSES):  # what names a file is written after it, and may be listed before it
-                more = self._compare(upload=False)
-                fetched.came += more.came
-                fetched.went += more.went
-                if not more.came:
+                if not self._compare(upload=False):
                     break
-            yield fetched
+            yield True
 
     @property
     def database_is_behind(self) -> bool:
@@ -187,7 +170,7 @@ class StoreCopy:
             pass
 
     def _begin(
-        self, who: str, say: Callable[[str], object], patience: float | None, caught_up: Callable[[Fetched], None]
+        self, who: str, say: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> None:
         """Take the lease and fetch, while no other process of this machine does anything."""
         self.index.keep(_READY, None)
@@ -195,7 +178,8 @@ class StoreCopy:
         try:
             self.lease.take(who, say, patience)
             self.lease.begin_renewing(who)
-            caught_up(self._compare(upload=True))
+            self._compare(upload=True)
+            caught_up()
             self.index.keep(_READY, who)
         except BaseException:
             self.lease.end_renewing()
@@ -209,35 +193,33 @@ class StoreCopy:
         if self.lease.is_taken:
             self.lease.give_back()
 
-    def _compare(self, *, upload: bool) -> Fetched:
-        """Make the folder what the store is; upload files that the store has never had, or leave them alone."""
+    def _compare(self, *, upload: bool) -> bool:
+        """Make the folder what the store is, and say whether anything came.
+
+        Files that the store has never had are uploaded, or left alone.
+        """
         listed = {key: entry for key, entry in self.objects.listed().items() if _is_an_object(key)}
         files = {file.relative_to(self.folder).as_posix() for file in self._files()}
         self._must_be_of_this_store(files, listed)
         tags = self.index.tags()
-        changes = Fetched(came=[k for k, entry in sorted(listed.items()) if k not in files or tags.get(k) != entry.tag])
+        came = [key for key, entry in sorted(listed.items()) if key not in files or tags.get(key) != entry.tag]
         gone = sorted(files & tags.keys() - listed.keys())
-        if any(key.startswith("parts/") or key.endswith(_VERDICT) for key in (*changes.came, *gone)):
+        if any(key.startswith("parts/") or key.endswith(_VERDICT) for key in (*came, *gone)):
             self.index.keep(_BEHIND, "yes")  # before the first of them changes
-        self._fetch(changes.came, listed)
+        self._fetch(came, listed)
+        uploaded: set[str] = set()
         for key in sorted(files - listed.keys()):
             path = self.folder / key
             if key in tags:
                 path.unlink(missing_ok=True)
-                changes.went.append(key)
             elif upload:
                 with self.replacing(path, path):
-                    changes.uploaded.append(key)
-        for key in tags.keys() - listed.keys() - set(changes.uploaded):
+                    uploaded.add(key)
+        for key in tags.keys() - listed.keys() - uploaded:
             self.index.drop(key)
-        _log.info(
-            "%s: %d files fetched, %d deleted, %d uploaded.",
-            self.address,
-            len(changes.came),
-            len(changes.went),
-            len(changes.uploaded),
-        )
-        return changes
+        counts = self.address, len(came), len(gone), len(uploaded)
+        _log.info("%s: %d files fetched, %d deleted, %d uploaded.", *counts)
+        return bool(came)
 
     def _must_be_of_this_store(self, files: Collection[str], listed: Collection[str]) -> None:
         """Refuse a folder that is a copy of another store, or one with files of its own beside a store with others."""

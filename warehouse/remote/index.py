@@ -2,8 +2,6 @@
 
 The index is a small SQLite file in the folder. It can be deleted together with the folder, and never alone: without
 it nobody can tell a file that the store has lost from one that the store has never had.
-
-Belongs here: keeping these notes. Belongs elsewhere: what they are compared with (``copy``, ``lease``).
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ Taking the lease is a conditional write, which of two machines one wins. A lease
 by the clock of the machine that waits for it, is that of a process which was killed, and is taken over; the machine
 itself takes its own over at once. Where a store does not promise conditional writes, a warning says so, once for each
 data folder: two machines that begin within the same second may then both believe that they hold it.
-
-Belongs here: taking, renewing and giving back the lease. Belongs elsewhere: who may work on this machine
-(``orchestration.locks``), and what is written (``copy``).
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 An object is written as a whole or not at all. Credentials come from where the store's own tools take them: the
 environment, a profile, or the platform; they are neither asked for nor kept.
-
-Belongs here: single objects, and what a store refuses as one sentence. Belongs elsewhere: which files are objects
-(``copy``), and who may write (``lease``).
 """
 
 from __future__ import annotations
@@ -67,14 +64,11 @@ class Listed:
     ----------
     tag : str
         Changes with the content.
-    size : int
-        Bytes.
     changed : float
         When it was written, in seconds since 1970.
     """
 
     tag: str
-    size: int
     changed: float
 
 
@@ -110,7 +104,7 @@ class Objects:
         """All objects, by key."""
         with self._speaking("be listed"):
             return {
-                entry["path"]: Listed(str(entry["e_tag"] or ""), entry["size"], entry["last_modified"].timestamp())
+                entry["path"]: Listed(str(entry["e_tag"] or ""), entry["last_modified"].timestamp())
                 for page in self._store.list()
                 for entry in page
             }

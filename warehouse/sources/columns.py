@@ -2,8 +2,6 @@
 
 Every decision goes into the record of the reading (``reading``), which is shown to the user. Names are compared without
 regard to case, spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``item_id``.
-
-Belongs here: names of columns, and what a column holds. Belongs elsewhere: turning values into numbers (``values``).
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +17,15 @@ import pyarrow as pa
 from care_ops.errors import InputError
 from warehouse.sources.input_table import InputTable
 from warehouse.sources.reading import LeftOut, listed
-from warehouse.sources.values import holds_numbers, is_text
+from warehouse.sources.values import holds_numbers, holds_words, is_text
+from warehouse.sources.words import EXAMPLES
 from warehouse.testsets import ScoreColumns
 
-Layout = Literal["auto", "long", "wide"]
-
 # Names that people give to a column; the usual name comes first.
-ITEM = ("item_id", "item", "id", "example_id", "sample_id", "instance_id", "document_id", "doc_id", "uid", "uuid")
+ITEM = (
+    *("item_id", "item", "id", "example_id", "sample_id", "instance_id", "document_id", "doc_id", "uid", "uuid"),
+    *("test_case", "test_case_id"),
+)
 JUDGE = (
     *("judge", "judge_id", "judge_name", "judge_model", "rater", "rater_id", "annotator", "annotator_id"),
     *("grader", "evaluator", "scorer", "worker", "worker_id"),
@@ -48,10 +47,16 @@ _SIZES = (
 _DATES = ("date", "datetime", "time", "timestamp", "created_at", "updated_at", "year", "month", "day")
 _BOOKKEEPING = ("fold", "split", "seed", "epoch", "run", "batch", "version")
 _AGGREGATES = ("mean", "avg", "average", "median", "sum", "total", "mean_score", "avg_score", "average_score", "std")
-_TEXTS = (
-    *("prompt", "question", "instruction", "input", "text", "reference"),
-    *("response", "answer", "output", "completion"),
-)
+TEXTS = {
+    "prompt": ("prompt", "question", "instruction", "query", "input"),
+    "response": ("response", "answer", "output", "completion", "generation", "text"),
+}
+"""Usual names of an item's texts, by its fields."""
+
+_TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
+HOLDS_TEXT = "holds text"
+"""Why a column of texts is no judge."""
+
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
@@ -121,17 +126,17 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
     return find(where, names, ITEM, "--item (columns.item_id in a workspace)")
 
 
-def score_layout(where: str, names: Sequence[str], columns: ScoreColumns, layout: Layout) -> ScoreLayout:
+def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
     """Decide by the names of its columns whether a table of scores is long or wide.
 
     Raises
     ------
     InputError
-        The table lacks a column that the user named or that the requested layout needs.
+        The table lacks a column that the user named, or that a long table needs.
     """
     given = columns.model_fields_set
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
-    if layout == "wide" or columns.judge_columns:
+    if columns.judge_columns:
         return ScoreLayout(item)
     others = [name for name in names if name != item]
     judge = (
@@ -139,7 +144,7 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns, layout
         if "judge" in given
         else find(where, others, JUDGE, "--judge (columns.judge in a workspace)")
     )
-    if judge is None and layout == "auto" and "score" not in given:
+    if judge is None and "score" not in given:
         return ScoreLayout(item)
     others = [name for name in others if name != judge]
     score = (
@@ -149,7 +154,7 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns, layout
     )
     if judge is not None and score is not None:
         return ScoreLayout(item, judge, score)
-    if layout == "auto" and not given & {"judge", "score"}:
+    if not given & {"judge", "score"}:
         return ScoreLayout(item)
     raise InputError(
         f"{where}: {_long_without(names, judge)}; the columns are {listed([repr(name) for name in names], 40)}"
@@ -220,13 +225,17 @@ def judge_columns(input_table: InputTable, item: str, columns: ScoreColumns) -> 
         )
     reasons = {name: why_no_judge(name, input_table.table.column(name), columns.drop) for name in others}
     judges = [name for name, why in reasons.items() if why is None]
+    worded = [name for name in judges if _is_of_words(input_table.table.column(name))]
+    if len(worded) < len(judges):  # else a column that says of each item yes or no would be taken for a judge
+        reasons |= dict.fromkeys(worded, "holds words, where the judges give numbers; if it is one, name every --judge")
+        judges = [name for name in judges if name not in worded]
     left_out = [LeftOut(name, why) for name, why in reasons.items() if why is not None]
     if not judges:
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
             f"{input_table.name}: no judge beside {item!r}{': ' if reasons_listed else ''}{reasons_listed}; give each "
-            "judge a column of numbers, and if a judge is left out, name all judges, each with --judge "
-            "(columns.judge_columns in a workspace)"
+            f"judge a column of numbers, or of words such as {EXAMPLES}, and if a judge is left out, name all judges, "
+            "each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
 
@@ -245,11 +254,16 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
         return "holds dates or times"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "holds bytes"
-    if is_text(kind) and (is_called(name, _TEXTS) or not holds_numbers(column)):
-        return "holds text"
+    if is_text(kind) and (is_called(name, _TEXTS) or not (holds_numbers(column) or holds_words(column))):
+        return HOLDS_TEXT
     if not is_text(kind) and _counts_rows(column, least=_COUNTED_ROWS):
         return "counts the rows"
     return None
+
+
+def _is_of_words(column: pa.ChunkedArray) -> bool:
+    """Whether a judge's column holds words for the most part."""
+    return is_text(column.type) and holds_words(column)
 
 
 def _why_by_name(name: str) -> str | None:

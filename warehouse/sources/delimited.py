@@ -2,9 +2,6 @@
 
 pyarrow parses the file. Python's ``csv`` module finds the separator in the first records, reads a file with quotes a
 second time to find a quote that is never closed, and finds the line numbers for messages.
-
-Belongs here: encoding, separator, quotes and lines. Belongs elsewhere: what a column means (``columns``) and what
-counts as a number (``values``).
 """
 
 from __future__ import annotations
@@ -12,15 +9,23 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 
 from care_ops.errors import InputError
-from warehouse.sources.input_table import InputTable, Plan, name_columns, open_stream, open_text, refuse_repeated
+from warehouse.sources.input_table import (
+    InputTable,
+    Plan,
+    lines_of,
+    name_columns,
+    open_stream,
+    open_text,
+    refuse_repeated,
+)
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
@@ -118,7 +123,13 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     if _has_quotes(path):
         _check_quotes(dialect, table.num_rows)
     notes = ("the first line, sep=, names the separator",) if dialect.skipped else ()
-    return InputTable(str(path), table, dialect.described(), notes, partial(_lines, dialect))
+    return InputTable(
+        str(path),
+        table,
+        dialect.described(),
+        notes,
+        lambda rows: lines_of(rows, islice((line for line, _ in dialect.records()), 1, None)),
+    )
 
 
 def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
@@ -218,18 +229,6 @@ def _check_quotes(dialect: _Dialect, rows: int) -> None:
             f"{dialect.path}: the quotes can be read in two ways, as {rows:,} rows or as {counted:,}; "
             'close each quote, and write a quote inside a quoted value twice: ""'
         )
-
-
-def _lines(dialect: _Dialect, rows: Sequence[int]) -> list[str]:
-    """Places of rows, which are counted from 0, as lines of the file."""
-    wanted, last = set(rows), max(rows, default=-1)
-    lines: dict[int, int] = {}
-    for row, (line, _) in enumerate(dialect.records(), start=-1):
-        if row in wanted:
-            lines[row] = line
-        if row >= last:
-            break
-    return [f"line {lines[row]}" for row in rows]
 
 
 def _allow_long_fields() -> None:

@@ -3,13 +3,9 @@
 This file simulates everything: a table of facts, answers that get a random share of the facts right, and four style
 confounders (padding, list formatting, false citations, emoji) that are drawn independently of quality. No constant was
 chosen by looking at what an aggregator makes of the result.
-
-Belongs here: generating the demo's items. Belongs elsewhere: judging them; real programs do that.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,31 +64,14 @@ _CITATIONS = ("[1]", "(World Almanac, 2019)", "[2]", "(Atlas of Nations, 2021)")
 _EMOJI = ("🌍", "✨", "🎉", "⭐")
 
 
-@dataclass(frozen=True)
-class DemoConfig:
-    """Size and seed of the demo.
-
-    Attributes
-    ----------
-    countries, answers : int
-        Number of questions, one per country, and of answers to each question.
-    seed : int
-    """
-
-    countries: int = 30
-    answers: int = ANSWERS_A_COUNTRY
-    seed: int = 20260
-
-
-def generate(config: DemoConfig) -> list[ItemRecord]:
-    """Generate items with texts, gold, and the planted style as metadata.
+def generate(countries: int = 30, answers: int = ANSWERS_A_COUNTRY, seed: int = 20260) -> list[ItemRecord]:
+    """Generate items with texts, gold, and the planted style as metadata: so many answers to a question a country.
 
     Gold is ten times the F1 score of the facts. Its precision is the share of the stated facts that are right, and its
     recall is the share of the requested facts that are stated and right.
     """
-    rng = np.random.default_rng(config.seed)
-    countries = sorted(FACTS)[: config.countries]
-    return [_answer(rng, country, number) for country in countries for number in range(config.answers)]
+    rng = np.random.default_rng(seed)
+    return [_answer(rng, country, k) for country in sorted(FACTS)[:countries] for k in range(answers)]
 
 
 def _answer(rng: np.random.Generator, country: str, number: int) -> ItemRecord:

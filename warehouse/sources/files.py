@@ -2,9 +2,6 @@
 
 Every reader accepts a file of any kind or a frame (``tables.read_input_table``) and finds its columns by their names
 (``columns``). It then calls ``tell`` with a record of what it took each column for.
-
-Belongs here: what the rows of such tables must be, with errors that say what is wrong and where. Belongs elsewhere:
-parsing (``tables``), judging (``judges.engines.recorded``) and where a workspace lies.
 """
 
 from __future__ import annotations
@@ -23,10 +20,11 @@ from care_ops.errors import InputError
 from care_ops.scores import ScoreMatrix
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.sources.columns import (
+    HOLDS_TEXT,
     JUDGE,
     LABEL,
     SCORE,
-    Layout,
+    TEXTS,
     ScoreLayout,
     find,
     is_called,
@@ -55,6 +53,11 @@ _LABEL_COLUMNS = {
 """Optional columns of a table of labels: role -> usual names."""
 
 
+_PAIRS = tuple(
+    (f"{name}_{left}", f"{name}_{right}") for name in ("response", "answer", "output") for left, right in ("ab", "12")
+)
+"""Usual names of the two answers of a pair, the left one and the right one."""
+
 _FAMILY = ("family", "base_model", "vendor", "provider")
 
 Tell = Callable[[Reading], object]
@@ -81,6 +84,13 @@ class RecordedTable:
         """Where each item's scores are."""
         return {item_id: row for row, item_id in enumerate(self.scores.item_ids)}
 
+    def scores_of(self, judge: str, item_ids: Sequence[str]) -> NDArray[np.float64]:
+        """The scores of these items by one judge, (m,); NaN where there is none."""
+        if judge not in self.scores.judges:
+            return np.full(len(item_ids), np.nan)
+        row = np.fromiter((self.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
+        return np.append(self.scores.values[:, self.scores.judges.index(judge)], np.nan)[row]
+
 
 def tell_nobody(reading: Reading) -> None:
     """Ignore how a table was read; for callers that need its content alone."""
@@ -89,7 +99,6 @@ def tell_nobody(reading: Reading) -> None:
 def read_scores(
     source: TableSource,
     columns: ScoreColumns | None = None,
-    layout: Layout = "auto",
     options: ReadingOptions | None = None,
     tell: Tell = tell_nobody,
 ) -> RecordedTable:
@@ -100,7 +109,6 @@ def read_scores(
     source : path or frame
     columns : ScoreColumns, optional
         Names of columns; a column that is not named is looked for.
-    layout : {"auto", "long", "wide"}
     options : ReadingOptions, optional
     tell : callable
         Called with the record of how the table was read.
@@ -112,7 +120,7 @@ def read_scores(
         or no score at all. The message names the columns and the lines.
     """
     columns, options = columns or ScoreColumns(), options or ReadingOptions()
-    input_table, chosen = _open_scores(source, columns, layout, options)
+    input_table, chosen = _open_scores(source, columns, options)
     item = item_or_index(input_table, chosen.item)
     if chosen.judge is not None and chosen.score is not None:
         recorded, reading = _long(input_table, item, chosen.judge, chosen.score, columns, options)
@@ -125,7 +133,6 @@ def read_scores(
 def recorded_judges(
     source: TableSource,
     columns: ScoreColumns | None = None,
-    layout: Layout = "auto",
     options: ReadingOptions | None = None,
 ) -> list[str]:
     """Names of the judges in a score file, in the order of their first row; the scores are not checked.
@@ -136,7 +143,7 @@ def recorded_judges(
         The file cannot be read, or a judge's name is empty.
     """
     columns = columns or ScoreColumns()
-    input_table, chosen = _open_scores(source, columns, layout, options)
+    input_table, chosen = _open_scores(source, columns, options)
     if chosen.judge is not None:
         return identifiers(input_table, chosen.judge).names
     return judge_columns(input_table, item_or_index(input_table, chosen.item), columns)[0]
@@ -157,7 +164,7 @@ def read_items(
     ----------
     source : path or frame
     columns : ItemColumns, optional
-        Columns of an item's fields; by default those that have the names of the fields.
+        Columns of an item's fields; a field that is not named is taken from the column of its name, if there is one.
     where : mapping column -> value, optional
         Value that each of these columns must have; other rows are left out.
     drop : sequence of str
@@ -176,7 +183,7 @@ def read_items(
     options = options or ReadingOptions()
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
     input_table, item = _open_items(source, wanted, item, options)
-    fields = _item_fields(input_table, item, columns)
+    fields = _item_fields(input_table, item, columns, drop)
     for column in where or {}:
         named(input_table.name, input_table.names, column)
     table = _without(input_table, drop)
@@ -202,6 +209,25 @@ def read_items(
         )
         for k in chosen
     ]
+
+
+def texts_beside_scores(
+    source: TableSource, reading: Reading, options: ReadingOptions | None = None
+) -> tuple[list[ItemRecord], Reading]:
+    """The items' texts, where a table with a column for each judge has them too, and the reading that says so."""
+    texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
+    if reading.layout != "wide" or "item" not in reading.columns or not texts:
+        return [], reading
+    drop = [*reading.judges, *(left.column for left in reading.left_out if left.column not in texts)]
+    taken: list[Reading] = []
+    records = read_items(
+        source, ItemColumns(item_id=reading.columns["item"]), drop=drop, options=options, tell=taken.append
+    )
+    found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
+    if not found:
+        return [], reading
+    left_out = tuple(left for left in reading.left_out if left.column not in found.values())
+    return records, replace(reading, columns={**reading.columns, **found}, left_out=left_out)
 
 
 def _without(input_table: InputTable, drop: Sequence[str]) -> pa.Table:
@@ -250,7 +276,7 @@ def read_label_cells(
     """
     options = options or ReadingOptions()
     input_table, item = _open_items(source, None, item, options)
-    columns = {"item": item, "label": _needed(input_table, LABEL, "labels are a table of item_id, label")}
+    columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
     for role, names in _LABEL_COLUMNS.items():
         column = find(input_table.name, input_table.names, names, "its usual name")
         if column is not None:
@@ -277,9 +303,7 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
     return [text.strip() or None if text else None for text in texts]
 
 
-def read_orders(
-    source: TableSource, columns: ScoreColumns | None = None, tell: Tell = tell_nobody
-) -> dict[str, ScoreMatrix]:
+def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, ScoreMatrix]:
     """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
 
     Returns
@@ -292,8 +316,8 @@ def read_orders(
     InputError
         A column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
     """
-    columns = columns or ScoreColumns()
-    input_table, chosen = _open_scores(source, columns, "long", None)
+    columns = ScoreColumns()
+    input_table, chosen = _open_scores(source, columns, None)
     item, judge, score = item_or_index(input_table, chosen.item), chosen.judge, chosen.score
     order = named(input_table.name, input_table.names, "order")
     if judge is None or score is None:
@@ -326,7 +350,7 @@ def read_families(
 
     input_table = read_input_table(source, plan, options)
     shape = "judges are a table of judge, family"
-    judge, family = _needed(input_table, JUDGE, shape), _needed(input_table, _FAMILY, shape)
+    judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
     judges = identifiers(input_table, judge)
     refuse_repeated(input_table, judge, judges)
     tell(_reading(input_table, {"judge": judge, "family": family}))
@@ -334,7 +358,8 @@ def read_families(
     return {name: value for name, value in zip(as_texts(judges), families, strict=True) if value}
 
 
-def _needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
+def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
+    """The column of this name or a synonym; ``InputError`` says what ``shape`` the table should have."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -363,20 +388,33 @@ def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
     return frozenset([item] if item is not None else [name for name in names if is_index(name)])
 
 
-def _item_fields(input_table: InputTable, item: str, columns: ItemColumns | None) -> dict[str, str]:
-    """The column that holds each field of an item, except for the id."""
-    if columns is None:
-        usual_names = [name for name in ItemColumns.model_fields if name != "item_id"]
-        return {name: name for name in usual_names if name in input_table.names and name != item}
-    fields = {f: c for f, c in columns.model_dump().items() if c is not None and f != "item_id"}
-    return {f: named(input_table.name, input_table.names, c) for f, c in fields.items()}
+def _item_fields(
+    input_table: InputTable, item: str, columns: ItemColumns | None, drop: Sequence[str]
+) -> dict[str, str]:
+    """The column that holds each field of an item, except for the id: the one that is named, or of the field's name.
+
+    Where no text is called so, the usual names of texts are looked for.
+    """
+    named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
+    fields = {f: named(input_table.name, input_table.names, c) for f, c in named_columns.items()}
+    free = {name for name in input_table.names if name not in (item, *drop, *fields.values())}
+    fields |= {f: f for f in ItemColumns.model_fields if f in free and f not in fields}
+    pair = next((pair for pair in _PAIRS if free.issuperset(pair)), None)
+    if pair is not None and "response" not in fields:
+        fields["response"], fields["response_2"] = pair
+    if not fields.keys() & {"prompt", "response"} or pair is not None:
+        for field, names in TEXTS.items():
+            usual = [c for name in names for c in input_table.names if c in free and is_called(c, (name,))]
+            if usual and field not in fields:
+                fields[field] = usual[0]
+    return fields
 
 
 def _open_scores(
-    source: TableSource, columns: ScoreColumns, layout: Layout, options: ReadingOptions | None
+    source: TableSource, columns: ScoreColumns, options: ReadingOptions | None
 ) -> tuple[InputTable, ScoreLayout]:
     def plan(names: Sequence[str]) -> WantedColumns:
-        chosen = score_layout(str(source), names, columns, layout)
+        chosen = score_layout(str(source), names, columns)
         as_text = _as_text(names, chosen.item)
         if chosen.judge is None or chosen.score is None:
             return WantedColumns(as_text)
@@ -384,14 +422,14 @@ def _open_scores(
         return WantedColumns(as_text | {chosen.judge}, as_text | {chosen.judge, chosen.score, *response})
 
     input_table = read_input_table(source, plan, options)
-    return input_table, score_layout(input_table.name, input_table.names, columns, layout)
+    return input_table, score_layout(input_table.name, input_table.names, columns)
 
 
 def _long(
     input_table: InputTable, item: str, judge: str, score: str, columns: ScoreColumns, options: ReadingOptions
 ) -> tuple[RecordedTable, Reading]:
     items, judges = identifiers(input_table, item), identifiers(input_table, judge)
-    values, notes = numbers(input_table, [score], options.decimal)
+    values, notes = numbers(input_table, [score], options.decimal, judges=judges)
     cells = items.codes * np.intp(len(judges.names))
     cells += judges.codes
     _refuse_repeated_cells(input_table, items, judges, cells)

@@ -1,8 +1,4 @@
-"""Reads test sets from the Hugging Face hub, at a pinned revision.
-
-Belongs here: turning rows into items, computing gold, and drawing a sample. Belongs elsewhere: which data sets there
-are (``warehouse.catalog``).
-"""
+"""Reads test sets from the Hugging Face hub, at a pinned revision."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A table that was read from a file or a frame, and where in the file a person finds its cells.
-
-Belongs here: what parsers are asked for and what they return. Belongs elsewhere: parsing (``tables`` and the modules
-that it calls).
-"""
+"""A table that was read from a file or a frame, and where in the file a person finds its cells."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,12 +78,29 @@ class InputTable:
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Values and their places, for a message; those after the first ten are only counted."""
-        rows, values = list(rows), list(values)
-        places = self.locate(rows[:_LISTED_CELLS])
-        shown = [f"{value!r} ({place})" for value, place in zip(values, places, strict=False)]
-        more = len(rows) - len(shown)
-        return ", ".join(shown) + (f" and {more:,} more" if more else "")
+        """Values and their places, for a message: each once, those after the first ten only counted."""
+        first: dict[str, int] = {}
+        times = Counter[str]()
+        for row, value in zip(rows, values, strict=True):
+            first.setdefault(repr(value), row)
+            times[repr(value)] += 1
+        named = list(first)[:_LISTED_CELLS]
+        places = self.locate([first[value] for value in named])
+        shown = [
+            f"{value} ({place})" if times[value] == 1 else f"{value} ({times[value]:,} times, first in {place})"
+            for value, place in zip(named, places, strict=True)
+        ]
+        more = len(first) - len(named)
+        return ", ".join(shown) + (f" and {more:,} other values" if more else "")
+
+
+def lines_of(rows: Sequence[int], first_lines: Iterable[int]) -> list[str]:
+    """Places of rows, which are counted from 0, as lines of a file; ``first_lines`` has the one where each row begins.
+
+    No more of it is read than is needed.
+    """
+    lines = list(islice(first_lines, max(rows, default=-1) + 1))
+    return [f"line {lines[row]}" for row in rows]
 
 
 def open_text(path: Path, encoding: str, newline: str | None = None) -> io.TextIOWrapper:

@@ -1,8 +1,4 @@
-"""Reads a table of judges' scores of probes: item_id, of, kind, judge, score, and effect where a kind is one's own.
-
-Belongs here: what the rows of such a table must be, with errors that say what is wrong and where. Belongs elsewhere:
-making the versions (``warehouse.probes``), what responses say (``care_ops.models.probes``).
-"""
+"""Reads a table of judges' scores of probes: item_id, of, kind, judge, score, and effect where a kind is one's own."""
 
 from __future__ import annotations
 
@@ -15,8 +11,9 @@ from care_ops.errors import InputError
 from care_ops.scores import ScoreMatrix
 from warehouse.probes import KINDS
 from warehouse.sources.columns import ITEM, JUDGE, SCORE, find
+from warehouse.sources.files import needed
 from warehouse.sources.input_table import InputTable, WantedColumns
-from warehouse.sources.reading import Reading, listed
+from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource, read_input_table
 from warehouse.sources.values import as_texts, identifiers, numbers
 from warehouse.testsets import ReadingOptions
@@ -65,9 +62,10 @@ def read_probe_scores(
     """
     options = options or ReadingOptions()
     table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {_score_column(names)}), options)
-    columns = {name: _needed(table, synonyms) for name, synonyms in _COLUMNS.items()}
+    columns = {name: needed(table, synonyms, _SHAPE) for name, synonyms in _COLUMNS.items()}
     ids, of, kinds, judges = (as_texts(identifiers(table, columns[n])) for n in ("item_id", "of", "kind", "judge"))
-    values, notes = numbers(table, [columns["score"]], options.decimal)
+    graded = panel is not None and float(np.nanmax(panel.values)) > 1
+    values, notes = numbers(table, [columns["score"]], options.decimal, read_words=not graded)
     spoils = _effects(table, kinds)
     if panel is not None:
         _must_be_known(table, of, panel.item_ids, "item")
@@ -104,14 +102,6 @@ _COLUMNS: dict[str, Sequence[str]] = {
 
 def _score_column(names: Sequence[str]) -> str | None:
     return find("probes", names, SCORE, "its usual name")
-
-
-def _needed(table: InputTable, synonyms: Sequence[str]) -> str:
-    column = find(table.name, table.names, synonyms, "its usual name")
-    if column is None:
-        names = listed([repr(name) for name in table.names], 40)
-        raise InputError(f"{table.name}: no column {synonyms[0]!r}; {_SHAPE}, and the columns here are {names}")
-    return column
 
 
 def _effects(table: InputTable, kinds: Sequence[str]) -> list[bool]:

@@ -1,13 +1,9 @@
-"""The record of how a table was read: which parser read it, and what each column was taken for.
-
-Belongs here: this record and the sentences that tell it to a person. Belongs elsewhere: reading (``tables``) and
-choosing columns (``columns``).
-"""
+"""The record of how a table was read: which parser read it, and what each column was taken for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from care_ops.errors import listed as listed
@@ -53,6 +49,10 @@ class Reading:
     judges: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def noting(self, sentences: Iterable[str]) -> Reading:
+        """The record with further decisions."""
+        return replace(self, notes=(*self.notes, *sentences))
 
     def sentences(self) -> list[str]:
         """The decisions as lines of text, for a person to check."""

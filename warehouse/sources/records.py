@@ -2,8 +2,6 @@
 
 A column whose values have one type keeps that type; a column with several types, such as ids that are partly numbers
 and partly words, becomes text.
-
-Belongs here: turning records into columns. Belongs elsewhere: what a column means (``columns``).
 """
 
 from __future__ import annotations
@@ -13,14 +11,13 @@ import importlib
 import importlib.metadata
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from care_ops.errors import InputError
-from warehouse.sources.input_table import InputTable, Plan, name_columns, open_text, refuse_repeated
+from warehouse.sources.input_table import InputTable, Plan, lines_of, name_columns, open_text, refuse_repeated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
@@ -43,7 +40,10 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     if _is_whole_object(first) and (second or ".json" not in path.suffixes):
         table = _table_of(record for _, record in _lines(path, options))
         return InputTable(
-            str(path), table, "Python's json, one object a line", (), partial(_locate_lines, path, options)
+            str(path),
+            table,
+            "Python's json, one object a line",
+            locate=lambda rows: lines_of(rows, (number for number, _ in _lines(path, options))),
         )
     records, where = _document(path, options)
     return InputTable(str(path), _table_of(records), f"Python's json, {where}", (), _locate_records)
@@ -213,17 +213,6 @@ def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
 
 def _are_records(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(record, dict) for record in value)
-
-
-def _locate_lines(path: Path, options: ReadingOptions, rows: Sequence[int]) -> list[str]:
-    wanted, last = set(rows), max(rows, default=-1)
-    lines: dict[int, int] = {}
-    for row, (number, _) in enumerate(_lines(path, options)):
-        if row in wanted:
-            lines[row] = number
-        if row >= last:
-            break
-    return [f"line {lines[row]}" for row in rows]
 
 
 def _locate_records(rows: Sequence[int]) -> list[str]:

@@ -1,9 +1,6 @@
 """Reads any input as one Arrow table: files of many kinds, queries, and frames in memory.
 
 A file's name says of which kind it is, and its first bytes must agree; no parser is tried to see whether it fits.
-
-Belongs here: which parser reads which file; reading Parquet, Arrow, queries and frames; what holds for every table.
-Belongs elsewhere: text files and records (``delimited``, ``records``) and what a column means (``columns``).
 """
 
 from __future__ import annotations

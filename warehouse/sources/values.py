@@ -1,11 +1,9 @@
-"""Reads columns as ids or as numbers, with errors that name every cell that cannot be read so.
-
-Belongs here: what counts as a number and what as an id. Belongs elsewhere: what each column holds (``columns``).
-"""
+"""Reads columns as ids or as numbers, with errors that name every value that cannot be read so."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +12,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
+from warehouse.sources import words
 from warehouse.sources.delimited import MISSING
 from warehouse.sources.input_table import InputTable
 
@@ -133,6 +132,13 @@ def holds_numbers(values: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.or_(pc.match_substring_regex(text, _POINT), without_letters)).as_py())
 
 
+def holds_words(values: pa.ChunkedArray) -> bool:
+    """Whether most values of a column of text are words that stand for numbers (``words``)."""
+    text = _trimmed(values)
+    filled = pc.invert(_is_missing(text)).to_numpy()
+    return bool(filled.any() and (~np.isnan(words.meanings(text)))[filled].mean() > 0.5)
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column holds text."""
     if pa.types.is_dictionary(kind):
@@ -151,17 +157,35 @@ class Numbers(NamedTuple):
         Which cells hold something that is not a finite number; None if there are none.
     note : str, optional
         A decision that was made in order to read the column.
+    worded : (rows,) array of bool, optional
+        Which cells hold a word that stands for a number; None if there are none.
+    words : dict word -> count
     """
 
     values: NDArray[np.float64]
     refused: NDArray[np.bool_] | None = None
     note: str | None = None
+    worded: NDArray[np.bool_] | None = None
+    words: Mapping[str, int] = {}
 
 
 def numbers(
-    input_table: InputTable, columns: Sequence[str], decimal: Decimal = None, remedy: str = ""
+    input_table: InputTable,
+    columns: Sequence[str],
+    decimal: Decimal = None,
+    remedy: str = "",
+    judges: Identifiers | None = None,
+    *,
+    read_words: bool = True,
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Read columns as numbers.
+    """Read columns as numbers, and words such as ``pass`` as the numbers that they stand for (``words.MEANINGS``).
+
+    Parameters
+    ----------
+    judges : Identifiers, optional
+        Who gave the value of each row, where a column holds the scores of several judges.
+    read_words : bool
+        Whether words are read at all; they are refused otherwise.
 
     Returns
     -------
@@ -173,48 +197,87 @@ def numbers(
     Raises
     ------
     InputError
-        Some cells hold something that is not a finite number; the message names all of them.
+        Some cells hold something that is neither; the message names each such value once. Or one judge gives both words
+        and numbers beyond 0 and 1.
     """
     matrix = np.empty((input_table.table.num_rows, len(columns)))
     notes: list[str] = []
     refused: list[str] = []
+    said: Counter[str] = Counter()
     for k, name in enumerate(columns):
-        column = _numbers(input_table, name, decimal)
+        column = _numbers(input_table, name, decimal, read_words=read_words)
         matrix[:, k] = column.values
         if column.note:
             notes.append(column.note)
         if column.refused is not None and column.refused.any():
-            rows = np.flatnonzero(column.refused).tolist()
-            cells = input_table.table.column(name).take(pa.array(rows[:10])).to_pylist()
-            refused.append(f"column {name!r} holds {input_table.cells(rows, cells)}")
+            rows = np.flatnonzero(column.refused)
+            cells = input_table.table.column(name).take(pa.array(rows)).to_pylist()
+            refused.append(f"column {name!r} holds {input_table.cells(rows.tolist(), cells)}")
+        elif column.worded is not None:
+            said.update(column.words)
+            notes += _mixed(input_table, name, column.values, column.worded, judges)
     if refused:
         raise InputError(
-            f"{input_table.name}: {'; '.join(refused)}, where a finite number is needed; correct that, or "
-            f"leave it empty if it is missing{remedy}"
+            f"{input_table.name}: {'; '.join(refused)}, where a finite number is needed, or a word such as "
+            f"{words.EXAMPLES}; correct that, or leave it empty if it is missing{remedy}"
         )
-    return matrix, notes
+    return matrix, [words.told(said), *notes] if said else notes
 
 
-def _numbers(input_table: InputTable, name: str, decimal: Decimal) -> Numbers:
+def _mixed(
+    input_table: InputTable,
+    name: str,
+    values: NDArray[np.float64],
+    worded: NDArray[np.bool_],
+    judges: Identifiers | None,
+) -> list[str]:
+    """Sentences about judges that give both words and numbers; ``InputError`` where a number is beyond 0 and 1."""
+    codes = np.zeros(len(values), dtype=np.int32) if judges is None else judges.codes
+    who = [repr(name)] if judges is None else [f"judge {judge!r}" for judge in judges.names]
+    numbered = ~worded & ~np.isnan(values)
+    said: list[str] = []
+    for code in np.flatnonzero(np.bincount(codes[worded], minlength=len(who))):
+        own = codes == code
+        count = int((own & numbered).sum())
+        beyond = np.flatnonzero(own & numbered & ((values < 0) | (values > 1)))
+        if len(beyond):
+            rows = [int(np.flatnonzero(own & worded)[0]), int(beyond[0])]
+            cells = input_table.cells(rows, input_table.table.column(name).take(pa.array(rows)).to_pylist())
+            raise InputError(
+                f"{input_table.name}: column {name!r} holds {cells}, so {who[code]} mixes words and numbers; a word is "
+                "a score from 0 to 1: write words alone, or numbers alone"
+            )
+        if count:
+            said.append(f"{who[code]} mixes words and numbers: {int((own & worded).sum()):,} and {count:,}")
+    return said
+
+
+def _numbers(input_table: InputTable, name: str, decimal: Decimal, *, read_words: bool) -> Numbers:
     column = _plain(input_table.table.column(name))
     kind = column.type
     if pa.types.is_null(kind):
         return Numbers(np.full(len(column), np.nan))
     if pa.types.is_boolean(kind):
-        return Numbers(_floats(column.cast(pa.int8())), None, f"{name!r} holds true and false, read as 1 and 0")
+        said = words.counted(column.cast(pa.large_string()), column.is_valid().to_numpy())
+        return Numbers(_floats(column.cast(pa.int8())), worded=column.is_valid().to_numpy(), words=said)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = _floats(column)
         infinite = np.isinf(values)
         return Numbers(values, infinite if infinite.any() else None)
     if is_text(kind):
-        return _parsed(input_table, name, column, decimal)
+        return _parsed(input_table, name, column, decimal, read_words=read_words)
     raise InputError(f"{input_table.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
 
 
-def _parsed(input_table: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal) -> Numbers:
+def _parsed(
+    input_table: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal, *, read_words: bool
+) -> Numbers:
     """Read a column of text as numbers; commas are decimal commas only if no value contradicts that."""
     text, note = _trimmed(column), None
-    missing = pc.fill_null(pc.is_in(text, pa.array(MISSING)), True)
+    missing = _is_missing(text)
+    meant = words.meanings(text) if read_words else np.full(len(text), np.nan)
+    worded = ~np.isnan(meant)
+    said = words.counted(text, worded) if worded.any() else {}
     comma = pc.fill_null(pc.match_substring_regex(text, _COMMA), False)
     point = pc.and_(pc.match_substring_regex(text, r"[.]"), pc.match_substring_regex(text, _POINT))
     good = pc.match_substring_regex(text, _POINT)
@@ -223,8 +286,8 @@ def _parsed(input_table: InputTable, name: str, column: pa.ChunkedArray, decimal
     if decimal != "." and pc.any(comma).as_py():
         thousands = pc.match_substring_regex(text, _THOUSANDS)
         if decimal is None and (pc.any(point).as_py() or pc.all(pc.or_(thousands, pc.invert(comma))).as_py()):
-            rows = np.flatnonzero(comma.to_numpy()).tolist()
-            cells = input_table.cells(rows, column.take(pa.array(rows[:10])).to_pylist())
+            rows = np.flatnonzero(comma.to_numpy())
+            cells = input_table.cells(rows.tolist(), column.take(pa.array(rows)).to_pylist())
             raise InputError(
                 f"{input_table.name}: column {name!r} holds {cells}, where the comma may stand before "
                 "decimals or thousands; say which with --decimal (reading.decimal in a workspace)"
@@ -232,9 +295,14 @@ def _parsed(input_table: InputTable, name: str, column: pa.ChunkedArray, decimal
         text, good = pc.if_else(comma, pc.replace_substring(text, ",", "."), text), pc.or_(good, comma)
         note = f"{name!r} is read with a decimal comma"
     good = pc.fill_null(good, False)
-    values = _floats(pc.cast(pc.if_else(good, text, None), pa.float64()))
-    refused = pc.invert(pc.or_(good, missing)).to_numpy() | np.isinf(values)
-    return Numbers(values, refused, note)
+    values = np.where(worded, meant, _floats(pc.cast(pc.if_else(good, text, None), pa.float64())))
+    refused = ~(good.to_numpy() | missing.to_numpy() | worded) | np.isinf(values)
+    return Numbers(values, refused, note, worded if said else None, said)
+
+
+def _is_missing(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether each cell is empty, or says that its value is missing."""
+    return pc.fill_null(pc.is_in(text, pa.array(MISSING)), True)
 
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -1,0 +1,307 @@
+"""Panels of known truth, each made by a story of its own about how judges go wrong.
+
+``CHOSEN_ON`` holds the kinds on which thresholds of ``care`` and of its verdict were chosen, by draws of other seeds.
+``HELD_OUT`` holds kinds that were written before any result of them was seen, and on which nothing was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One panel: scores (n, p), the family of each judge, the truth (n,), and what can be seen of the texts."""
+
+    scores: Array
+    families: list[str]
+    truth: Array
+    features: Mapping[str, Array] = field(default_factory=dict[str, Array])
+
+
+def without_texts(drawn: Drawn) -> Drawn:
+    """The same panel where nobody gave the texts."""
+    return replace(drawn, features={})
+
+
+def without_families(drawn: Drawn) -> Drawn:
+    """The same panel where nobody declared families."""
+    return replace(drawn, families=[f"j{k}" for k in range(drawn.scores.shape[1])])
+
+
+def graded(x: Array, kind: str, rng: Rng) -> Array:
+    """Continuous opinions of mean 5.5 as judges give them: whole numbers to 10 or to 5, votes, or as they are."""
+    if kind == "ten":
+        return np.clip(np.round(x), 1, 10)
+    if kind == "five":
+        return np.clip(np.round((x - 5.5) * 0.8 + 3), 1, 5)
+    if kind == "votes":
+        return (x > 5.5 + rng.normal(size=x.shape[1]) * 0.5).astype(float)
+    return x
+
+
+def _words(rng: Rng, n: int) -> dict[str, Array]:
+    return {"words": np.log(np.maximum(8, np.round(80 + 30 * rng.normal(size=n))))}
+
+
+def _alone(p: int) -> list[str]:
+    return [f"j{k}" for k in range(p)]
+
+
+def ordinary(
+    rng: Rng,
+    *,
+    n: int | None = None,
+    p: int | None = None,
+    liked: float = 0.5,
+    strength: float = 1.0,
+    rho: float = 0.0,
+    kind: str = "ten",
+    missing: float = 0.0,
+    kin: float = 0.4,
+) -> Drawn:
+    """Three to five vendors with one to four judges each; a share of the vendors likes a style that shows in the words.
+
+    ``rho`` is how far quality itself follows the style, ``strength`` how much biased vendors like it, and ``kin`` what
+    the judges of a vendor share beside it.
+    """
+    n = n or int(rng.choice([120, 300, 800]))
+    vendors = min(p or 5, int(rng.integers(3, 6)))
+    sizes = 1 + rng.multinomial(p - vendors, np.ones(vendors) / vendors) if p else rng.integers(1, 5, vendors)
+    if sizes.sum() < 4:
+        sizes[0] += 4 - sizes.sum()
+    quality = rng.normal(size=n)
+    style = rho * quality + np.sqrt(1 - rho**2) * rng.normal(size=n)
+    biased = np.zeros(vendors, dtype=bool)
+    biased[rng.permutation(vendors)[: max(1, round(liked * vendors))]] = True
+    columns, families = [], []
+    for vendor, size in enumerate(sizes):
+        own = rng.normal(size=n)
+        for _ in range(size):
+            liking = strength * (rng.uniform(0.7, 1.3) if biased[vendor] else rng.uniform(0, 0.3))
+            noise = rng.normal(size=n) * rng.uniform(0.6, 1.1)
+            columns.append(5.5 + rng.uniform(0.5, 1.0) * quality + liking * style + kin * own + noise)
+            families.append(f"v{vendor}")
+    x = graded(np.column_stack(columns), kind, rng)
+    x[rng.random(x.shape) < missing] = np.nan
+    words = np.maximum(8, np.round(80 + 30 * style + 6 * rng.normal(size=n)))
+    return Drawn(x, families, quality, {"words": np.log(words)})
+
+
+def copies(
+    rng: Rng, *, p: int = 10, k: int = 2, n: int = 300, alike: float = 0.99, honest: float = 0.55, kind: str = "real"
+) -> Drawn:
+    """Honest judges that correlate by ``honest``, and k near-copies of something that is not quality."""
+    quality = rng.normal(size=n)
+    x = np.sqrt(honest) * quality[:, None] + np.sqrt(1 - honest) * rng.normal(size=(n, p))
+    x[:, :k] = np.sqrt(alike) * rng.normal(size=n)[:, None] + np.sqrt(1 - alike) * rng.normal(size=(n, k))
+    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _alone(p), quality, _words(rng, n))
+
+
+def twins(rng: Rng, *, p: int = 10, k: int = 2, n: int = 300) -> Drawn:
+    """One judge that was asked k times."""
+    quality = rng.normal(size=n)
+    x = np.sqrt(0.55) * quality[:, None] + np.sqrt(0.45) * rng.normal(size=(n, p))
+    x[:, 1:k] = x[:, :1] + 0.15 * rng.normal(size=(n, k - 1))
+    return Drawn(5.5 + 1.3 * x, _alone(p), quality, _words(rng, n))
+
+
+def one_factor(
+    rng: Rng, *, least: float = 0.3, most: float = 0.9, n: int | None = None, p: int | None = None, kind: str = "ten"
+) -> Drawn:
+    """Judges that differ in reliability and in nothing else."""
+    n, p = n or int(rng.choice([120, 300, 800])), p or int(rng.integers(4, 13))
+    quality, reliability = rng.normal(size=n), rng.uniform(least, most, p)
+    x = np.sqrt(reliability) * quality[:, None] + np.sqrt(1 - reliability) * rng.normal(size=(n, p))
+    return Drawn(graded(5.5 + 1.6 * x, kind, rng), _alone(p), quality, _words(rng, n))
+
+
+def item_response(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
+    """Graded answers by a two-parameter item response model."""
+    quality, slopes = rng.normal(size=n), rng.uniform(0.6, 2.5, p)
+    cuts = 1.2 * np.sort(rng.normal(size=(p, 4)), axis=1)
+    above = 1 / (1 + np.exp(-slopes[None, :, None] * (quality[:, None, None] - cuts[None])))
+    x = 1.0 + (rng.random((n, p, 1)) < above).sum(axis=2)
+    return Drawn(x, _alone(p), quality, _words(rng, n))
+
+
+def uneven_noise(rng: Rng, *, heavy: bool, n: int = 300, p: int = 8) -> Drawn:
+    """Some items are harder for all judges; or every judge is now and then far off (Student's t of two degrees)."""
+    quality, slopes = rng.normal(size=n), rng.uniform(0.6, 1.1, p)
+    if heavy:
+        x = slopes * quality[:, None] + rng.standard_t(2, size=(n, p)) * rng.uniform(0.4, 0.9, p)
+        return Drawn(5.5 + 1.3 * x, _alone(p), quality, _words(rng, n))
+    hard = np.exp(0.6 * rng.normal(size=n))[:, None]
+    x = slopes * quality[:, None] + hard * rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
+    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _alone(p), quality, _words(rng, n))
+
+
+def echo(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
+    """One judge repeats what the others say on average."""
+    quality = rng.normal(size=n)
+    x = rng.uniform(0.6, 1.0, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
+    x[:, 0] = x[:, 1:].mean(axis=1) + 0.3 * rng.normal(size=n)
+    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _alone(p), quality, _words(rng, n))
+
+
+def pairs(rng: Rng, *, n: int = 300, p: int = 7) -> Drawn:
+    """Votes on pairs, each judge with a taste for the left side."""
+    quality = rng.normal(size=n)
+    x = rng.uniform(0.6, 1.1, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
+    x = x + 0.6 * rng.normal(size=p)
+    return Drawn(np.where(x > 0.35, 1.0, np.where(x < -0.35, 0.0, 0.5)), _alone(p), quality, _words(rng, n))
+
+
+def nothing(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
+    """Judges of noise."""
+    return Drawn(graded(5.5 + 1.5 * rng.normal(size=(n, p)), "ten", rng), _alone(p), rng.normal(size=n), _words(rng, n))
+
+
+def reversed_majority(rng: Rng) -> Drawn:
+    """Six of ten judges whose scale is the wrong way round."""
+    drawn = one_factor(rng, n=300, p=10, least=0.4, most=0.6)
+    drawn.scores[:, :6] = 11 - drawn.scores[:, :6]
+    return drawn
+
+
+def prompts_of_models(rng: Rng) -> Drawn:
+    """Held out: three base models, two to four prompts each; a model's taste for lists is in all of its prompts."""
+    n = int(rng.choice([200, 500]))
+    quality, items = rng.normal(size=n), np.where(rng.random(n) < 0.4, 0, rng.poisson(5, n)).astype(float)
+    lists = (items - items.mean()) / items.std()
+    columns, families = [], []
+    for model in range(3):
+        taste, own = rng.normal() * 0.7, rng.normal(size=n)
+        for _ in range(int(rng.integers(2, 5))):
+            bent = quality + 0.2 * quality**2
+            columns.append(0.7 * bent + taste * lists + 0.5 * own + rng.normal(size=n) * rng.uniform(0.5, 1.0))
+            families.append(f"model {model}")
+    x = graded(5.5 + 1.2 * np.column_stack(columns), "ten", rng)
+    return Drawn(x, families, quality, {**_words(rng, n), "list_items": np.log1p(items)})
+
+
+def ceilings(rng: Rng) -> Drawn:
+    """Held out: kind judges, who give most items one of their two best grades, each with thresholds of its own."""
+    n, p = int(rng.choice([150, 400])), int(rng.integers(5, 11))
+    quality = rng.normal(size=n)
+    x = np.sqrt(rng.uniform(0.3, 0.8, p)) * quality[:, None] + 0.6 * rng.normal(size=(n, p))
+    cuts = np.sort(rng.normal(-0.9, 0.6, size=(p, 4)), axis=1)
+    return Drawn(1.0 + (x[:, :, None] > cuts[None]).sum(axis=2), _alone(p), quality, _words(rng, n))
+
+
+def topics(rng: Rng) -> Drawn:
+    """Held out: half of the judges see quality on one topic alone, the others on the other; two see both."""
+    n, p = 400, 8
+    quality, first = rng.normal(size=n), rng.random(n) < 0.5
+    x = np.empty((n, p))
+    for j in range(p):
+        knows = np.ones(n, dtype=bool) if j < 2 else (first if j % 2 else ~first)
+        x[:, j] = np.where(knows, 1.0, 0.3) * quality + rng.normal(size=n)
+    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _alone(p), quality, _words(rng, n))
+
+
+def colluders(rng: Rng) -> Drawn:
+    """Held out: three of nine judges agree on their scores for six items in ten, whatever these are worth."""
+    n, p = 350, 9
+    quality = rng.normal(size=n)
+    x = rng.uniform(0.6, 1.0, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.0, p)
+    agreed, deal = rng.random(n) < 0.6, 1.2 * rng.normal(size=n)
+    x[agreed, :3] = deal[agreed, None] + 0.2 * rng.normal(size=(int(agreed.sum()), 3))
+    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _alone(p), quality, _words(rng, n))
+
+
+def longer_is_better(rng: Rng) -> Drawn:
+    """Held out: quality truly grows with the number of words, ever more slowly; no judge likes length for itself."""
+    n, p = 300, int(rng.integers(5, 10))
+    words = np.exp(rng.normal(4.3, 0.6, n))
+    quality = 0.8 * (np.log(words) - 4.3) / 0.6 + 0.6 * rng.normal(size=n)
+    x = rng.uniform(0.6, 1.0, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.5, 1.0, p)
+    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _alone(p), quality, {"words": np.log(words)})
+
+
+def copies_within_a_taste(rng: Rng) -> Drawn:
+    """Held out: an ordinary panel in which one judge of the biased vendors was also asked under two other names."""
+    drawn = ordinary(rng, n=300)
+    j = int(rng.integers(drawn.scores.shape[1]))
+    again = np.column_stack([drawn.scores[:, j] + rng.normal(size=300) * 0.25 for _ in range(2)])
+    return replace(
+        drawn, scores=np.column_stack([drawn.scores, again]), families=[*drawn.families, "other x", "other y"]
+    )
+
+
+Generator = Callable[[Rng], Drawn]
+
+_ORDINARY: dict[str, Generator] = {
+    "ordinary": ordinary,
+    "ordinary, 25 % of vendors biased": partial(ordinary, liked=0.25),
+    "ordinary, 75 % of vendors biased": partial(ordinary, liked=0.75),
+    "ordinary, 100 items": partial(ordinary, n=100),
+    "ordinary, 3000 items": partial(ordinary, n=3000),
+    "ordinary, 4 judges": partial(ordinary, p=4),
+    "ordinary, 20 judges": partial(ordinary, p=20),
+    "ordinary, votes": partial(ordinary, kind="votes"),
+    "ordinary, five grades": partial(ordinary, kind="five"),
+    "ordinary, a fifth missing": partial(ordinary, missing=0.2),
+    "ordinary, half as strong": partial(ordinary, strength=0.5),
+    "ordinary, quality follows style by .3": partial(ordinary, rho=0.3),
+    "ordinary, quality follows style by .6": partial(ordinary, rho=0.6),
+    "ordinary, no families": lambda rng: without_families(ordinary(rng)),
+    "ordinary, no texts": lambda rng: without_texts(ordinary(rng)),
+    "ordinary, neither": lambda rng: without_texts(without_families(ordinary(rng))),
+    "vendors without a taste": partial(ordinary, strength=0.0),
+}
+
+_COPIES: dict[str, Generator] = {
+    f"{k} copies of {p}{more}": partial(copies, p=p, k=k, **options)
+    for p, k, more, options in (
+        (6, 2, "", {}),
+        (10, 2, "", {}),
+        (10, 4, "", {}),
+        (16, 6, "", {}),
+        (30, 12, "", {}),
+        (10, 4, ", 100 items", {"n": 100}),
+        (10, 3, ", 3000 items", {"n": 3000}),
+        (10, 3, ", r .9", {"alike": 0.9}),
+        (10, 3, ", ten grades", {"alike": 0.95, "kind": "ten"}),
+        (10, 3, ", votes", {"alike": 0.98, "kind": "votes"}),
+        (10, 3, ", honest r .31", {"honest": 0.31}),
+        (10, 5, "", {}),
+        (10, 7, "", {}),
+    )
+}
+
+CHOSEN_ON: dict[str, Generator] = {
+    **_ORDINARY,
+    **_COPIES,
+    "one judge asked twice": twins,
+    "six of one judge": partial(twins, k=6),
+    "one factor": one_factor,
+    "one factor, no texts": lambda rng: without_texts(one_factor(rng)),
+    "one factor, votes": partial(one_factor, kind="votes"),
+    "weak signal": partial(one_factor, least=0.03, most=0.15, n=300, p=8),
+    "item response": item_response,
+    "harder items": partial(uneven_noise, heavy=False),
+    "heavy tails": partial(uneven_noise, heavy=True),
+    "an echo": echo,
+    "pairs with a side": pairs,
+    "noise": nothing,
+    "six of ten reversed": reversed_majority,
+    "three judges, forty items": partial(one_factor, n=40, p=3),
+}
+
+HELD_OUT: dict[str, Generator] = {
+    "prompts of three models that like lists": prompts_of_models,
+    "ceilings": ceilings,
+    "topics": topics,
+    "colluders": colluders,
+    "longer is better": longer_is_better,
+    "copies within a taste": copies_within_a_taste,
+}

@@ -1,0 +1,339 @@
+"""The answers of a panel that need no label, and the one that ``care`` gives.
+
+What judges like about the texts is taken off where it is plain (``models.liking``), near-copies become one voice
+(``models.voices``), and the voices' correlation is taken apart into what all share and what a family shares
+(``models.robust_factor``). Two answers follow from that structure: one takes the voices for equally good, the other
+weighs them by how much they share with all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.aggregators.base import Problem, check_size, row_mean, unit_weights
+from care_ops.aggregators.latent import family_mean, family_of
+from care_ops.blocks import by_rows
+from care_ops.errors import FitError, listed
+from care_ops.least import LEAST_FOLLOWERS
+from care_ops.models import factor_analysis, robust_factor
+from care_ops.models.liking import Liking, controlled, unit_feature, without_liking
+from care_ops.models.robust_factor import RobustFactor
+from care_ops.models.voices import voices
+from care_ops.moments.state import for_correlation, shrink
+
+Array = NDArray[np.float64]
+
+MOST_SHARP = 0.5
+"""Largest share of the sharp answer: the mean of two good answers is better than either (Clemen, International Journal
+of Forecasting 1989), and an answer that only one of them leads is never worse than half of its error."""
+
+_MOST_SHARP_UNSEEN = 0.3
+"""The same where no feature of the items is known that could show what the judges that lead share."""
+
+_LEANS = 0.05
+"""By how much the sharp answer may follow a feature of the texts more than the safe one does, before it is not used."""
+
+_FOLLOWING_LOADING = 0.4
+"""A voice follows a factor on which it loads by this much or more."""
+
+SPARSE_SHARE = 0.5
+"""Share of the factor in the answer on a sparse panel, where nothing weighs it against the mean."""
+
+
+@dataclass(frozen=True)
+class Defensible:
+    """The answers that a panel allows without a label.
+
+    Every answer has mean 0 and variance 1 over the items that have a score, and is 0 on the items that have none.
+
+    Attributes
+    ----------
+    mean : (n,) array
+        Mean of all judges, as they are.
+    families : (n,) array
+        The safe answer: the mean of the voices, a declared family heard about once.
+    factor : (n,) array
+        The sharp answer: what all voices share, voices weighed by how much they share.
+    latent : (n,) array
+        The answer of ``care``, which lies between ``families`` and ``factor``.
+    agreement : float
+        Correlation of ``families`` and ``factor``.
+    alone : float
+        Correlation of ``families`` with what it would be if every voice were a family of its own.
+    share : float
+        Share of ``factor`` in ``latent``, from 0 to ``MOST_SHARP``.
+    factors : (n, k) array
+        Scores of the oblique factors of the voices.
+    plain : (n, h) array
+        The same of the judges as they are; no columns where nothing was taken off them and no two are copies.
+    followed : (f,) array of int
+        The oblique factors that at least three voices follow.
+    scored : (n,) array of bool
+        Whether an item has a score.
+    sd : (n,) array
+        Standard deviation of ``factor`` given the noise of its judges (``factor_analysis.posterior_sd``).
+    voices : (p,) array of int
+        The voice of each judge; near-copies are one.
+    structure : RobustFactor or None
+        What the voices share; None on a sparse panel.
+    likings : mapping feature -> Liking
+        What the judges' slopes on each feature of the texts say.
+    features : mapping feature -> (n,) array
+        The features of the texts, each with mean 0 and variance 1.
+    follows : mapping feature -> float
+        Correlation of ``latent`` with each feature that was not declared to be no part of quality.
+    nearest : str or None
+        The feature that ``latent`` follows most.
+    without : (n,) array or None
+        The safe answer if that feature is no part of quality at all.
+    weights : (p,) array, optional
+        Weights of the judges on a sparse panel, where the scores of one item follow from few of them.
+    """
+
+    mean: Array
+    families: Array
+    factor: Array
+    latent: Array
+    agreement: float
+    alone: float
+    share: float
+    factors: Array
+    plain: Array
+    followed: NDArray[np.intp]
+    scored: NDArray[np.bool_]
+    sd: Array
+    voices: NDArray[np.intp]
+    structure: RobustFactor | None = None
+    likings: Mapping[str, Liking] = field(default_factory=dict[str, Liking])
+    features: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    follows: Mapping[str, float] = field(default_factory=dict[str, float])
+    nearest: str | None = None
+    without: Array | None = None
+    weights: Array | None = None
+
+
+def defensible(problem: Problem) -> Defensible:
+    """The answers of a panel that need no label.
+
+    Raises
+    ------
+    FitError
+        There are fewer than three judges or ten items, a judge does not vary, or all judges are copies of one another.
+    """
+    if problem.sparse:
+        return _of_sparse_panel(problem)
+    check_size(problem.scores)
+    problem.moments.correlation(problem.scores.judges)  # which refuses a judge that does not vary
+    features = {name: w for name, f in problem.scores.features.items() if (w := unit_feature(f)) is not None}
+    judged = {name: w for name, w in features.items() if name not in problem.config.not_quality}
+    standardised, likings = _adjusted(problem, features, judged)
+    voice, normal, correlation, items = _told_apart(problem.scores.judges, standardised)
+    families = _codes(_families_of_voices(problem.scores.judges, problem.scores.families, voice))
+    structure = robust_factor.fit(correlation, families, items)
+    mean = row_mean(_comparable(problem, problem.standardised))
+    scored: NDArray[np.bool_] = ~np.isnan(mean)
+    heard = robust_factor.heard_once(correlation, structure, families)
+    each = robust_factor.heard_once(correlation, structure, np.arange(len(correlation)))
+    joined = _joined(_comparable(problem, standardised), voice)
+    safe = _unit(_weighted_mean(joined, heard), scored)
+    sharp = _unit(_towards(_expected(normal, structure), safe), scored)
+    most = MOST_SHARP if features else _MOST_SHARP_UNSEEN
+    share = most * structure.fits * _leans_no_more(sharp, safe, features, scored)
+    latent = _unit(share * sharp + (1.0 - share) * safe, scored)
+    follows = {name: _correlation(latent, w, scored) for name, w in judged.items()}
+    nearest = max(follows, key=lambda name: abs(follows[name]), default=None)
+    without = None
+    if nearest is not None:
+        rest = _comparable(problem, controlled(problem.standardised, judged[nearest]))
+        without = _unit(_weighted_mean(_joined(rest, voice), heard), scored)
+    rotated, several = _oblique(normal, correlation, items)
+    changed = standardised is not problem.standardised or len(correlation) < len(voice)
+    plain = _oblique(*_correlated(problem.standardised))[1] if changed else several[:, :0]
+    return Defensible(
+        _unit(mean, scored),
+        safe,
+        sharp,
+        latent,
+        agreement=_correlation(safe, sharp, scored),
+        alone=_correlation(safe, _unit(_weighted_mean(joined, each), scored), scored),
+        share=share,
+        factors=_units(several, safe, scored),
+        plain=_units(plain, safe, scored),
+        followed=np.flatnonzero((np.abs(rotated.loadings) >= _FOLLOWING_LOADING).sum(axis=0) >= LEAST_FOLLOWERS),
+        scored=scored,
+        sd=factor_analysis.posterior_sd(_alone(structure), rotated, normal, several),
+        voices=voice,
+        structure=structure,
+        likings=likings,
+        features=features,
+        follows=follows,
+        nearest=nearest,
+        without=without,
+    )
+
+
+def _adjusted(
+    problem: Problem, features: Mapping[str, Array], judged: Mapping[str, Array]
+) -> tuple[Array, dict[str, Liking]]:
+    """Standardised scores without what declared features explain, and without what judges like of the others."""
+    standardised = problem.standardised
+    for name, w in features.items():
+        if name not in judged:
+            standardised = controlled(standardised, w)
+    kin = _codes([family_of(judge, problem.scores.families) for judge in problem.scores.judges])
+    return without_liking(standardised, judged, kin)
+
+
+def _told_apart(judges: Sequence[str], standardised: Array) -> tuple[NDArray[np.intp], Array, Array, float]:
+    """The voice of each judge, and the voices' normal scores, their correlation, and how many items are behind one."""
+    normal, correlation, items = _correlated(standardised)
+    voice = voices(correlation, items)
+    count = int(voice.max()) + 1
+    if count == 1:
+        raise FitError(
+            f"care: all {len(voice)} judges say the same thing ({listed(judges, 5)} are copies of one another), and "
+            "one voice is no panel; add judges that judge for themselves"
+        )
+    if count < len(voice):
+        normal, correlation, items = _correlated(_joined(standardised, voice))
+    return voice, normal, correlation, items
+
+
+def _oblique(normal: Array, correlation: Array, items: float) -> tuple[factor_analysis.FactorModel, Array]:
+    """As many common factors as there are, rotated obliquely, and their scores, (n, k)."""
+    shrunk = shrink(correlation, round(items))[0]
+    count = factor_analysis.number_of_factors(shrunk, round(items))
+    rotated = factor_analysis.oblimin(factor_analysis.fit(shrunk, count))
+    return rotated, factor_analysis.factor_scores(rotated, normal)
+
+
+def _alone(structure: RobustFactor) -> factor_analysis.FactorModel:
+    """The common factor as a model of one factor."""
+    return factor_analysis.FactorModel(structure.loadings[:, None], 1.0 - structure.loadings**2, np.eye(1), True)
+
+
+def _correlated(values: Array) -> tuple[Array, Array, float]:
+    """Normal scores, their correlation, and how many items are behind one."""
+    normal = factor_analysis.normal_scores(values)
+    return normal, for_correlation(normal).correlation(), _items_behind(values)
+
+
+def _items_behind(values: Array) -> float:
+    """The median number of items that two judges share."""
+    seen = ~np.isnan(values)
+    if seen.all():
+        return len(values)
+    present = seen.astype(np.float32)
+    shared = present.T @ present
+    return float(np.median(shared[~np.eye(len(shared), dtype=np.bool_)]))
+
+
+def _comparable(problem: Problem, standardised: Array) -> Array:
+    """Scores on a scale on which they can be averaged: the judges' own where a scale is declared, else standardised."""
+    if problem.config.scale is None:
+        return standardised
+    if standardised is problem.standardised:
+        return problem.scores.values
+    values = problem.scores.values
+    return np.nanmean(values, axis=0) + standardised * problem.scale
+
+
+def _joined(values: Array, voice: NDArray[np.intp]) -> Array:
+    """The mean of each voice's judges over the scores present, (n, voices)."""
+    count = int(voice.max()) + 1
+    if count == values.shape[1]:
+        return values
+    return np.column_stack([row_mean(values[:, voice == k]) for k in range(count)])
+
+
+def _families_of_voices(judges: Sequence[str], declared: Mapping[str, str], voice: NDArray[np.intp]) -> list[str]:
+    """The family of each voice: its judges' where they have one, else one of its own."""
+    named: list[str] = []
+    for k in range(int(voice.max()) + 1):
+        members = [family_of(judge, declared) for judge, of in zip(judges, voice.tolist(), strict=True) if of == k]
+        named.append(members[0] if len(set(members)) == 1 else "\0" + "\0".join(sorted(members)))
+    return named
+
+
+def _codes(names: Sequence[str]) -> NDArray[np.intp]:
+    return np.unique(np.array(names), return_inverse=True)[1].astype(np.intp)
+
+
+def _weighted_mean(values: Array, weights: Array) -> Array:
+    def mean(rows: Array) -> Array:
+        seen = ~np.isnan(rows)
+        heard = seen @ weights
+        return np.where(heard > 0, np.where(seen, rows, 0.0) @ weights / np.maximum(heard, 1e-12), np.nan)
+
+    return by_rows(mean, values)
+
+
+def _expected(normal: Array, structure: RobustFactor) -> Array:
+    """E[common factor | scores present]: less is made of an item that few voices scored."""
+
+    def expected(rows: Array) -> Array:
+        seen = ~np.isnan(rows)
+        return np.where(seen, rows, 0.0) @ structure.weights / (1.0 + seen @ (structure.weights * structure.loadings))
+
+    return by_rows(expected, normal)
+
+
+def _leans_no_more(sharp: Array, safe: Array, features: Mapping[str, Array], scored: NDArray[np.bool_]) -> float:
+    """1 where the sharp answer surely follows no feature of the texts more than the safe one, 0 where it does."""
+    error = np.sqrt(2.0 * max(1.0 - _correlation(sharp, safe, scored), 0.0) / int(scored.sum()))
+    more = (abs(_correlation(sharp, w, scored)) - abs(_correlation(safe, w, scored)) for w in features.values())
+    return float(np.clip(1.0 - (max(more, default=0.0) - 2.0 * error) / _LEANS, 0.0, 1.0))
+
+
+def _of_sparse_panel(problem: Problem) -> Defensible:
+    """The answers of a panel of which most judges scored few items.
+
+    One factor is all that can be told there, and nothing tells whether it is quality or a bias that many judges share.
+    The two answers are therefore mixed in equal parts.
+    """
+    model = problem.sparse_factor
+    scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
+    mean = _unit(row_mean(problem.standardised), scored)
+    families = _unit(family_mean(problem.standardised, problem.scores.judges, problem.scores.families), scored)
+    factor, of_factor = _unit(model.quality, scored), unit_weights(model.loading / model.variance)
+    return Defensible(
+        mean,
+        families,
+        factor,
+        latent=_unit(SPARSE_SHARE * factor + (1.0 - SPARSE_SHARE) * families, scored),
+        agreement=_correlation(families, factor, scored),
+        alone=_correlation(families, mean, scored),
+        share=SPARSE_SHARE,
+        factors=factor[:, None],
+        plain=np.empty((len(factor), 0)),
+        followed=np.array([], dtype=np.intp),
+        scored=scored,
+        sd=model.sd,
+        voices=np.arange(len(problem.scores.judges)),
+        weights=SPARSE_SHARE * of_factor + (1.0 - SPARSE_SHARE) / len(of_factor),
+    )
+
+
+def _unit(score: Array, scored: NDArray[np.bool_]) -> Array:
+    """``score`` with mean 0 and variance 1 over the items that are scored, and 0 on the others."""
+    centred = np.where(scored, score - score[scored].mean(), 0.0)
+    return centred / max(float(centred[scored].std()), 1e-12)
+
+
+def _units(scores: Array, towards: Array, scored: NDArray[np.bool_]) -> Array:
+    """Each column with mean 0 and variance 1, rising with an answer."""
+    return np.column_stack([scores[:, :0], *(_towards(_unit(score, scored), towards) for score in scores.T)])
+
+
+def _correlation(one: Array, other: Array, scored: NDArray[np.bool_]) -> float:
+    """Correlation over the items that are scored of two answers of variance 1."""
+    return float(one[scored] @ other[scored]) / int(scored.sum())
+
+
+def _towards(score: Array, other: Array) -> Array:
+    """``score`` with the sign with which it rises with another."""
+    return score if float(score @ other) >= 0 else -score

@@ -1,0 +1,97 @@
+"""Why an answer without labels may be wrong: the doubts that keep a panel from being called clear.
+
+Each rule is about something that can be seen in the scores, and its false rate is measured on panels of known truth
+(``benchmarks/studies/panels``): of the panels that no rule doubts, at most one in fifty has an answer that orders the
+items worse than the plain mean does, by more than .01 in Kendall's tau.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from care_ops.aggregators.defensible import Defensible
+from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Doubt
+from care_ops.least import LEAST_VOICES, TELLING_ITEMS
+
+_LEAST_SIGNAL = 0.2
+"""Least ``signal`` of a panel."""
+
+_MOST_COPIES = 0.5
+"""Share of the judges from which on copies of one judge decide which side is the majority."""
+
+_OPPOSED, _MOST_OPPOSED = -0.1, 0.25
+"""Loading below which a voice runs against the others, and the share of such voices from which on no side is sure."""
+
+_MOST_MISFIT = 0.05
+"""Largest misfit of one common factor."""
+
+_SPARSE_AGREEMENT = 0.9
+"""The same on a panel of which most judges scored few items, where the two answers share less."""
+
+_LEAST_ALONE, _MOST_KINSHIP = 0.99, 0.05
+"""How much the answer may rest on which families were declared: correlation with the answer without them; and, where
+no feature of the items is known, what families may share."""
+
+
+def doubts_of(answers: Defensible, rival: float | None = None) -> tuple[Doubt, ...]:
+    """The doubts about the answer of a panel that no label has settled, the gravest first; none where it is clear.
+
+    Parameters
+    ----------
+    answers : Defensible
+    rival : float, optional
+        Correlation with the answer of the factor that is least like it among those that several voices follow.
+    """
+    found: list[Doubt] = []
+    voices = int(answers.voices.max()) + 1
+    if voices < LEAST_VOICES:
+        found.append("few judges")
+    if int(answers.scored.sum()) < TELLING_ITEMS:
+        found.append("few items")
+    structure = answers.structure
+    if structure is None:
+        return (*found, "several answers") if answers.agreement < _SPARSE_AGREEMENT else tuple(found)
+    loadings = structure.raw_loadings
+    if signal_of(answers) < _LEAST_SIGNAL:
+        found.append("no common signal")
+    if share_of_copies(answers) >= _MOST_COPIES:
+        found.append("copies")
+    if float(np.mean(loadings < _OPPOSED)) >= _MOST_OPPOSED:
+        found.append("opposed")
+    rivalled = rival is not None and abs(rival) < RIVAL
+    if rivalled or answers.agreement < LEAST_AGREEMENT or structure.misfit > _MOST_MISFIT:
+        found.append("several answers")
+    if _rests_on_families(answers):
+        found.append("families")
+    if followed_feature(answers) is not None:
+        found.append("feature")
+    return tuple(found)
+
+
+def signal_of(answers: Defensible) -> float:
+    """How much the voices share: their mean correlation with it, or the median where one voice lifts the mean.
+
+    By few items one voice may have all of the common factor by chance, and the others next to nothing of it.
+    """
+    loadings = np.ones(1) if answers.structure is None else answers.structure.raw_loadings
+    return float(min(np.mean(loadings), np.median(loadings)))
+
+
+def share_of_copies(answers: Defensible) -> float:
+    """Share of the judges that the largest group of copies makes up; 0 where no judge is a copy."""
+    largest = int(np.bincount(answers.voices).max())
+    return largest / len(answers.voices) if largest > 1 else 0.0
+
+
+def followed_feature(answers: Defensible) -> str | None:
+    """The feature of the texts that the answer follows most, where it follows one."""
+    name = answers.nearest
+    return name if name is not None and abs(answers.follows[name]) >= MAY_BE_A_FEATURE else None
+
+
+def _rests_on_families(answers: Defensible) -> bool:
+    """Whether other declarations of families would lead to another answer."""
+    if answers.structure is None or any(liking.removed > 0 for liking in answers.likings.values()):
+        return False
+    unseen = not answers.follows and answers.structure.kinship > _MOST_KINSHIP
+    return unseen or answers.alone < _LEAST_ALONE

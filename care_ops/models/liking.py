@@ -1,0 +1,159 @@
+"""What judges like about an item beside its quality, where it can be seen: length, lists, numbers.
+
+A judge's score is taken as z_j = a_j q + b_j w + e_j, with a feature w of the item's text that everybody can see.
+Where quality itself follows the feature, all judges' slopes b_j are in proportion to how well they see quality, a_j.
+What a slope has beyond that is the judge's own liking, and cannot be quality. Only this excess is removed, and only
+where it is plain: the slopes differ (``excess``), by more than a trifle (``size``), and the judges that have them still
+see quality (``sees``). A liking that *all* judges share looks like quality; only labels, or a person's word, can
+tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from care_ops.blocks import by_rows
+from care_ops.least import LEAST_ITEMS
+from care_ops.scores import Array
+
+_EXCESS_RAMP, _SEES_RAMP, _SIZE_RAMP = (0.15, 0.25), (0.45, 0.60), (0.10, 0.20)
+"""Where a liking begins to be removed, and from where on it is removed whole."""
+
+_SHRINK = 0.10
+"""Weight of the panel's ratio of slope to loading against a family's own."""
+
+_FEW_FAMILIES, _LOW = 6, 0.15
+"""Up to so many families the least ratio is what all share; of more, this quantile of the ratios."""
+
+_LEAST_LEFT = 0.01
+"""Share of a judge's variance that must be left: one that says nothing but the feature keeps its scores."""
+
+_DIGITS = 9
+"""Digits of a score that are kept: equal scores of items with equal texts must stay equal when they are ranked."""
+
+
+@dataclass(frozen=True)
+class Liking:
+    """What the judges' slopes on one feature of the texts say.
+
+    Attributes
+    ----------
+    own : (p,) array
+        By how many standard deviations a judge's score rises with one of the feature because of the judge itself.
+    removed : float
+        Which share of ``own`` is removed, from 0 to 1.
+    """
+
+    own: Array
+    removed: float
+
+
+def without_liking(
+    standardised: Array, features: Mapping[str, Array], families: NDArray[np.intp]
+) -> tuple[Array, dict[str, Liking]]:
+    """Scores less what each judge likes of the features beyond what all judges share; one feature after the other.
+
+    Parameters
+    ----------
+    standardised : (n, p) array
+        NaN is missing.
+    features : mapping name -> (n,) array
+        Of mean 0 and variance 1 (``unit_feature``).
+    families : (p,) array of int
+        The family of each judge.
+    """
+    likings: dict[str, Liking] = {}
+    for name, w in features.items():
+        liking = likings[name] = liking_of(standardised, w, families)
+        if liking.removed > 0:
+            standardised = by_rows(
+                lambda rows, w, taken=liking.removed * liking.own: np.round(rows - w[:, None] * taken, _DIGITS),
+                standardised,
+                w,
+            )
+    return standardised, likings
+
+
+def liking_of(standardised: Array, w: Array, families: NDArray[np.intp]) -> Liking:
+    """What the judges' slopes on a feature w (n,), of mean 0 and variance 1, say."""
+    seen = ~np.isnan(standardised)
+    z = np.where(seen, standardised, 0.0)
+    count = seen.T.astype(float) @ seen
+    correlation = (z.T @ z) / np.maximum(count, 1.0)
+    slopes = (w @ z) / np.maximum(w**2 @ seen, 1e-9)
+    loadings = _between_families(correlation - np.outer(slopes, slopes), families)
+    ratio = float(loadings @ slopes) / max(float(loadings @ loadings), 1e-9)
+    beyond, energy, p = slopes - ratio * loadings, float(slopes @ slopes), len(slopes)
+    by_chance = float(np.sum((1.0 - slopes**2) / np.maximum(np.diag(count), 1.0))) * (p - 1) / p
+    excess = max(0.0, float(beyond @ beyond) - by_chance) / max(energy, 1e-12)
+    sign = 1.0 if ratio >= 0 else -1.0
+    common = _common_ratio(slopes, loadings, families, ratio, sign)
+    more = sign * beyond > 0
+    sees = 1.0
+    if more.any() and not more.all():
+        sees = float(np.median(loadings[more])) / max(float(np.median(loadings[~more])), 1e-9)
+    own = slopes - common * loadings
+    size = float(np.sqrt(np.mean(own**2)))
+    removed = _ramp(excess, _EXCESS_RAMP) * _ramp(sees, _SEES_RAMP) * _ramp(size, _SIZE_RAMP)
+    spread = (w**2 @ seen) / np.maximum(np.diag(count), 1.0)
+    left = 1.0 - spread * removed * own * (2.0 * slopes - removed * own)
+    return Liking(np.where(left > _LEAST_LEFT, own, 0.0), removed if energy > 2.0 * by_chance else 0.0)
+
+
+def controlled(standardised: Array, w: Array) -> Array:
+    """Scores less all that a feature w (n,) explains of each judge, also where it bends: by w, its square and its rank.
+
+    This is right where the feature has nothing to do with quality, and takes quality away where it has.
+    """
+    explains = np.column_stack([np.ones(len(w)), w, w**2, rankdata(w) / len(w)])
+    missing = np.isnan(standardised).any(axis=0)
+    out = standardised - explains @ np.linalg.lstsq(explains, np.where(missing, 0.0, standardised), rcond=None)[0]
+    for j in np.flatnonzero(missing):
+        seen = ~np.isnan(standardised[:, j])
+        coefficients = np.linalg.lstsq(explains[seen], standardised[seen, j], rcond=None)[0]
+        out[seen, j] = standardised[seen, j] - explains[seen] @ coefficients
+    return out
+
+
+def unit_feature(feature: Array) -> Array | None:
+    """A feature with mean 0 and variance 1, NaN as the mean; None where it is the same for nearly all items."""
+    known = feature[~np.isnan(feature)]
+    if len(known) < LEAST_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
+        return None
+    return np.where(np.isnan(feature), 0.0, (feature - known.mean()) / known.std())
+
+
+def _between_families(correlation: Array, families: NDArray[np.intp], steps: int = 60) -> Array:
+    """Loadings of one common factor by pairs of judges of unlike families; by all where those are fewer than three."""
+    p = len(correlation)
+    others = ~np.eye(p, dtype=np.bool_)
+    pairs = families[:, None] != families[None, :] if len(np.unique(families)) >= 3 else others
+    known = np.where(pairs, correlation, 0.0)
+    loadings = np.sqrt(np.clip(np.abs(known).sum(axis=1) / np.maximum(pairs.sum(axis=1), 1), 0.05, 1.0))
+    for _ in range(steps):
+        before = loadings.copy()
+        for j in range(p):
+            square = float(pairs[j] @ loadings**2)
+            loadings[j] = max(-0.98, min(0.98, float(known[j] @ loadings) / max(square, 1e-9)))
+        if float(np.abs(loadings - before).max()) < 1e-12:
+            break
+    return loadings if loadings.sum() >= 0 else -loadings
+
+
+def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ratio: float, sign: float) -> float:
+    """The ratio of slope to loading that all families have at least: what quality itself may owe to the feature."""
+    ratios: list[float] = []
+    for family in np.unique(families):
+        a, b = loadings[families == family], slopes[families == family]
+        ratios.append(sign * (float(a @ b) + _SHRINK * ratio) / (float(a @ a) + _SHRINK))
+    least = min(ratios) if len(ratios) <= _FEW_FAMILIES else float(np.quantile(ratios, _LOW))
+    return sign * max(0.0, min(least, sign * ratio))
+
+
+def _ramp(value: float, ends: tuple[float, float]) -> float:
+    return float(np.clip((value - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0))

@@ -1,0 +1,76 @@
+"""Judges that say the same thing: near-copies that speak for themselves and not for what all judges share.
+
+Two copies of a judge are one opinion. Where they are counted twice, an average leans to it, and a common factor takes
+what only they share for what all judges share: two copies among ten judges are enough. Near-copies are told from judges
+that are good, and agree for that, by what the *other* judges make of them: under one common factor the correlation of
+two judges follows from their correlations with the others (Spearman's tetrads, 1904), and copies exceed it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from care_ops.models.robust_factor import common_loadings
+from care_ops.scores import Array
+
+COPIES_FROM = 0.85
+"""Correlation of the normal scores from which on two judges may be copies."""
+
+_EXCESS = 0.2
+"""By how much the correlation of copies exceeds what the other judges let one expect."""
+
+_ALL_ALIKE = 0.98
+"""Correlation above which judges are one voice where too few others are there to tell copies from good ones."""
+
+
+def voices(correlation: Array, items: float) -> NDArray[np.intp]:
+    """Number the voices of a panel; near-copies are one.
+
+    Parameters
+    ----------
+    correlation : (p, p) array
+        Of the judges' normal scores.
+    items : float
+        Number of items behind a correlation.
+
+    Returns
+    -------
+    (p,) array of int
+        The voice of each judge, counted from 0 in the order of the judges.
+
+    Examples
+    --------
+    The first two of five judges are copies of each other and know little of what the others agree on:
+
+    >>> import numpy as np
+    >>> correlation = np.full((5, 5), 0.5) + 0.5 * np.eye(5)
+    >>> correlation[:2, 2:] = correlation[2:, :2] = 0.1
+    >>> correlation[0, 1] = correlation[1, 0] = 0.97
+    >>> voices(correlation, 300).tolist()
+    [0, 0, 1, 2, 3]
+    """
+    p = len(correlation)
+    error = 1.0 / np.sqrt(max(items - 3.0, 1.0))
+    alike = np.arctanh(np.clip(correlation, -1 + 1e-12, 1 - 1e-12)) + error > np.arctanh(COPIES_FROM)
+    np.fill_diagonal(alike, False)
+    count, group = _groups(alike)
+    if count == p:
+        return np.arange(p)
+    if count < 3:
+        return _numbered(_groups(alike & (correlation > _ALL_ALIKE))[1])
+    loadings = common_loadings(correlation, group[:, None] != group[None, :])
+    excess = correlation - np.outer(loadings, loadings)
+    return _numbered(_groups(alike & (excess > _EXCESS))[1])
+
+
+def _groups(linked: NDArray[np.bool_]) -> tuple[int, NDArray[np.intp]]:
+    count, group = connected_components(linked, directed=False)
+    return int(count), np.asarray(group, dtype=np.intp)
+
+
+def _numbered(group: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The same groups, numbered in the order in which they first occur."""
+    _, first, place = np.unique(group, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[place]

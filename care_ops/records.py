@@ -1,0 +1,235 @@
+"""What is kept and shown of a fit, as records: each is computed, stored and read back as one and the same class.
+
+``warehouse.documents`` writes any of them as JSON and reads it back. An array becomes nested lists, with null for NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+
+class AsLists:
+    """Marks the arrays of a record for its reader, which makes them of nested lists of numbers and null."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """How pydantic reads such an array; a ``ValueError`` says that it holds something else."""
+        from pydantic_core.core_schema import no_info_plain_validator_function
+
+        return no_info_plain_validator_function(_numbers)
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    import numpy as np
+
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("it should hold rows of numbers and null, of one length") from None
+
+
+if TYPE_CHECKING:
+    Array = NDArray[np.float64]
+else:  # numpy need not be imported to know what is stored
+    Array = Annotated[Any, AsLists()]
+
+
+@dataclass(frozen=True)
+class JudgeCheck:
+    """What admission found about one judge.
+
+    Attributes
+    ----------
+    judge : str
+    admitted : bool
+    reason : str or None
+        Why the judge is not admitted.
+    notes : str or None
+        What is reported about the judge without any consequence.
+    missing_rate : float
+        Share of the scores that are missing or out of range.
+    mode_share : float
+        Share of the commonest score among the scores present.
+    entropy : float
+        Entropy of the scores in bits.
+    agreement : float or None
+        Correlation with the mean of the other judges; None where it is undefined.
+    out_of_range : int
+        Scores that were dropped because they lie outside the judge's declared scale.
+    """
+
+    judge: str
+    admitted: bool
+    reason: str | None
+    notes: str | None
+    missing_rate: float
+    mode_share: float
+    entropy: float
+    agreement: float | None
+    out_of_range: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof of how far a solution is from optimal.
+
+    Attributes
+    ----------
+    primal, dual : float
+        Objective of the returned feasible (S, L) and of a feasible dual point: the optimum lies between.
+    gap : float
+        ``(primal - dual) / max(1, |primal|)``.
+    tolerance : float
+        The gap asked for.
+    iterations : int
+    converged : bool
+        Whether ``gap <= tolerance``.
+    solver_gap : float, optional
+        The relative gap that the solver itself reports, where it is not ours (``conic``).
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    tolerance: float
+    iterations: int
+    converged: bool
+    solver_gap: float | None = None
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The answer of one aggregator. A field that its method does not define is None.
+
+    Attributes
+    ----------
+    name : str
+    estimate : (n,) array
+        One number an item, on the panel's scale; NaN where no judge scored it.
+    threshold : float, optional
+        ``estimate > threshold`` decides Q = 1.
+    sd : (n,) array, optional
+        Posterior standard deviation of the estimate.
+    p_quality : (n,) array, optional
+        P(Q = 1), only where it is calibrated.
+    weights : (p,) array, optional
+        Weight of each judge, summing to one in absolute value.
+    loadings : (p, h) array, optional
+        Each judge on each factor.
+    latent : (n,) array, optional
+        Quality before it was placed on the panel's scale: for aggregators that declare ``scale_free``
+        it does not change when a judge's scale does.
+    labels_used : int
+        Anchors that the answer rests on.
+    details : dict
+        JSON-able provenance: penalties, rule, certificate, views, warnings.
+    """
+
+    name: str
+    estimate: Array
+    threshold: float | None = None
+    sd: Array | None = None
+    p_quality: Array | None = None
+    weights: Array | None = None
+    loadings: Array | None = None
+    latent: Array | None = None
+    labels_used: int = 0
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How far one aggregator's weights and loadings would move: the ends of percentile intervals.
+
+    Attributes
+    ----------
+    judges : tuple of p str
+    lo, hi : (p,) arrays
+        Of the weights.
+    loadings_lo, loadings_hi : (p, h) arrays, optional
+        Of the loadings. The factors of each resample are matched to the columns by direction.
+    resamples : int
+        Number of resamples in which the aggregator could answer.
+    """
+
+    judges: tuple[str, ...]
+    lo: Array
+    hi: Array
+    loadings_lo: Array | None = None
+    loadings_hi: Array | None = None
+    resamples: int = 0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics of one aggregate against gold. A metric that this kind of gold does not define is None.
+
+    Attributes
+    ----------
+    n : int
+        Items with both an estimate and gold.
+    tau : float
+        Kendall's tau-b (order).
+    auc : float
+        Area under the ROC curve (order; binary gold).
+    mae : float
+        Mean absolute error on the scale as estimated (order and scale together).
+    mae_filled : float
+        Mean absolute error after the estimates are mapped to fill the scale uniformly (order alone).
+    accuracy, balanced_accuracy : float
+        Share of right decisions at the aggregate's own threshold, and its mean over both classes (binary gold).
+    risk_coverage : float
+        How well doubt finds the errors at the aggregate's threshold (``risk_coverage_gain``).
+    calibration_error : float
+        Calibration error of the aggregate's probabilities, where it gives some (``calibration_error``).
+    """
+
+    n: int
+    tau: float | None = None
+    auc: float | None = None
+    mae: float | None = None
+    mae_filled: float | None = None
+    accuracy: float | None = None
+    balanced_accuracy: float | None = None
+    risk_coverage: float | None = None
+    calibration_error: float | None = None
+
+    @property
+    def order(self) -> float | None:
+        """How well the items are ordered: AUC where gold is binary, else Kendall's tau."""
+        return self.tau if self.auc is None else self.auc
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The difference of system ``first`` less system ``second``.
+
+    Attributes
+    ----------
+    first, second : str
+    difference, lo, hi : float
+        The difference and the ends of its interval: in points of the estimate, in points of the labels where
+        ``labels_used`` > 0, and in log odds of winning for pairwise items.
+    units : int
+        Split units behind the difference.
+    labels_used : int
+        Labels that corrected the difference. 0 means that it is what the judges see, with what they all get wrong.
+    trust : float or None
+        Weight of the estimates beside the labels (the lambda of PPI++), between 0 and 1; 1 without labels. None where
+        the labels' own model says how they count.
+    """
+
+    first: str
+    second: str
+    difference: float
+    lo: float
+    hi: float
+    units: int
+    labels_used: int
+    trust: float | None = None

@@ -1,0 +1,182 @@
+"""Systems that are compared in pairs, by the standard of people: how often each wins, from labels of a few pairs.
+
+A pair has a left and a right answer, and the higher its score or its label, the better the left one. Seen from one of
+its systems a pair is an item whose label is its share of a win (1, .5 for a tie, 0), so that intervals are those of
+``rates`` and ``sequential``. What judges add for one side, whoever stands there, is taken off their answer first;
+whatever else they get wrong the labels correct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from care_ops.errors import FitError, InputError
+from care_ops.least import LEAST_LABELS
+from care_ops.results.gate import Decision, check_the_two, decided
+from care_ops.results.rates import Difference, Rate, Rates, Repeats, rates_of
+from care_ops.results.sequential import sequential_rates
+from care_ops.scores import Array
+
+Pairs = Sequence[tuple[str, ...] | None]
+
+
+@dataclass(frozen=True)
+class Duels:
+    """Pairs of systems, what the judges make of them, and labels of some.
+
+    Attributes
+    ----------
+    pairs : sequence of n (left, right) or None
+        A pair of a system with itself counts for nobody.
+    estimate : (n,) array
+        The higher, the better the left answer; NaN where there is none.
+    labels : (n,) array
+        The left answer's share of a win, 0 to 1; NaN where there is none.
+    units, chance, repeats, level, of_these_items, seed
+        As in ``rates_of``.
+    order : sequence of int, optional
+        The labelled rows as their labels came, for intervals that hold at all looks (``sequential_rates``).
+    """
+
+    pairs: Pairs
+    estimate: Array
+    labels: Array
+    units: Sequence[str]
+    chance: Array
+    repeats: Repeats
+    order: Sequence[int] | None = None
+    level: float = 0.9
+    of_these_items: bool = True
+    seed: int = 0
+
+    @property
+    def systems(self) -> list[str]:
+        """Every system that met another one, sorted."""
+        return sorted({name for pair in self.pairs if pair and pair[0] != pair[1] for name in pair})
+
+    def rates(self) -> DuelRates:
+        """Each system's share of wins in the pairs where it met another one, the best first.
+
+        Raises
+        ------
+        FitError
+            No system has ``LEAST_LABELS`` labels of its pairs.
+        """
+        found, left_out = list[Rate](), dict[str, str]()
+        names = self.systems
+        for name in names[:1] if len(names) == 2 else names:
+            try:
+                found.append(self._seen_by(name).rates[0])
+            except FitError as error:
+                left_out[name] = str(error)
+        if not found:
+            raise FitError("; ".join(left_out.values()) or "pairs: no pair names two systems")
+        if len(names) == 2:  # what one wins the other loses, to the last digit
+            found.append(_turned(found[0], names[1]))
+        best_first = sorted(found, key=lambda rate: -rate.value)
+        return DuelRates("share of wins", self.level, best_first, left_out, _duels=self)
+
+    def difference(self, first: str, second: str) -> Difference:
+        """Share of wins of ``first`` less that of ``second``, in the pairs where the two met.
+
+        Raises
+        ------
+        InputError
+            They never met.
+        FitError
+            There are fewer than ``LEAST_LABELS`` labels of their pairs.
+        """
+        return self._seen_by(first, second).of_wins(first, second)
+
+    def _seen_by(self, system: str, opponent: str | None = None) -> Rates:
+        """The pairs of a system as items of this one system."""
+        seen = [
+            (row, 1.0 if pair[0] == system else -1.0)
+            for row, pair in enumerate(self.pairs)
+            if pair and system in pair and pair[0] != pair[1] and (opponent is None or opponent in pair)
+        ]
+        if not seen:
+            raise InputError(self._never_met(system, opponent))
+        rows, side = np.array([row for row, _ in seen], dtype=np.intp), np.array([sign for _, sign in seen])
+        labels = 0.5 + side * (self.labels[rows] - 0.5)
+        count = int((~np.isnan(labels)).sum())
+        if count < LEAST_LABELS:
+            against = "" if opponent is None else f" against {opponent}"
+            raise FitError(f"{count} labels of the pairs of {system}{against}; {LEAST_LABELS} are needed")
+        answer, balanced = _turned_answer(self.estimate[rows], side)
+        units: list[str] = [self.units[row] for row, _ in seen]
+        common: dict[str, Any] = {"level": self.level, "of_these_items": self.of_these_items, "seed": self.seed}
+        if self.order is None:
+            repeats = Repeats(self.repeats.counts[rows], self.repeats.shares)
+            rates = rates_of(answer, labels, None, units, self.chance[rows], repeats, **common)
+        else:
+            place = {row: k for k, (row, _) in enumerate(seen)}
+            order = [place[row] for row in self.order if row in place]
+            rates = sequential_rates(answer, labels, order, None, units, bounds=(0.0, 1.0), **common)
+        won = float(np.mean(np.sign(answer[~np.isnan(answer)]))) / 2 + 0.5 if balanced else float("nan")
+        return replace(rates, rates=[replace(rates.rates[0], system=system, by_judges=won)])
+
+    def _never_met(self, system: str, opponent: str | None) -> str:
+        for name in (system, opponent):
+            if name is not None and name not in self.systems:
+                return f"no pair has a system {name!r}; there are {', '.join(self.systems) or 'none'}"
+        return f"{system} and {opponent} never met in a pair, so labels of pairs do not compare them"
+
+
+@dataclass(frozen=True)
+class DuelRates(Rates):
+    """Shares of wins; the difference of two systems is that of the pairs where they met."""
+
+    _duels: Duels | None = field(default=None, repr=False, compare=False)
+
+    def difference(self, first: str, second: str) -> Difference:
+        """As ``Duels.difference``."""
+        if self._duels is None:
+            return super().difference(first, second)
+        return self._duels.difference(first, second)
+
+
+def duel_gate(duels: Duels, new: str, old: str, margin: float = 0.0) -> Decision:
+    """Decide by the pairs where the two systems met, as ``gate`` does; the margin is in shares of wins.
+
+    Raises
+    ------
+    InputError
+        The same system twice, a negative margin, or two systems that never met.
+    FitError
+        There are fewer than ``LEAST_LABELS`` labels of their pairs.
+    """
+    check_the_two(new, old, margin)
+    return decided(replace(duels, of_these_items=False).difference(new, old), margin)
+
+
+def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
+    """What the judges say for a system, wherever it stood, (m,); and whether it stood on both sides.
+
+    Where it did, half of what both sides have in common is the judges' taste for a side. It is known without a label,
+    so that taking it off cannot bias what labels correct.
+    """
+    known = ~np.isnan(estimate)
+    sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]
+    both = all(len(values) for values in sides)
+    taste = sum(float(values.mean()) for values in sides) / 2 if both else 0.0
+    return side * (estimate - taste), both
+
+
+def _turned(rate: Rate, system: str) -> Rate:
+    """The rate of the other one of two systems."""
+    value, lo, hi = rate.by_labels
+    return Rate(
+        system,
+        1 - rate.value,
+        1 - rate.hi,
+        1 - rate.lo,
+        rate.items,
+        rate.labels,
+        (1 - value, 1 - hi, 1 - lo),
+        1 - rate.by_judges,
+    )

@@ -1,0 +1,169 @@
+"""The scale on which each judge of a panel scores, and the one to which all are brought."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import InputError, listed
+from care_ops.least import LEAST_SCORES, TELLING_SCORES
+from care_ops.scores import ScoreMatrix
+
+Array = NDArray[np.float64]
+Scale = tuple[float, float]
+"""The lowest and the highest score that can be given."""
+
+_SIZES = (1.0, 10.0, 100.0)
+"""Greatest scores of the kinds of scales that a range tells apart: shares, grades and per cent."""
+
+_GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
+"""Highest grades that are usual."""
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A judge whose scores are brought from its own scale to that of the panel."""
+
+    judge: str
+    own: Scale
+    panel: Scale
+    is_declared: bool
+
+    def __call__(self, values: Array) -> Array:
+        """Scores on the panel's scale; those outside the judge's own are missing."""
+        (low, high), (panel_low, panel_high) = self.own, self.panel
+        inside = np.where((values < low) | (values > high), np.nan, values)
+        return panel_low + (inside - low) * ((panel_high - panel_low) / (high - low))
+
+    @property
+    def sentence(self) -> str:
+        """What was done, for a person to check."""
+        how = "as declared" if self.is_declared else "by its range"
+        return (
+            f"judge {self.judge!r} scores from {_words(self.own)}, {how}: its scores are brought to the panel's scale, "
+            f"{_words(self.panel)}" + ("" if self.is_declared else f"; --scale {self.judge}=LOW:HIGH declares another")
+        )
+
+
+def brought_to_one_scale(
+    scores: ScoreMatrix, scale: Scale | None = None, declared: Mapping[str, Scale] | None = None
+) -> tuple[ScoreMatrix, tuple[Brought, ...]]:
+    """The scores, those of judges on a scale of their own brought to the panel's; and which judges these are.
+
+    Parameters
+    ----------
+    scores : ScoreMatrix
+    scale : (low, high), optional
+        That of the panel; by default it is read off the ranges of most judges.
+    declared : mapping judge -> (low, high), optional
+        Scales of single judges. That of another is told by its range, where that is plainly of another kind than the
+        panel's: per cent among grades, shares between 0 and 1, and so on.
+
+    Raises
+    ------
+    InputError
+        A scale is declared of a judge that has no scores, or for no judge is the panel's scale known.
+    """
+    declared = dict(declared or {})
+    unknown = sorted(set(declared) - set(scores.judges))
+    if unknown:
+        raise InputError(f"a scale is declared of {unknown[0]!r}, which is no judge; there are {listed(scores.judges)}")
+    columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
+    undeclared = {judge: column for judge, column in columns.items() if judge not in declared}
+    panel = scale or _scale_of_most(undeclared)
+    if panel is None and declared:
+        panel = _one_of(declared, columns)
+    if panel is None:
+        return scores, ()
+    by_range = {
+        j: own for j, column in undeclared.items() if (own := _of_another_kind(column, panel, scale)) is not None
+    }
+    brought = tuple(
+        Brought(judge, own, panel, judge in declared) for judge, own in (declared | by_range).items() if own != panel
+    )
+    return bring(scores, brought), brought
+
+
+def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
+    """The scores, each of these judges' brought to the panel's scale; the same matrix where none of them scored."""
+    place = {judge: j for j, judge in enumerate(scores.judges)}
+    present = [one for one in brought if one.judge in place]
+    if not present:
+        return scores
+    values = scores.values.copy()
+    for one in present:
+        values[:, place[one.judge]] = one(values[:, place[one.judge]])
+    return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families)
+
+
+def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
+    """The commonest of the declared scales, where nothing else says what the panel's is.
+
+    Raises
+    ------
+    InputError
+        Some judges' scales are declared, and the ranges of the others do not say which scale most of them share.
+    """
+    rest = [judge for judge in columns if judge not in declared]
+    if rest:
+        raise InputError(
+            f"the scales of {listed(sorted(declared), 5)} are declared, but the ranges of the other judges do not tell "
+            "theirs; declare the panel's scale too, as --scale 1 10 (`scale` of a test set)"
+        )
+    return Counter(declared.values()).most_common(1)[0][0]
+
+
+def _kind(column: Array) -> float | None:
+    """The greatest score of the kind of scale that a judge's scores are on; None where they are on none of them."""
+    if len(column) < LEAST_SCORES or column.min() < 0:
+        return None
+    highest = column.max()
+    if highest <= 1:
+        return 1.0
+    if highest <= 10:
+        return 10.0
+    # beyond ten for the most part: a single typing error among grades makes no per cent
+    return 100.0 if 50 < highest <= 100 and np.median(column) > 10 else None
+
+
+def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
+    """The scale that the ranges of more than half of the judges tell; None where there is none."""
+    telling = {judge: column for judge, column in columns.items() if len(column) >= LEAST_SCORES}
+    kinds = {judge: _kind(column) for judge, column in telling.items()}
+    for size in _SIZES:
+        own = [telling[judge] for judge, kind in kinds.items() if kind == size]
+        if 2 * len(own) > len(telling):
+            return _ends(size, min(float(c.min()) for c in own), max(float(c.max()) for c in own))
+    return None
+
+
+def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
+    """A judge's own scale by its range, where that is plainly of another kind than the panel's; else None.
+
+    A narrow range says less than a wide one: it takes ``TELLING_SCORES`` scores, and if most of them lie on the scale
+    that is declared, where a severe judge's do too, some that are no whole numbers.
+    """
+    size = _kind(column)
+    of_panel = next((s for s in _SIZES if panel[0] >= 0 and panel[1] <= s), None)
+    if size is None or of_panel is None or size == of_panel:
+        return None
+    if size < of_panel:
+        severe = declared is not None and np.mean(column >= declared[0]) > 0.5 and np.all(column % 1 == 0)
+        if len(column) < TELLING_SCORES or severe:
+            return None
+    return _ends(size, float(column.min()), float(column.max()))
+
+
+def _ends(size: float, lowest: float, highest: float) -> Scale:
+    """The usual scale of this kind that holds all scores."""
+    if size != 10.0:
+        return 0.0, size
+    return float(lowest >= 1), min(end for end in _GRADES if end >= highest)
+
+
+def _words(scale: Scale) -> str:
+    return f"{scale[0]:g} to {scale[1]:g}"

@@ -1,0 +1,397 @@
+"""The door to an endpoint: what comes in may be anything, and what comes out is an answer or says why there is none.
+
+A whole answer must arrive within a deadline and a limit of bytes, packed or not; its fields have their types; and no
+text leaves here before every secret that was sent is removed from it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import threading
+import time
+import urllib.parse
+import urllib.request
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import httpcore
+import httpx
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WrapValidator
+
+from care_ops.errors import JudgeError
+from judges.engines.forms import FORMS
+from judges.spec import OpenAIEngine
+
+MOST_BYTES = 4 * 2**20
+"""Largest answer to a request, as it comes and unpacked."""
+
+UNNAMED = "unnamed"
+_LEAST_SECRET = 6
+_SENTENCE = 250
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class NoAnswerError(Exception):
+    """No answer came, or none that can be read."""
+
+
+class LateError(NoAnswerError):
+    """The answer did not come in time."""
+
+
+def _or_none(value: Any, handler: Any) -> Any:
+    """A field that is not as it should be is as good as none; the rest of the answer may be of use."""
+    try:
+        return handler(value)
+    except ValidationError:
+        return None
+
+
+def _text_of_parts(value: Any) -> Any:
+    """Content that comes in parts, as one text."""
+    if not isinstance(value, list):
+        return value
+    texts = [part.get("text") for part in value if isinstance(part, dict) and part.get("type", "text") == "text"]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+_Words = Annotated[str | None, WrapValidator(_or_none)]
+_Count = Annotated[int, Field(ge=0, le=10**9)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+
+class Usage(_Record):
+    """How many tokens a request took; some count those of reasoning in the total alone."""
+
+    prompt_tokens: _Count
+    completion_tokens: _Count = 0
+    total_tokens: Annotated[_Count | None, WrapValidator(_or_none)] = None
+
+    @property
+    def written(self) -> int:
+        """Tokens that were written, reasoning included."""
+        return max(self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens)
+
+
+class Message(_Record):
+    """What the model wrote."""
+
+    content: Annotated[str | None, BeforeValidator(_text_of_parts)] = None
+    refusal: _Words = None
+
+
+class Choice(_Record):
+    """One of the answers to a prompt; there is one alone."""
+
+    message: Message
+    finish_reason: _Words = None
+    logprobs: Any = None
+
+
+class Completion(_Record):
+    """An answer of the chat completions protocol, as far as it is read."""
+
+    choices: list[Choice] = Field(min_length=1)
+    model: _Words = None
+    usage: Annotated[Usage | None, WrapValidator(_or_none)] = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back: code, headers in lower case, and the JSON, or the text where it is none."""
+
+    code: int
+    headers: Mapping[str, str]
+    content: Any
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """The error in the content, whatever form it has; its ``message`` says what is wrong."""
+        content = self.content
+        found: Any = content
+        if isinstance(content, dict):
+            found = content.get("error") or content.get("detail") or content.get("message") or content
+        if isinstance(found, list) and found and isinstance(found[0], dict):  # a list of fields that are wrong
+            place = found[0].get("loc")
+            last = place[-1] if isinstance(place, list) and place else None
+            return {"param": last, "message": f"{last}: {found[0].get('msg')}"}
+        if isinstance(found, dict):
+            message = found.get("message")
+            return {**found, "message": message if isinstance(message, str) else json.dumps(found)}
+        return {"message": str(found)}
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error instead of an answer; some endpoints send one with code 200."""
+        return self.code != 200 or (isinstance(self.content, dict) and bool(self.content.get("error")))
+
+    @property
+    def status(self) -> int:
+        """The code, or the one that an error with code 200 names."""
+        named = self.error.get("code") if self.code == 200 else None
+        return named if isinstance(named, int) and 400 <= named < 600 else self.code
+
+    def completion(self) -> Completion:
+        """The answer, checked.
+
+        Raises
+        ------
+        NoAnswerError
+            It is none.
+        """
+        try:
+            return Completion.model_validate(self.content)
+        except ValidationError as error:
+            place = ".".join(map(str, error.errors()[0]["loc"])) or "the whole"
+            raise NoAnswerError(f"not a chat completion ({place}: {error.errors()[0]['msg']})") from None
+
+
+class Secrets:
+    """Removes secrets from text, whole and in part, also in the forms in which they are sent.
+
+    A part is any six characters in a row; shorter secrets are removed where they stand as a word.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._short: list[re.Pattern[str]] = []
+        self._parts = set[str]()
+        self._longest = 0
+        for secret in filter(None, secrets):
+            if len(secret) < _LEAST_SECRET:
+                self._short.append(re.compile(rf"(?<!\w){re.escape(secret)}(?!\w)"))
+                continue
+            packed = base64.b64encode(secret.encode()).decode().rstrip("=")
+            for form in {secret, urllib.parse.quote(secret, safe=""), json.dumps(secret)[1:-1], packed}:
+                low = form.lower()
+                self._longest = max(self._longest, len(low))
+                self._parts |= {low[k : k + _LEAST_SECRET] for k in range(len(low) - _LEAST_SECRET + 1)}
+
+    def hide(self, text: str, limit: int = _SENTENCE) -> str:
+        """The text without secrets, and after that no longer than the limit."""
+        if not self._parts and not self._short:
+            return text[:limit]
+        text = text[: limit + 4 * max(self._longest, _LEAST_SECRET)]
+        for pattern in self._short:
+            text = pattern.sub("***", text)
+        low = text.lower() if len(text.lower()) == len(text) else text
+        kept: list[str] = []
+        done = hidden_to = 0
+        for k in range(len(low) - _LEAST_SECRET + 1):
+            if low[k : k + _LEAST_SECRET] in self._parts:
+                if k > hidden_to or not kept:
+                    kept += [text[done:k], "***"]
+                done = hidden_to = k + _LEAST_SECRET
+        return "".join([*kept, text[done:]])[:limit]
+
+    def name(self, text: str | None) -> str:
+        """A model's name that may be kept, or ``unnamed`` for what is no name."""
+        hidden = self.hide(text or "", 200)
+        return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
+
+
+@dataclass
+class _Clock(httpcore.NetworkBackend):
+    """Connections that give up at a point in time, however slowly something goes on."""
+
+    until: float = 0.0
+    inner: httpcore.NetworkBackend = field(default_factory=httpcore.SyncBackend)
+
+    def left(self, kind: type[httpcore.TimeoutException]) -> float:
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise kind
+        return left
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore.NetworkStream:
+        left = self.left(httpcore.ConnectTimeout)
+        return _Stream(self.inner.connect_tcp(host, port, left, local_address, socket_options), self)
+
+
+@dataclass
+class _Stream(httpcore.NetworkStream):
+    inner: httpcore.NetworkStream
+    clock: _Clock
+    unsent: bytes = b""
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self.unsent:  # headers and body go out as one
+            unsent, self.unsent = self.unsent, b""
+            self.inner.write(unsent, self.clock.left(httpcore.WriteTimeout))
+        return self.inner.read(max_bytes, self.clock.left(httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self.unsent += buffer
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def start_tls(self, ssl_context: Any, server_hostname: Any = None, timeout: float | None = None) -> _Stream:
+        left = self.clock.left(httpcore.ConnectTimeout)
+        return _Stream(self.inner.start_tls(ssl_context, server_hostname, left), self.clock)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.inner.get_extra_info(info)
+
+
+class Endpoint:
+    """Sends requests to one endpoint; each thread that does has one connection, which stays open.
+
+    Parameters
+    ----------
+    name : str
+        Name of the judge, for messages.
+    engine : OpenAIEngine
+
+    Raises
+    ------
+    JudgeError
+        An environment variable that the judge's file names is not set, or ``base_url`` is no address.
+    """
+
+    def __init__(self, name: str, engine: OpenAIEngine) -> None:
+        headers, secrets = headers_of(name, engine)
+        self.secrets = Secrets(secrets)
+        self._form = FORMS[engine.form]
+        always = {"accept-encoding": "identity", "content-type": "application/json", **self._form.headers}
+        self._headers = list((always | headers).items())
+        try:
+            address = urllib.parse.urlsplit(engine.base_url)
+            if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
+                raise ValueError
+        except ValueError:
+            raise JudgeError(
+                f"judge {name!r}: base_url {engine.base_url!r} is no address; write https://HOST/v1"
+            ) from None
+        path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
+        self._url = address._replace(path=f"{address.path.rstrip('/')}{path}", fragment="").geturl()
+        proxies = urllib.request.getproxies()
+        bypassed = urllib.request.proxy_bypass(address.hostname or "")
+        self._proxy = None if bypassed else proxies.get(address.scheme) or proxies.get("all")
+        self._tls = httpx.create_ssl_context() if address.scheme == "https" else None
+        self._timeout_s = engine.timeout_s
+        self._mine = threading.local()
+        self._all: list[httpcore.ConnectionPool] = []
+
+    def close(self) -> None:
+        """Close the connections."""
+        for pool in self._all:
+            pool.close()
+
+    def post(self, body: Mapping[str, Any]) -> Reply:
+        """Send one request.
+
+        Raises
+        ------
+        LateError, NoAnswerError
+            No whole answer came in time, or none at all.
+        """
+        pool, clock = self._connection()
+        clock.until = time.monotonic() + self._timeout_s
+        content = json.dumps(self._form.request(dict(body))).encode()
+        try:
+            with pool.stream("POST", self._url, headers=self._headers, content=content) as response:
+                headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in response.headers}
+                text = _unpacked(response.iter_stream(), headers.get("content-encoding", ""))
+        except httpcore.TimeoutException as error:
+            raise LateError(f"no answer within {self._timeout_s:g} s") from error
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
+            raise NoAnswerError(f"{type(error).__name__}: {error}") from error
+        try:
+            reply = Reply(response.status, headers, json.loads(text))
+        except (ValueError, RecursionError):
+            if response.status == 200:
+                raise NoAnswerError(f"not valid JSON: {text[:1000].decode(errors='replace')}") from None
+            return Reply(response.status, headers, text[:100_000].decode(errors="replace"))
+
+        if not reply.failed and isinstance(reply.content, dict):
+            with suppress(KeyError, IndexError, TypeError, AttributeError):  # what has another form is found to be none
+                reply = replace(reply, content=self._form.answer(reply.content))
+        return reply
+
+    def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
+        """This thread's own connection; a pool for all would look through every connection for every request."""
+        if not hasattr(self._mine, "connection"):
+            clock = _Clock()
+            pool = httpcore.ConnectionPool(
+                ssl_context=self._tls,
+                proxy=None if self._proxy is None else httpcore.Proxy(self._proxy),
+                max_connections=1,
+                network_backend=clock,
+            )
+            self._all.append(pool)
+            self._mine.connection = pool, clock
+        connection: tuple[httpcore.ConnectionPool, _Clock] = self._mine.connection
+        return connection
+
+
+def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
+    """The headers that a judge's file asks for, and the secrets in them.
+
+    Raises
+    ------
+    JudgeError
+        An environment variable that the file names is not set.
+    """
+
+    def secret(variable: str, instead: str) -> str:
+        if value := os.environ.get(variable, "").strip():
+            return value
+        raise JudgeError(f"judge {name!r}: the environment variable {variable} is not set; set it to {instead}")
+
+    headers = dict[str, str]()
+    secrets = list[str]()
+    if engine.api_key_env is not None:
+        key = secret(engine.api_key_env, "the endpoint's key, or write api_key_env: null if it needs none")
+        secrets.append(key)
+        header, value = FORMS[engine.form].key
+        headers[header] = value.format(key=key)
+    for header, value in engine.headers.items():
+        for variable in _VARIABLE.findall(value):
+            secrets.append(secret(variable, f"the value of the header {header}"))
+        headers[header] = _VARIABLE.sub(lambda match: os.environ[match[1]].strip(), value)
+    for header, value in headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^`|~\w-]+", header, re.ASCII) or not re.fullmatch(r"[\x20-\x7e]*", value):
+            raise JudgeError(
+                f"judge {name!r}: the header {header!r} has characters that no request can carry; correct its name in "
+                "the judge's file, or its value there or in the environment"
+            )
+    return headers, secrets
+
+
+def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
+    """The bytes of an answer, unpacked at most once.
+
+    Raises
+    ------
+    NoAnswerError
+        They are too many, or packed in a way that was not asked for.
+    """
+    if encoding not in ("", "identity", "gzip", "deflate"):
+        raise NoAnswerError(f"the answer is packed as {encoding[:50]!r}, which was not asked for")
+    unpack = zlib.decompressobj(47) if encoding in ("gzip", "deflate") else None
+    whole, came = bytearray(), 0
+    for chunk in chunks:
+        came += len(chunk)
+        try:
+            whole += chunk if unpack is None else unpack.decompress(chunk, MOST_BYTES + 1 - len(whole))
+        except zlib.error as error:
+            raise NoAnswerError("the answer cannot be unpacked") from error
+        if max(came, len(whole)) > MOST_BYTES:
+            raise NoAnswerError(f"the answer is longer than {MOST_BYTES:,} bytes")
+    return bytes(whole)

@@ -1,0 +1,96 @@
+"""The forms in which vendors' own interfaces want a request and give an answer, beside the common one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+_OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature")
+_LONGEST = 4_096
+"""Tokens of an answer for a model that is said to take no limit, where the form wants one."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form.
+
+    Attributes
+    ----------
+    path : str
+        Of a request, below the judge's ``base_url``; ``{model}`` stands for the model.
+    key : (str, str)
+        The header that carries the key, and its value, in which ``{key}`` stands for the key.
+    request, answer : callable
+        From a request in the common form, and to an answer in it.
+    headers : dict
+        What each request carries besides.
+    """
+
+    path: str = "/chat/completions"
+    key: tuple[str, str] = ("Authorization", "Bearer {key}")
+    request: Callable[[Json], Json] = dict
+    answer: Callable[[Json], Json] = dict
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def _longest(body: Json) -> Any:
+    return body.get("max_tokens", body.get("max_completion_tokens", _LONGEST))
+
+
+def _to_anthropic(body: Json) -> Json:
+    return {name: value for name, value in body.items() if name != "max_completion_tokens"} | {
+        "max_tokens": _longest(body)
+    }
+
+
+def _from_anthropic(answer: Json) -> Json:
+    usage, reason = answer["usage"], str(answer.get("stop_reason"))
+    read = sum(usage.get(f"{kind}input_tokens") or 0 for kind in ("", "cache_creation_", "cache_read_"))
+    return {
+        "model": answer.get("model"),
+        "choices": [
+            {
+                "message": {"content": answer["content"]},
+                "finish_reason": {"max_tokens": "length", "refusal": "content_filter"}.get(reason, reason),
+            }
+        ],
+        "usage": {"prompt_tokens": read, "completion_tokens": usage.get("output_tokens")},
+    }
+
+
+def _to_google(body: Json) -> Json:
+    more = {name: value for name, value in body.items() if name not in _OURS}
+    settings = {"maxOutputTokens": _longest(body)} | ({"temperature": 0} if "temperature" in body else {})
+    contents = [{"role": "user", "parts": [{"text": message["content"]}]} for message in body["messages"]]
+    return more | {"contents": contents, "generationConfig": settings | more.get("generationConfig", {})}
+
+
+def _from_google(answer: Json) -> Json:
+    usage = answer["usageMetadata"]
+    common: Json = {
+        "model": answer.get("modelVersion"),
+        "usage": {
+            "prompt_tokens": usage.get("promptTokenCount"),
+            "completion_tokens": (usage.get("candidatesTokenCount") or 0) + (usage.get("thoughtsTokenCount") or 0),
+        },
+    }
+    if "candidates" not in answer:  # the question itself was blocked
+        return common | {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
+    candidate = answer["candidates"][0]
+    parts = [part for part in (candidate.get("content") or {}).get("parts") or [] if not part.get("thought")]
+    reasons = {"MAX_TOKENS": "length", "SAFETY": "content_filter", "PROHIBITED_CONTENT": "content_filter"}
+    reason = str(candidate.get("finishReason"))
+    return common | {"choices": [{"message": {"content": parts}, "finish_reason": reasons.get(reason, reason)}]}
+
+
+FORMS = {
+    None: Form(),
+    "anthropic": Form(
+        "/messages", ("x-api-key", "{key}"), _to_anthropic, _from_anthropic, {"anthropic-version": "2023-06-01"}
+    ),
+    "google": Form("/models/{model}:generateContent", ("x-goog-api-key", "{key}"), _to_google, _from_google),
+}
+"""By what a judge's ``form`` says."""

@@ -1,0 +1,220 @@
+"""How ``care label`` asks a person: what may be answered, the screen, single keys, and numbers that are typed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from care_ops.errors import InputError
+from orchestration.cli.output import console
+
+if TYPE_CHECKING:
+    from assets.table.label_file import LabelFile
+    from warehouse.items import ItemRecord
+
+UNDO, SKIP, QUIT = "u", "s", "q"
+_COMMANDS = f"{UNDO} undoes, {SKIP} skips, {QUIT} ends"
+_RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
+_PAIR = "Which answer is better: left, right, tie?"
+_SIDES = "left", "right"
+_GOOD = "Is this answer good?"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a person is asked about an item, and what may be answered.
+
+    Attributes
+    ----------
+    question : str
+    keys : mapping key -> label
+        One key is the whole answer; where there is none, a number is typed.
+    words : mapping key -> str
+        What a key says; a key that is not there says its label.
+    scale : (lo, hi), optional
+        Between which a number that is typed must lie.
+    """
+
+    question: str
+    keys: Mapping[str, float]
+    words: Mapping[str, str]
+    scale: tuple[float, float] | None = None
+
+    def offered(self) -> str:
+        """The answers in one line, as a person gives them here."""
+        if self.scale is not None and not self.keys:
+            return f"type a number from {self.scale[0]:g} to {self.scale[1]:g}, then Enter; {_COMMANDS}"
+        said = [f"{key} = {self.words[key]}" if key in self.words else key for key in self.keys]
+        return f"press {', '.join(said)}; {_COMMANDS}"
+
+    def written(self) -> str:
+        """The labels in one line, as a person writes them into a table."""
+        if self.scale is not None:
+            return f"{self.scale[0]:g} to {self.scale[1]:g}"
+        return ", ".join(f"{label:g} = {self.words.get(key, key)}" for key, label in self.keys.items())
+
+    def label_of(self, typed: str) -> float | None:
+        """The label that was meant; None where it is no answer."""
+        if self.keys:
+            return self.keys.get(typed, self.keys.get(typed.lower()))
+        try:
+            number = float(typed.replace(",", "."))
+        except ValueError:
+            return None
+        lo, hi = self.scale or (-float("inf"), float("inf"))
+        return number if lo <= number <= hi else None
+
+
+def answers_for(
+    wanted: str | None, scale: tuple[float, float] | None, *, pairs: bool, higher_is_right: bool = False
+) -> Answers:
+    """What ``--answers`` says may be answered, or else what the items are: pairs, good or bad, or on a scale.
+
+    Parameters
+    ----------
+    wanted : str, optional
+        Keys and their labels, as y=1,n=0; or a range, as 1-5.
+    scale : (lo, hi), optional
+        That of the scores.
+    pairs : bool
+        Whether an item is two answers.
+    higher_is_right : bool
+        Whether a higher score of a pair favours the right answer, and not the left one.
+
+    Raises
+    ------
+    InputError
+        ``wanted`` is neither keys nor a range.
+    """
+    lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
+    if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:
+        lo, hi = float(found[1]), float(found[2])
+        if not lo < hi:
+            raise InputError(f"--answers is {wanted!r}; a range begins with its lowest label")
+        return _graded(lo, hi, f"from {lo:g} ({lowest}) to {hi:g} ({highest})" if pairs else None)
+    if wanted is not None:
+        return Answers(_PAIR if pairs else "How good is this answer?", *_chosen_keys(wanted))
+    if pairs:
+        sides = {highest: 1.0, lowest: 0.0}
+        keys = {"l": sides["left"], "r": sides["right"], "t": 0.5}
+        return Answers(_PAIR, keys, {"l": "left", "r": "right", "t": "tie"})
+    if scale is None or scale == (0.0, 1.0):
+        return Answers(_GOOD, {"y": 1.0, "n": 0.0}, {"y": "yes", "n": "no"})
+    return _graded(*scale)
+
+
+def _graded(lo: float, hi: float, sides: str | None = None) -> Answers:
+    question = (
+        f"How good is this answer, from {lo:g} to {hi:g}?" if sides is None else f"Which answer is better, {sides}?"
+    )
+    whole = lo.is_integer() and hi.is_integer() and lo >= 0 and hi <= 9
+    keys = {str(digit): float(digit) for digit in range(int(lo), int(hi) + 1)} if whole else {}
+    return Answers(question, keys, {}, (lo, hi))
+
+
+def _chosen_keys(wanted: str) -> tuple[dict[str, float], dict[str, str]]:
+    try:
+        keys = {key.strip(): float(value) for key, value in (pair.split("=") for pair in wanted.split(","))}
+    except ValueError:
+        keys = {}
+    if len(keys) < 2 or any(len(key) != 1 or key in (UNDO, SKIP, QUIT) for key in keys):
+        raise InputError(
+            f"--answers is {wanted!r}; give single keys and their labels, as y=1,n=0 (not {UNDO}, {SKIP} or {QUIT}: "
+            f"{_COMMANDS}), or a range, as 1-5 or 0-100"
+        )
+    return keys, {key: f"{label:g}" for key, label in keys.items()}
+
+
+def refuse_without_terminal(export: str, take_back: str) -> None:
+    """``InputError`` where nobody can be asked; the commands are those that do without.
+
+    What is piped in is no answer of a person who has read the item.
+    """
+    if not sys.stdin.isatty():
+        raise InputError(
+            f"there is no terminal to ask in; write the items to a table with `{export}`, fill in its column `label`, "
+            f"and take it back with `{take_back}`"
+        )
+
+
+def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
+    """One item after another until none waits; those that were skipped come again at the end, once a session."""
+    strange = next((row.item_id for row in file.rows if row.item_id not in items), None)
+    if strange is not None:
+        raise InputError(f"{file.path}: item {strange!r} is not among the items; name another file with --output")
+    passed: list[int] = []
+    while (k := _next(file, passed)) is not None:
+        _show(items[file.rows[k].item_id], standing(file), answers)
+        said = _answer(answers)
+        if said == QUIT:
+            break
+        if said == UNDO:
+            before = max((j for j, r in enumerate(file.rows) if r.labelled_at), key=_moment(file), default=None)
+            if before is None:
+                console.print("there is nothing to undo")
+                continue
+            file.change(before, replace(file.rows[before], label="", rater="", labelled_at=""))
+            passed = [j for j in passed if j != before]
+        elif said == SKIP:
+            file.change(k, replace(file.rows[k], rater=rater, labelled_at=now()))
+            passed.append(k)
+        else:
+            file.change(k, replace(file.rows[k], label=f"{said:g}", rater=rater, labelled_at=now()))
+    console.print(f"{standing(file)}, in {file.path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _moment(file: LabelFile) -> Callable[[int], str]:
+    return lambda k: file.rows[k].labelled_at
+
+
+def _next(file: LabelFile, passed: Sequence[int]) -> int | None:
+    """The next row to ask about: one that waits, or else one that was skipped before this session."""
+    waiting = (k for k, row in enumerate(file.rows) if row.waits)
+    skipped = (k for k, row in enumerate(file.rows) if row.skipped and k not in passed)
+    return next(waiting, next(skipped, None))
+
+
+def _show(item: ItemRecord, progress: str, answers: Answers) -> None:
+    from assets.table.label_file import TEXTS
+
+    console.rule(progress)
+    sides = {"response": "left", "response_2": "right"} if item.response_2 else {}
+    for name in TEXTS:
+        text = getattr(item, name)
+        if text:
+            console.print(f"{sides.get(name, name)}:", style="bold")
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(answers.question, style="bold", markup=False, highlight=False)
+    console.print(f"[{answers.offered()}]", markup=False, highlight=False, soft_wrap=True)
+
+
+def _answer(answers: Answers) -> str | float:
+    """A label, or one of the keys that undo, skip and end; what is neither is told, and asked for again."""
+    while True:
+        try:
+            typed = click.getchar() if answers.keys else console.input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return QUIT
+        if typed in (UNDO, SKIP, QUIT):
+            return typed
+        label = answers.label_of(typed)
+        if label is not None:
+            return label
+        console.print(f"{typed!r} is no answer; {answers.offered()}", markup=False, highlight=False, soft_wrap=True)
+
+
+def standing(file: LabelFile) -> str:
+    """How far the labelling has come."""
+    labelled, skipped = sum(bool(row.label) for row in file.rows), sum(row.skipped for row in file.rows)
+    return f"{labelled} of {len(file.rows)} labelled" + (f", {skipped} skipped" if skipped else "")
+
+
+def now() -> str:
+    """The moment of an answer, as it is written into the file of labels."""
+    return datetime.now(UTC).isoformat()

@@ -1,0 +1,92 @@
+"""Judges on scales of their own: which are told by their range, and what becomes of their scores."""
+
+import numpy as np
+import pytest
+
+from care_ops.errors import InputError
+from care_ops.scales import brought_to_one_scale
+from care_ops.scores import ScoreMatrix
+
+ITEMS = 60
+
+
+def grades(rng, low, high, step=1.0):
+    """A judge's scores over a whole scale, both ends of which occur."""
+    steps = round((high - low) / step)
+    column = low + step * rng.integers(0, steps, size=ITEMS, endpoint=True)
+    column[:2] = low, high
+    return column.astype(float)
+
+
+def of(**columns):
+    return ScoreMatrix(np.column_stack(list(columns.values())), tuple(f"i{k}" for k in range(ITEMS)), tuple(columns))
+
+
+@pytest.mark.parametrize(
+    ("most", "odd", "own", "panel"),
+    [
+        ((1, 10, 1), (0, 100, 1), (0, 100), (1, 10)),
+        ((1, 5, 1), (0, 100, 5), (0, 100), (1, 5)),
+        ((0, 10, 1), (0, 1, 0.01), (0, 1), (0, 10)),
+        ((1, 10, 1), (0, 1, 1), (0, 1), (1, 10)),
+        ((0, 1, 1), (1, 10, 1), (1, 10), (0, 1)),
+        ((0, 100, 1), (0, 1, 0.01), (0, 1), (0, 100)),
+        ((0, 100, 1), (1, 7, 1), (1, 7), (0, 100)),
+    ],
+)
+def test_a_range_of_another_kind_tells_the_judges_scale(rng, most, odd, own, panel):
+    scores = of(a=grades(rng, *most), b=grades(rng, *most), odd=grades(rng, *odd))
+    found, (brought,) = brought_to_one_scale(scores)
+    assert (brought.judge, brought.own, brought.panel) == ("odd", own, panel)
+    assert str(brought.sentence).startswith(f"judge 'odd' scores from {own[0]} to {own[1]}, by its range")
+    np.testing.assert_array_equal(found.values[:, :2], scores.values[:, :2])
+    low, high = panel
+    want = low + (scores.values[:, 2] - own[0]) / (own[1] - own[0]) * (high - low)
+    np.testing.assert_allclose(found.values[:, 2], want, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("columns", "scale"),
+    [
+        ({"a": (1, 10, 1), "b": (1, 10, 1), "c": (1, 5, 1)}, None),  # both are grades
+        ({"a": (1, 10, 1), "b": (0, 100, 1)}, None),  # neither is what most judges do
+        ({"a": (-3, 3, 0.1), "b": (-3, 3, 0.1), "c": (0, 100, 1)}, None),  # no usual scale
+        ({"a": (0, 10, 1), "b": (0, 10, 1), "c": (0, 1, 1)}, (0.0, 10.0)),  # a severe judge on the declared scale
+        ({"a": (0, 20, 1), "b": (1, 10, 1), "c": (1, 10, 1)}, None),
+    ],
+)
+def test_what_a_range_does_not_tell_is_left_as_it_is(rng, columns, scale):
+    scores = of(**{judge: grades(rng, *its) for judge, its in columns.items()})
+    assert brought_to_one_scale(scores, scale) == (scores, ())
+
+
+def test_a_typing_error_makes_no_percent_and_few_scores_tell_nothing_narrow(rng):
+    typed = grades(rng, 1, 10)
+    typed[7] = 77
+    few = np.full(ITEMS, np.nan)
+    few[:12] = 1.0, *np.linspace(0, 1, 11)
+    scores = of(a=grades(rng, 1, 10), b=grades(rng, 1, 10), c=grades(rng, 1, 10), typed=typed, few=few)
+    assert brought_to_one_scale(scores)[1] == ()
+
+
+def test_what_is_declared_counts_and_the_order_of_judges_does_not(rng):
+    scores = of(a=grades(rng, 1, 10), b=grades(rng, 1, 10), c=grades(rng, 1, 5), d=grades(rng, 0, 100))
+    found, brought = brought_to_one_scale(scores, (1.0, 10.0), {"c": (1.0, 5.0), "d": (0.0, 50.0)})
+    assert {one.judge: one.is_declared for one in brought} == {"c": True, "d": True}
+    assert np.nanmax(found.values[:, 2]) == 10.0
+    beyond = scores.values[:, 3] > 50
+    assert np.isnan(found.values[beyond, 3]).all(), "beyond the declared scale is missing"
+    assert not np.isnan(found.values[~beyond, 3]).any()
+    turned = brought_to_one_scale(
+        scores.select_judges(["d", "c", "b", "a"]), (1.0, 10.0), {"d": (0.0, 50.0), "c": (1.0, 5.0)}
+    )[0]
+    np.testing.assert_array_equal(turned.values[:, ::-1], found.values)
+
+
+def test_a_scale_of_nobody_is_refused(rng):
+    scores = of(a=grades(rng, 1, 10), b=grades(rng, 1, 10))
+    with pytest.raises(InputError, match="a scale is declared of 'x', which is no judge; there are a, b"):
+        brought_to_one_scale(scores, None, {"x": (0.0, 1.0)})
+    odd = of(a=grades(rng, -3, 3), b=grades(rng, 0, 100))
+    with pytest.raises(InputError, match="declare the panel's scale too"):
+        brought_to_one_scale(odd, None, {"b": (0.0, 100.0)})

@@ -1,0 +1,382 @@
+"""Judges at endpoints that behave as those of today do: what they refuse, how they name themselves, how they fail."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import formatdate
+from itertools import pairwise
+
+import pytest
+
+from care_ops.errors import JudgeError
+from judges.engines.base import Context, Ledger
+from judges.engines.factory import build_engine
+from judges.engines.pace import seconds
+from judges.items import Item, Status
+from judges.pool import Pool, PoolConfig
+from judges.spec import JudgeSpec, OpenAIEngine
+from tests.support import endpoints
+from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
+
+KEY = "sk-proj-Zq7vW2xT9/bN4+kLp3=mR8"
+
+
+@pytest.fixture
+def vendor(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    servers = []
+
+    def start(behave):
+        servers.append(Vendor(behave))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def judge(server, **more):
+    settings = {"model": "judge-1", "template": "quality", "timeout_s": 1.0, "retries": 2}
+    prices = {"price_in": PRICE_IN, "price_out": PRICE_OUT}
+    batch = more.pop("batch_size", 256)
+    return JudgeSpec(
+        name="api",
+        engine=OpenAIEngine(base_url=server.url, **(settings | prices | more)),
+        batch_size=batch,
+        most_failing=1.0,
+    )
+
+
+def until(holds):
+    """Wait for what a test looks at."""
+    deadline = time.monotonic() + 20.0
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def ask(server, n=20, context=None, **more):
+    """Scores of n items and the models that answered."""
+    context = context or Context(ledger=Ledger())
+    scores, versions = [], []
+    items = [Item(f"i{k}", "What is it?", f"It is {k}.") for k in range(n)]
+    with Pool(PoolConfig()) as pool:
+        try:
+            pool.run(judge(server, **more), items, lambda b, v: (scores.extend(b), versions.append(v)), context)
+        finally:
+            ask.kept = scores
+    return sorted(scores, key=lambda s: int(s.item_id[1:])), versions[-1]
+
+
+@pytest.mark.parametrize("kind", endpoints.KINDS, ids=lambda kind: kind.__name__)
+def test_each_endpoint_gives_a_score_or_a_status_for_every_item_and_the_bill_is_its_own(vendor, kind):
+    server = vendor(kind)
+    ledger = Ledger()
+    retries, form = 4 if kind is endpoints.storm else 1, endpoints.FORMS.get(kind)
+    scores, _ = ask(server, context=Context(ledger=ledger), retries=retries, form=form)
+    failing = {
+        endpoints.dripping: (Status.TIMEOUT, 4),
+        endpoints.bomb: (Status.ENGINE_ERROR, 8),
+        endpoints.echoing: (Status.ENGINE_ERROR, 10),
+    }
+    status, failed = failing.get(kind, (Status.OK, 20))
+    assert len(scores) == 20
+    assert sum(score.status is status for score in scores) == failed
+    assert all((score.score == 7.0) == (score.status is Status.OK) for score in scores)
+    assert ledger.spent == pytest.approx(server.dollars)
+    told = sum(PRICE_IN * (s.tokens_in or 0) + PRICE_OUT * (s.tokens_out or 0) for s in scores) / 1e6
+    assert told == pytest.approx(server.dollars)
+    assert (ledger.unknown == 0) == (kind not in failing)
+    assert server.refused < 60, "after a storm fewer are asked at the same time"
+
+
+def test_what_a_model_takes_is_learned_once_and_kept(vendor, tmp_path):
+    server = vendor(endpoints.reasoning_model)
+    _, version = ask(server, context=Context(learned=tmp_path))
+    assert version == "openai thinker-2026-08-01"
+    assert server.refused == 3, "max_tokens, temperature and log probabilities, each by one request alone"
+    cut = sum(body.get("max_completion_tokens") == 16 + 2048 for body in server.bodies)
+    asked = len(server.bodies)
+    _, _ = ask(server, context=Context(learned=tmp_path))
+    assert server.refused == 3
+    assert len(server.bodies) == asked + 20, "not one is refused or cut off again"
+    assert cut >= 1
+
+
+def test_the_table_saves_known_models_the_refusals(vendor):
+    server = vendor(endpoints.reasoning_model)
+    ask(server, model="vendor/gpt-5-mini")
+    assert server.refused == 0
+
+
+def test_a_parameter_that_a_person_asked_for_is_never_left_out(vendor):
+    def refusing(handler, body):
+        name = next(name for name in ("reasoning_effort", "seed") if name in body)
+        handler.refuse(f"Unknown parameter: '{name}'.", param=name)
+
+    server = vendor(refusing)
+    for more in ({"reasoning_effort": "low"}, {"extra_body": {"seed": 7}}):
+        ledger = Ledger()
+        with pytest.raises(JudgeError, match=r"HTTP 400 .*Unknown parameter: '(reasoning_effort|seed)'"):
+            ask(server, 200, Context(ledger=ledger), **more)
+        assert ledger.spent == ledger.unknown == 0
+    assert len(server.bodies) == 2, "it stops at once, and does not ask the other 199"
+
+
+def test_a_refusal_in_the_middle_keeps_what_was_paid_for(vendor):
+    def dismissing(handler, _body):
+        if len(handler.server.bodies) > 40:
+            return handler.refuse("Your key was revoked", 401)
+        return handler.answer()
+
+    server = vendor(dismissing)
+    with pytest.raises(JudgeError, match=r"HTTP 401 .*Your key was revoked"):
+        ask(server, 200, batch_size=15)
+    assert len(ask.kept) == 40
+    assert all(score.status is Status.OK for score in ask.kept)
+    assert len(server.bodies) <= 40 + 8
+
+
+def test_extra_fields_headers_and_effort_are_sent_and_only_what_changes_a_score_is_in_the_key(vendor, monkeypatch):
+    monkeypatch.setenv("TEAM_TOKEN", "team-secret-1")
+    seen = []
+
+    def noting(handler, body):
+        seen.append((dict(handler.headers), body))
+        handler.answer()
+
+    server = vendor(noting)
+    more = {
+        "headers": {"X-Title": "CARE", "api-key": "${TEAM_TOKEN}"},
+        "extra_body": {"provider": {"order": ["one"]}, "temperature": 0.5},
+        "reasoning_effort": "low",
+    }
+    ask(server, 1, **more)
+    headers, body = seen[0]
+    assert (headers["X-Title"], headers["api-key"]) == ("CARE", "team-secret-1")
+    assert (body["provider"], body["temperature"], body["reasoning_effort"]) == ({"order": ["one"]}, 0.5, "low")
+    keys = [judge(server, **settings).key("r") for settings in ({}, {"headers": more["headers"]}, more)]
+    assert keys[0] == keys[1] != keys[2]
+    monkeypatch.delenv("TEAM_TOKEN")
+    with pytest.raises(JudgeError, match="TEAM_TOKEN is not set; set it to the value of the header api-key"):
+        build_engine(judge(server, **more))
+
+
+def test_whoever_answers_is_recorded_and_may_be_pinned(vendor):
+    server = vendor(endpoints.router)
+    scores, version = ask(server)
+    assert version == "openai vendor0/large-2026-08-01, vendor1/large-2026-08-01"
+    assert all(score.status is Status.OK for score in scores)
+    scores, version = ask(server, model_must_be="vendor1/large-2026-08-01")
+    assert version == "openai vendor1/large-2026-08-01"
+    assert [score.status for score in scores[:2]] == [Status.ENGINE_ERROR, Status.OK]
+    said = "vendor0/large-2026-08-01 answered, but model_must_be is vendor1/large-2026-08-01"
+    assert scores[0].raw == said
+
+
+def test_an_answer_that_never_has_room_has_a_status_of_its_own(vendor):
+    server = vendor(lambda handler, body: handler.answer("", tokens=(100, 9), finish="length"))
+    scores, _ = ask(server, 1)
+    assert (scores[0].score, scores[0].status) == (None, Status.CUT_OFF)
+    assert [body["max_tokens"] for body in server.bodies] == [16, 16 + 4096], "asked once more, with more room"
+    assert scores[0].tokens_out == 18
+
+
+def test_thoughts_before_the_answer_are_no_answer(vendor):
+    server = vendor(lambda handler, _: handler.answer("<think>It is 3, or rather 4.</think>\n8"))
+    assert ask(server, 1)[0][0].score == 8.0
+
+
+def test_text_is_read_where_there_are_no_log_probabilities_and_that_is_told(vendor, caplog):
+    caplog.set_level(logging.WARNING)
+    ask(vendor(endpoints.without_logprobs))
+    assert caplog.text.count("its answers are read as text") == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "Insufficient quota", "type": "insufficient_quota", "code": "insufficient_quota"},
+        {"message": "Try again tomorrow"},
+    ],
+    ids=["quota", "tomorrow"],
+)
+def test_an_endpoint_that_wants_a_long_pause_stops_the_judge(vendor, error):
+    def spent(handler, _body):
+        handler.send(429, {"error": error}, {"retry-after": "86400"})
+
+    server = vendor(spent)
+    with pytest.raises(JudgeError, match="HTTP 429"):
+        ask(server, 50)
+    assert len(server.bodies) == 1
+
+
+def test_a_slow_drip_ends_at_the_deadline(vendor):
+    server = vendor(lambda handler, _: handler.answer(every=0.25))
+    started = time.monotonic()
+    assert ask(server, 1, retries=0)[0][0].status is Status.TIMEOUT
+    assert time.monotonic() - started < 5.0
+
+
+def test_a_batch_is_begun_while_another_one_ends(vendor):
+    """One answer of the second batch of ten comes only once questions of the third have arrived."""
+
+    def slow_at_the_end(handler, body):
+        if handler.server.bodies.index(body) == 14:
+            until(lambda: len(handler.server.bodies) > 22)
+        handler.answer()
+
+    server = vendor(slow_at_the_end)
+    scores, _ = ask(server, 40, batch_size=10, concurrency=4, timeout_s=15.0, retries=0)
+    assert all(score.status is Status.OK for score in scores)
+
+
+def test_connections_are_as_many_as_requests_at_once(vendor):
+    def slow(handler, _body):
+        time.sleep(0.02)
+        handler.answer()
+
+    server = vendor(slow)
+    ask(server, 300, concurrency=24, batch_size=64)
+    assert server.connections <= 24
+    assert 20 <= server.most_open <= 24
+
+
+@pytest.mark.parametrize(
+    ("text", "wait"),
+    [
+        ("120", 120.0),
+        ("1.5", 1.5),
+        ("6m0s", 360.0),
+        ("90ms", 0.09),
+        ("-1", None),
+        ("soon, please", None),
+        ("9" * 60, None),
+        ("٣", None),
+    ],
+    ids=range(8),
+)
+def test_every_form_of_a_waiting_time_is_read(text, wait):
+    assert seconds(text) == wait
+
+
+def test_a_date_to_wait_for_is_read():
+    for text in (formatdate(time.time() + 300, usegmt=True), f"{datetime.now(UTC) + timedelta(minutes=5):%FT%TZ}"):
+        assert seconds(text) == pytest.approx(300.0, abs=30.0)
+
+
+def test_a_pause_of_minutes_is_kept_and_ends_with_the_judge(vendor, caplog):
+    caplog.set_level(logging.INFO)
+    server = vendor(lambda handler, _: handler.refuse("slow down", 429, {"retry-after": "240"}))
+    engine = build_engine(judge(server, concurrency=4))
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(engine.score, [Item(f"i{k}", "q", f"It is {k}.") for k in range(20)])
+        until(lambda: "asks to wait for 240 s" in caplog.text)
+        engine.close()
+        with pytest.raises(JudgeError, match="was closed"):
+            asked.result()
+    assert len(server.bodies) <= 4, "nobody asked again before the time"
+
+
+def test_what_the_endpoint_says_is_left_is_kept_to(vendor):
+    at = []
+
+    def counted(handler, _body):
+        at.append(time.monotonic())
+        left = "0" if len(at) == 5 else "9"
+        handler.answer(headers={"x-ratelimit-remaining-requests": left, "x-ratelimit-reset-requests": "600ms"})
+
+    ask(vendor(counted), 10, concurrency=1)
+    gaps = [later - earlier for earlier, later in pairwise(at)]
+    assert gaps[4] >= 0.55
+    assert max(gaps[:4]) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "status"),
+    [
+        (200, {"error": {"code": 502, "message": "Provider returned error"}}, Status.OK),
+        (200, {"error": {"code": 429, "message": "Rate limited"}}, Status.OK),
+        (422, {"detail": [{"loc": ["body", "temperature"], "msg": "Extra inputs are not permitted"}]}, Status.OK),
+        (400, {"error": {"message": "prompt is too long: 9 tokens", "param": "messages"}}, Status.TOO_LONG),
+        (400, {"error": {"message": "The response was filtered", "code": "content_filter"}}, Status.REFUSED),
+    ],
+    ids=["OpenRouter", "OpenRouter's limit", "a field's place", "too long", "filtered"],
+)
+def test_errors_in_each_form_are_understood(vendor, code, said, status):
+    """The first request gets the error; where it may pass, or something was learned, the next one is answered."""
+
+    def once(handler, _body):
+        if len(handler.server.bodies) == 1:
+            return handler.send(code, said)
+        return handler.answer()
+
+    assert ask(vendor(once), 1)[0][0].status is status
+
+
+_WHOLE = {
+    "model": "m",
+    "choices": [
+        {
+            "message": {"content": "7", "refusal": None},
+            "finish_reason": "stop",
+            "logprobs": {"content": [{"token": "7", "top_logprobs": [{"token": "7", "logprob": -0.1}]}]},
+        }
+    ],
+    "usage": {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101},
+}
+_JUNK = [
+    None,
+    True,
+    0,
+    -1,
+    1e308,
+    10**400,
+    float("nan"),
+    "",
+    KEY,
+    "x" * 900,
+    [],
+    {},
+    [[]],
+    [None],
+    "\ud800",
+    "[1," * 90,
+]
+
+
+def _places(value, place=()):
+    yield place
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _places(inner, (*place, key))
+
+
+def test_malformed_answers_each_get_a_status_and_never_tell_the_key(vendor):
+    """Each place of an answer is left out or filled with what does not belong there; some are cut, or nest too deep."""
+    bodies = [b"[" * 100_000, b"", b"null", json.dumps(_WHOLE).encode()[:-40]]
+    for place in list(_places(_WHOLE))[1:]:
+        for junk in (..., *_JUNK):
+            answer = copy.deepcopy(_WHOLE)
+            holder = answer
+            for key in place[:-1]:
+                holder = holder[key]
+            if junk is ...:
+                del holder[place[-1]]
+            else:
+                holder[place[-1]] = junk
+            bodies.append(json.dumps(answer).encode())
+
+    def sending(handler, body):
+        handler.send(200, bodies[number_of(body)])
+
+    scores, version = ask(vendor(sending), len(bodies), retries=0, timeout_s=20.0)
+    assert len(scores) == len(bodies) > 300
+    assert {score.status for score in scores} >= {Status.OK, Status.ENGINE_ERROR, Status.PARSE_ERROR}
+    assert KEY[8:14] not in repr(scores) + version
+    assert all(len(score.raw or "") <= 500 for score in scores)

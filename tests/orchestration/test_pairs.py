@@ -1,0 +1,205 @@
+"""Two systems compared in pairs, as a person does: scores, systems and labels through every command that takes them."""
+
+import csv
+import json
+import random
+
+import pytest
+from typer.testing import CliRunner
+
+import care_eval
+from care_ops.errors import InputError
+from orchestration.cli.app import app
+from tests.support.workspaces import run
+
+TWICE = ("--system", "model_a", "--system", "model_b")
+
+
+def care(*words):
+    """Exit code and all that was printed, on one line."""
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory):
+    """200 pairs in long JSONL, either system on the left, five judges who like the left side, 40 labels at random."""
+    folder, rng = tmp_path_factory.mktemp("pairs"), random.Random(7)
+    scores, items, labels, truth = [], [], ["item_id,label,drawn"], {}
+    for k in range(200):
+        left, right = rng.sample(["new", "old"], 2)
+        better = rng.gauss(0.7, 1) * (1 if left == "new" else -1)
+        texts = {"prompt": f"topic {k}", "response_a": f"an answer {k}", "response_b": f"another {k}"}
+        items.append({"item_id": f"p{k}", **texts, "model_a": left, "model_b": right})
+        for j in range(5):
+            seen = better + 0.5 + rng.gauss(0, 0.9)
+            scores.append(
+                {"item_id": f"p{k}", "judge": f"j{j}", "score": 1 if seen > 0.3 else 0.5 if seen > -0.3 else 0}
+            )
+        truth[f"p{k}"] = 1 if better > 0.1 else 0.5 if better > -0.1 else 0
+        if k % 5 == 0:
+            labels.append(f"p{k},{truth[f'p{k}']},random")
+    for name, rows in (
+        ("scores.jsonl", map(json.dumps, scores)),
+        ("items.jsonl", map(json.dumps, items)),
+        ("labels.csv", labels),
+    ):
+        (folder / name).write_text("\n".join(rows) + "\n")
+    (folder / "truth.json").write_text(json.dumps(truth))
+    return folder
+
+
+def given(road, *systems):
+    return (road / "scores.jsonl", "--items", road / "items.jsonl", "--labels", road / "labels.csv", *systems)
+
+
+def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(road):
+    scores, *rest = given(road, *TWICE)
+    code, printed = care("gate", scores, "new", "--against", "old", *rest)
+    assert code == 0, printed
+    assert "new against old: better, share of wins less that of losses +0." in printed
+    assert "200 pairs: a higher score or label says that the answer of 'model_a', the left one, is better" in printed
+    code, printed = care("gate", scores, "old", "--against", "new", *rest, "--sequential")
+    assert (code, "old against new: worse" in printed) == (3, True), printed
+    assert care("gate", scores, "old", "--against", "new", *rest, "--margin", "0.9")[0] == 0
+
+
+def test_labels_that_a_person_gave_in_a_spreadsheet_decide_the_gate(road):
+    truth, sheet, kept = json.loads((road / "truth.json").read_text()), road / "sheet.csv", road / "asked.csv"
+    label = ("label", "--items", road / "items.jsonl", "--output", kept, "--count", 40)
+    code, printed = care(*label, "--export", sheet)
+    assert code == 0, printed
+    with sheet.open(newline="", encoding="utf-8-sig") as file:
+        asked = list(csv.DictReader(file))
+    assert len(asked) == 40
+    with sheet.open("w", newline="") as file:
+        writer = csv.DictWriter(file, asked[0])
+        writer.writeheader()
+        writer.writerows({**row, "label": truth[row["item_id"]]} for row in asked)
+    code, printed = care(*label, "--import", sheet)
+    assert (code, "40 labels taken" in printed) == (0, True), printed
+    gate = ("gate", road / "scores.jsonl", "new", "--against", "old", "--items", road / "items.jsonl", *TWICE)
+    code, printed = care(*gate, "--labels", kept)
+    assert (code, "new against old: better" in printed) == (0, True), printed
+
+
+def test_the_rate_of_each_system_is_its_share_of_wins(road):
+    code, printed = care("rate", *given(road, *TWICE))
+    assert (code, "share of wins over the others, a tie counts half" in printed) == (0, True), printed
+    done = CliRunner().invoke(app, [str(word) for word in ("rate", *given(road, *TWICE), "--json")])
+    better, worse = json.loads(done.stdout)
+    assert (better["system"], better["items"], better["labels"]) == ("new", 200, 40)
+    assert better["lo"] > 0.5
+    assert better["value"] + worse["value"] == pytest.approx(1)
+
+
+def test_one_option_has_two_spellings_and_one_meaning_in_every_command(road):
+    scores, *rest = given(road)
+    other = ("--systems", "model_a", "--system", "model_b")
+    for command in (("rate", scores, *rest), ("gate", scores, "new", "--against", "old", *rest)):
+        assert care(*command, *TWICE) == care(*command, *other)
+    for spelling in (TWICE, other):
+        shown = ("--items", road / "items.jsonl", "--intervals", 0, "--out", road / spelling[0])
+        code, printed = care("fit", scores, *shown, *spelling)
+        assert code == 0, printed
+        fit = json.loads((road / spelling[0] / "fit.json").read_text())
+        assert [system["system"] for system in fit["systems"]["systems"]] == ["new", "old"]
+
+
+def test_the_library_says_what_the_commands_say(road):
+    tables = {
+        name: road / f"{name}.{kind}" for name, kind in (("scores", "jsonl"), ("labels", "csv"), ("items", "jsonl"))
+    }
+    both = ("model_a", "model_b")
+    decision = care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system=both)
+    assert decision.outcome == "better"
+    rates = care_eval.rate(tables["scores"], tables["labels"], items=tables["items"], system=both, population=True)
+    assert rates.difference("new", "old") == decision.difference
+    for name in ("system", "systems"):
+        fit = care_eval.fit(tables["scores"], items=tables["items"], intervals=0, **{name: both})
+        assert fit.table.page.systems.systems[0].system == "new"
+    with pytest.raises(InputError, match="these are pairs, and 'model_a' names one of the two"):
+        care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system="model_a")
+
+
+def test_a_form_that_does_not_apply_is_refused_in_a_sentence(road):
+    rows = [json.loads(line) for line in (road / "items.jsonl").read_text().splitlines()]
+    single = [
+        {"item_id": r["item_id"], "response": r["response_a"], "model": r["model_a"], "maker": r["model_b"]}
+        for r in rows
+    ]
+    (road / "single.jsonl").write_text("\n".join(map(json.dumps, single)) + "\n")
+    scores, *rest = given(road)
+    of_single = ("--items", road / "single.jsonl", "--labels", road / "labels.csv")
+    gate = ("gate", scores, "new", "--against")
+    outside = road / "outside.csv"
+    outside.write_text((road / "labels.csv").read_text().replace(",1,", ",3,"))
+    of_outside = (scores, "--items", road / "items.jsonl", *TWICE, "--labels", outside)
+    cases = {
+        (*gate, "old", *rest, "--system", "model_a"): "give both columns (--system twice): 'model_a' and 'model_b'",
+        ("rate", scores, *rest, "--system", "model_b"): "give both columns (--system twice): 'model_a' and 'model_b'",
+        ("rate", scores, *rest, "--system", "model_a", "--system", "model_a"): "model_a, model_a name systems",
+        ("rate", scores, *rest, *TWICE, "--system", "prompt"): "model_a, model_b, prompt name systems",
+        (
+            "rate",
+            scores,
+            *of_single,
+            "--system",
+            "model",
+            "--system",
+            "maker",
+        ): "have one answer each; give one column",
+        (*gate, "third", *rest, *TWICE): "no pair has a system 'third'; there are new, old",
+        (*gate, "old", *rest, *TWICE, "--method", "rogan-gladen", "--cut", 0.5): "use ppi for pairs",
+        ("rate", *of_outside): "3 is no label of a pair, which lies between 0",
+        ("gate", "demo", "new", "--against", "old", "--workspace", road, *rest): "--items is for tables",
+    }
+    for words, sentence in cases.items():
+        code, printed = care(*words)
+        assert (code, sentence in printed) == (2, True), (words, printed)
+    assert care("rate", *of_outside, "--label-bounds", 0, 3)[0] == 0
+
+
+def test_judges_are_reported_beside_people_and_ties_are_left_out_with_their_number(road):
+    scores, *rest = given(road)
+    code, printed = care("judges", "report", scores, *rest, "--cut", "0.5")
+    ties = sum(",0.5," in line for line in (road / "labels.csv").read_text().splitlines())
+    assert code == 0, printed
+    assert ties
+    assert f"{ties} ties are left out" in printed
+    assert f"by {40 - ties} labels alone" in printed
+
+
+@pytest.mark.slow
+def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(tmp_path):
+    """The built-in template of pairs answers higher where ``response_2`` is better; the left column is response's."""
+    folder, rng = tmp_path / "ws", random.Random(3)
+    (folder / "testsets").mkdir(parents=True)
+    items = ["item_id,question,one,two,left,right"]
+    scores, labels = ["item_id,judge,score"], ["item_id,label,drawn"]
+    for k in range(120):
+        left, right = rng.sample(["new", "old"], 2)
+        for_right = rng.gauss(0.8, 1) * (1 if right == "new" else -1)
+        items.append(f"p{k},what is {k}?,answer {k},other {k},{left},{right}")
+        for j in range(4):
+            scores.append(f"p{k},j{j},{max(-3, min(3, for_right + rng.gauss(0, 0.8))):.2f}")
+        if k % 3 == 0:
+            labels.append(f"p{k},{int(for_right > 0)},random")
+    for name, rows in (("items.csv", items), ("scores.csv", scores), ("labels.csv", labels)):
+        (folder / name).write_text("\n".join(rows) + "\n")
+    (folder / "care.yaml").write_text("fit: {resamples: 0}\nanchors: {pairs: labels.csv}\n")
+    (folder / "testsets" / "pairs.yaml").write_text(
+        "scale: [-3, 3]\ncut: 0\nprompt: preference\nsystems: [left, right]\n"
+        "source:\n  kind: files\n  items: items.csv\n"
+        "  columns: {prompt: question, response: one, response_2: two}\n  scores: {path: scores.csv}\n"
+    )
+    assert not run(folder).failures
+    code, printed = care("gate", "pairs", "new", "--against", "old", "--workspace", folder)
+    assert (code, "new against old: better" in printed) == (0, True), printed
+    for columns in ((), ("--system", "left", "--system", "right")):
+        code, printed = care("systems", "pairs", "--workspace", folder, "--json", *columns)
+        assert (code, '"first": "new"' in printed) == (0, True), printed
+    for column, sentence in (("maker", "no item has a column 'maker'"), ("left", "these are pairs")):
+        code, printed = care("systems", "pairs", "--workspace", folder, "--system", column)
+        assert (code, sentence in printed) == (2, True), printed

@@ -1,0 +1,210 @@
+"""Whole roads over a workspace, walked as a person walks them: each command as it is typed, and what it prints.
+
+The paper's workspace on the recorded scores, the demo beside recorded scores of one's own, and a workspace made by hand
+from a stranger's files.
+"""
+
+import csv
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.openai_server import Server, answer
+from tests.support.workspaces import QUICK, care, care_json, make, query
+
+ROOT = Path(__file__).parents[2]
+ITEMS = 40
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    """A server that grades by the length of what it is asked."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    server = Server(lambda text, _: answer(str(len(text) % 10)))
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.data
+def test_the_papers_workspace_from_nothing_and_again(tmp_path, data_dir, monkeypatch):
+    """README's line, with fewer resamples: no failure, README's table, and nothing to do the second time."""
+    monkeypatch.setenv("CARE_DATA_DIR", str(data_dir))
+    folder = shutil.copytree(ROOT / "examples" / "paper", tmp_path / "paper", ignore=shutil.ignore_patterns("data"))
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write("fit: {resamples: 20}\n")
+    assert "failed" not in care(folder, "doctor")
+    printed = care(folder, "run")
+    assert "failed:" not in printed
+    assert "report: " in printed
+    for testset, figures in results_table().items():
+        assert f"{testset}: " in printed
+        assert measured(folder, testset) == pytest.approx(figures, abs=0.005), testset
+    again = care(folder, "run")
+    assert "failed:" not in again
+    assert "nothing to do" in again
+    states = {row["state"] for row in care_json(folder, "status")}
+    assert all(re.fullmatch(r"\d+ / \d+", state) for state in states), states
+
+
+def results_table() -> dict[str, list[float]]:
+    """The order of each aggregator on each test set, as the table of these results has it."""
+    table = (ROOT / "benchmarks" / "results" / "examples-paper.md").read_text()
+    rows = re.findall(r"^\| (\w+) \((?:AUC|tau)\) \| [\d,]+ \|(.*)\|$", table, re.M)
+    assert len(rows) == 7
+    return {testset: [float(cell.strip(" *")) for cell in cells.split("|")] for testset, cells in rows}
+
+
+def measured(folder: Path, testset: str) -> list[float]:
+    """The same of a workspace, as it is stored."""
+    rows = query(
+        folder,
+        "SELECT f.aggregator, coalesce(e.auc, e.tau) FROM latest_fits f JOIN evaluations e USING (fit_id) "
+        f"WHERE f.testset = '{testset}'",
+    )
+    return [dict(rows)[name] for name in ("care", "mv", "avg", "uws", "care_svd", "care_tensor")]
+
+
+def test_the_demo_beside_recorded_scores_of_ones_own(tmp_path):
+    """Recorded judges score one test set only, the demo's programs both, and neither test set loses its panel."""
+    folder = tmp_path / "mixed"
+    care_init(folder)
+    write_own(folder)
+    (folder / "testsets" / "own.yaml").write_text(
+        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
+    )
+    assert " fails " not in care(folder, "doctor")
+    printed = care(folder, "run")
+    assert "failed:" not in printed
+    for testset in ("demo", "own"):
+        assert re.search(rf"^{testset}: (Clear|Ambiguous|Settled|Too little data)", printed, re.M), printed
+    assert "nothing to do" in care(folder, "run")
+    states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
+    assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
+    assert states["length", "demo"] == "360 / 360"
+    assert ("gpt", "demo") not in states
+    assert states["length", "own"] == f"{ITEMS} / {ITEMS}"
+    assert states["reference_recall", "own"] == f"0 / {ITEMS}", "it abstains where there is no reference"
+
+
+def care_init(folder: Path) -> None:
+    from typer.testing import CliRunner
+
+    from orchestration.cli.app import app
+
+    result = CliRunner().invoke(app, ["init", str(folder)])
+    assert result.exit_code == 0, result.output
+
+
+def write_own(folder: Path, *texts: str) -> None:
+    """A wide table of three judges, and their items; all texts of an item, or those that are named."""
+    rng = np.random.default_rng(7)
+    quality = rng.uniform(20, 80, ITEMS)
+    judges = {name: np.clip(quality + rng.normal(0, 12, ITEMS), 0, 100) for name in ("gpt", "claude", "llama", "qwen")}
+    with (folder / "scores.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item_id", *judges])
+        writer.writerows([f"q{k}", *(f"{column[k]:.1f}" for column in judges.values())] for k in range(ITEMS))
+    items = [
+        {"item_id": f"q{k}", "prompt": f"What is {k}?", "response": f"It is {'very ' * (k % 7)}{k}.", "source": "web"}
+        for k in range(ITEMS)
+    ]
+    with (folder / "answers.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["item_id", *(texts or ("prompt", "response")), "source"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(items)
+
+
+def own_workspace(folder: Path, endpoint: Server, *texts: str) -> Path:
+    """A workspace by hand: two YAML files and a stranger's two tables, whose columns nobody names."""
+    for name in ("judges", "testsets"):
+        (folder / name).mkdir(parents=True)
+    (folder / "care.yaml").write_text(QUICK)
+    (folder / "judges" / "api.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{endpoint.url}', model: judge-1, template: answer_rating, scoring: text, "
+        "retries: 0, price_in: 1.0, price_out: 1.0}\nscale: [0, 9]\nlicense: its own\n"
+    )
+    (folder / "testsets" / "own.yaml").write_text(
+        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
+    )
+    write_own(folder, *texts)
+    return folder
+
+
+def test_a_workspace_by_hand_from_a_strangers_files(tmp_path, endpoint):
+    folder = own_workspace(tmp_path / "own", endpoint)
+    forecast = {row["judge"]: row for row in care_json(folder, "run", "--dry-run")}
+    assert (forecast["api"]["items"], forecast["api"]["questions"], forecast["api"]["failure"]) == (ITEMS, ITEMS, "")
+    (as_read,) = [row["what"] for row in care_json(folder, "doctor") if row["check"] == "items of own"]
+    assert "prompt is 'prompt', response is 'response'; kept beside them: 'source'" in as_read
+    printed = care(folder, "run")
+    assert "failed:" not in printed
+    assert len(endpoint.requests) == ITEMS
+    assert {row["state"] for row in care_json(folder, "status")} == {f"{ITEMS} / {ITEMS}"}
+    assert "It is very very 2." in (folder / "data" / "report" / "items-own.html").read_text()
+    assert "nothing to do" in care(folder, "run")
+
+
+def test_a_template_that_needs_what_no_item_has_is_told_before_and_red_after(tmp_path, endpoint):
+    """The doctor and the forecast say it; who runs all the same is told which judge is red and why, every time."""
+    folder = own_workspace(tmp_path / "own", endpoint, "response")
+    needs = "no item of own has what template 'answer_rating' needs: prompt"
+    (failure,) = [row["failure"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"]
+    assert failure.startswith(needs)
+    assert needs in care(folder, "doctor", "--json", code=1)
+    for _ in range(2):
+        printed = care(folder, "run", code=1)
+        assert (
+            "failed: scores api|own: not one of its 40 items has a score (40 refused); most often it said: "
+            "template answer_rating needs prompt" in printed
+        )
+        assert re.search(r"^own: Too little data.*Judge 'api' is dead: it gave no score at all", printed, re.M), printed
+    assert endpoint.requests == []
+    states = {row["judge"]: row["state"] for row in care_json(folder, "status")}
+    assert (states["api"], states["gpt"]) == ("failed", "40 / 40")
+
+    (folder / "testsets" / "own.yaml").write_text("scale: [0, 100]\nsource: {kind: files, items: answers.csv}\n")
+    printed = care(folder, "run", code=1)  # nobody else is left, and the advice is not that of a crowd
+    assert "Left out are api: it has no score" in printed
+    assert "not_asked" not in printed
+
+
+def test_a_test_set_without_scores_loses_no_other_of_a_recorded_judge(tmp_path):
+    """Of two test sets that a judge is said to score, one has no score file: the other is loaded and fitted."""
+    folder = make(tmp_path / "ws", judges=())
+    write_own(folder)
+    (folder / "testsets" / "own.yaml").write_text(
+        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
+    )
+    (folder / "judges" / "gpt.yaml").write_text("engine: {kind: recorded, column: gpt}\ntestsets: [one, own]\n")
+    printed = care(folder, "run", code=1)
+    assert "failed: judge_inference gpt: one: judge 'gpt' is recorded, but this test set has no score file" in printed
+    states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
+    assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
+    assert states["gpt", "one"] == "failed"
+    assert re.search(r"^own: (Clear|Ambiguous|Too little data)", printed, re.M), printed
+
+
+def test_a_copied_workspace_tells_its_own_commands(one_night, after_a_night):
+    """Nothing is to be made of it; page, index and document name the folder that it lies in now."""
+    told = [after_a_night / "data" / "report" / name for name in ("testset-one.html", "index.html", "verdicts.json")]
+    assert all(f"--workspace {one_night}" in path.read_text() for path in told)
+    printed = care(after_a_night, "run")
+    assert "nothing to do" in printed
+    for text in (printed, *(path.read_text() for path in told)):
+        assert f"--workspace {after_a_night}" in text
+        assert str(one_night) not in text
+
+
+def test_what_is_selected_and_waits_for_what_is_not_is_told(tmp_path):
+    folder = make(tmp_path / "ws", n=10)
+    printed = care(folder, "run", "--judge", "length", "--select", "judge_inference", code=2)
+    assert "nothing was made: what --select names waits for items" in printed
+    assert "run once without --select" in printed
+    printed = care(folder, "run", "--judge", "length", "--select", "key:judge_inference or key:items")
+    assert "2 asset partitions materialised" in printed

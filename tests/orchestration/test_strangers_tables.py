@@ -1,0 +1,257 @@
+"""Tables of scores as strangers bring them, walked as a person would: fit, read, label, fit again."""
+
+import csv
+import html
+import json
+import re
+import shlex
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import care as run_care
+from tests.support.workspaces import make, query
+
+
+def care(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder in which the commands are typed."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def estimates(folder):
+    """Aggregator -> item -> estimate, of a fit's folder."""
+    rows = pq.read_table(folder / "aggregates.parquet").to_pylist()
+    found = {}
+    for row in rows:
+        found.setdefault(row["aggregator"], {})[row["item_id"]] = row["estimate"]
+    return found
+
+
+def said(result, folder):
+    """What the command printed, whose verdict is that of fit.json and of the page."""
+    assert result.exit_code == 0, result.output
+    sentence = json.loads((folder / "fit.json").read_text())["verdict"]["sentence"]
+    assert sentence in result.stdout
+    assert sentence in html.unescape((folder / "report.html").read_text())
+    return result.output
+
+
+def advised(result, start):
+    """The first command that the verdict tells a person to type that begins so, without ``care``."""
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    return shlex.split(next(line for line in lines if line.startswith(f"care {start}")))[1:]
+
+
+def fill_labels(path, label_of):
+    """Write a label into each row of a file of items to label, as a person does."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["label"] = label_of(row["item_id"])
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_three_judges_that_say_pass_or_fail_of_forty_items(here, rng):
+    quality = rng.normal(size=40)
+    heard = {judge: quality + rng.normal(scale=0.6, size=40) for judge in ("ana", "bo", "cy")}
+    rows = [f"t{k},{judge},{'pass' if x[k] > 0 else 'Fail'}" for k in range(40) for judge, x in heard.items()]
+    (here / "verdicts.csv").write_text("test_case,judge,score\n" + "\n".join(rows) + "\n")
+
+    result = care("fit", "verdicts.csv", "--intervals", 20)
+    folder = here / "verdicts-fit"
+    printed = said(result, folder)
+    passed = sum(int((x > 0).sum()) for x in heard.values())
+    assert f"words are read as numbers: 'pass' as 1 ({passed} times), 'fail' as 0 ({120 - passed} times)" in printed
+    assert "item is 'test_case'" in printed
+    assert "report: verdicts-fit/report.html" in printed
+    found = estimates(folder)
+    assert {"care", "mv", "avg"} <= set(found)
+    assert set(found["mv"].values()) == {0.0, 1.0}
+    assert np.corrcoef([found["care"][f"t{k}"] for k in range(40)], quality)[0, 1] > 0.6
+
+    fill_labels(folder / "to_label.csv", lambda item: "pass" if quality[int(item[1:])] > 0 else "fail")
+    again = care(*advised(result, "fit"))
+    labelled = said(again, folder)
+    assert "label is 'label'" in labelled
+    assert json.loads((folder / "fit.json").read_text())["aggregates"]["care"]["labels_used"] > 0
+
+
+def test_a_wide_table_of_preferences_has_one_meaning_for_all(here, rng):
+    better = rng.normal(size=60)
+    x = better + rng.normal(scale=0.5, size=(3, 60))
+    words = np.where(x > 0.4, "A", np.where(x < -0.4, "B", "tie"))
+    words[2] = np.where(x[2] > 0, "A", "tie")  # a judge that never says B
+    rows = [",".join([f"p{k}", *words[:, k]]) for k in range(60)]
+    (here / "pairs.csv").write_text("item_id,ana,bo,cy\n" + "\n".join(rows) + "\n")
+    printed = said(care("fit", "pairs.csv", "--out", "o", "--intervals", 0, "--aggregator", "avg"), here / "o")
+    assert "'A' as 1 (" in printed
+    assert "'B' as 0 (" in printed
+    assert "'tie' as 0.5 (" in printed
+    assert "1 says that the first of two answers is better" in printed
+    meaning = {"A": 1.0, "B": 0.0, "tie": 0.5}
+    mean = {f"p{k}": float(np.mean([meaning[word] for word in words[:, k]])) for k in range(60)}
+    assert estimates(here / "o")["avg"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("columns", [("question", "answer"), ("instruction", "output"), ("topic", "answer")])
+def test_the_answers_may_stand_beside_the_scores_under_the_names_that_people_use(here, rng, columns):
+    """Half of the judges like long answers, which nothing but the texts can show."""
+    quality, length = rng.normal(size=(2, 240))
+    words = np.exp(4 + 0.5 * length).astype(int)
+    tastes = (0.0, 1.0, 0.1, 0.9, 0.0, 1.1, 0.2)
+    x = np.column_stack([quality + taste * length + 0.8 * rng.normal(size=240) for taste in tastes])
+    table, texts, scores = here / "all.csv", here / "texts.csv", here / "scores.csv"
+    with table.open("w") as whole, texts.open("w") as beside, scores.open("w") as alone:
+        judges = ",".join(f"judge {k}" for k in range(7))
+        whole.write(f"id,{','.join(columns)},{judges}\n")
+        beside.write(f"id,{','.join(columns)}\n")
+        alone.write(f"id,{judges}\n")
+        for k, row in enumerate(x):
+            answer, given = " ".join(["word"] * words[k]), ",".join(f"{v:.2f}" for v in row)
+            whole.write(f"q{k},what is it,{answer},{given}\n")
+            beside.write(f"q{k},what is it,{answer}\n")
+            alone.write(f"q{k},{given}\n")
+    printed = said(care("fit", table, "--intervals", 0), here / "all-fit")
+    assert f"response is '{columns[1]}'" in printed
+    assert "number of words" in printed
+    unseen = re.compile("without texts nobody sees|No text of the items is known")  # where it is clear, and where not
+    assert not unseen.search(printed)
+    assert unseen.search(said(care("fit", scores, "--intervals", 0, "--out", "unseen"), here / "unseen"))
+    apart = said(care("fit", scores, "--items", texts, "--intervals", 0), here / "scores-fit")
+    assert f"response is '{columns[1]}'" in apart
+    one, other = (estimates(here / name)["care"] for name in ("all-fit", "scores-fit"))
+    assert one == pytest.approx(other, abs=1e-12)
+    found = [one[f"q{k}"] for k in range(240)]
+    assert np.corrcoef(found, quality)[0, 1] > np.corrcoef(x.mean(axis=1), quality)[0, 1] + 0.05
+    assert abs(np.corrcoef(found, length)[0, 1]) < 0.25
+
+
+def test_words_that_nobody_knows_are_listed_once_each(here):
+    answers = ["good", "poor", "meh"]
+    rows = [f"i{k},{judge},{answers[k % 3]}" for k in range(900) for judge in ("a", "b", "c")]
+    (here / "scores.csv").write_text("item_id,judge,score\n" + "\n".join(rows) + "\n")
+    result = care("fit", "scores.csv")
+    assert result.exit_code == 2
+    printed = " ".join(result.output.split())
+    assert "holds 'poor' (900 times, first in line 5), 'meh' (900 times, first in line 8), where" in printed
+    assert "such as pass, fail" in printed
+    assert not (here / "scores-fit").exists()
+
+
+def write_wide(path, rng):
+    """A wide table as pandas saves it: an index, a text, blanks, three judges on 1 to 10 and one on 0 to 100."""
+    quality = rng.normal(5.5, 1.8, size=120)
+    columns = {judge: np.clip(np.round(quality + rng.normal(size=120)), 1, 10) for judge in "abc"}
+    columns["reward"] = np.clip(np.round(11 * quality - 10 + rng.normal(scale=10, size=120)), 0, 100)
+    blank = rng.random((120, 4)) < 0.05
+    rows = [
+        [
+            str(k),
+            f"i{k:03d}",
+            f'"said {k}, or so"',
+            *("" if blank[k, j] else f"{x[k]:g}" for j, x in enumerate(columns.values())),
+        ]
+        for k in range(120)
+    ]
+    path.write_text("\n".join(",".join(row) for row in [["", "item_id", "comment", *columns], *rows]) + "\n")
+    return quality, columns, blank
+
+
+def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
+    quality, columns, blank = write_wide(here / "wide.csv", rng)
+    result = care("fit", "wide.csv", "--intervals", 20)
+    folder = here / "wide-fit"
+    printed = said(result, folder)
+    told = "judge 'reward' scores from 0 to 100, by its range: its scores are brought to the panel's scale, 1 to 10"
+    assert told in printed
+    assert "the judges are 'a', 'b', 'c', 'reward'" in printed
+    assert "'unnamed column 1' (has no name, as an index has none), 'comment' (holds text)" in printed
+    assert f"missing scores: {blank.sum()} of 480" in printed
+    assert "could not answer" not in printed
+    document = json.loads((folder / "fit.json").read_text())
+    assert told in " ".join(document["provenance"]["readings"][0]["notes"])
+    assert told in html.unescape((folder / "report.html").read_text())
+    found = estimates(folder)
+    assert {"care", "mv", "avg", "uws", "care_svd", "care_tensor"} == set(found)
+    for name, answer in found.items():
+        assert all(1 <= value <= 10 for value in answer.values()), name
+    on_scale = np.column_stack([columns["a"], columns["b"], columns["c"], 1 + 0.09 * columns["reward"]])
+    mean = np.nanmean(np.where(blank, np.nan, on_scale), axis=1)
+    np.testing.assert_allclose([found["avg"][f"i{k:03d}"] for k in range(120)], mean, rtol=1e-9)
+    assert np.corrcoef([found["care"][f"i{k:03d}"] for k in range(120)], quality)[0, 1] > 0.9
+
+    declared = said(
+        care("fit", "wide.csv", "--scale", 1, 10, "--scale", "reward=0:100", "--out", "declared"), here / "declared"
+    )
+    assert "judge 'reward' scores from 0 to 100, as declared" in declared
+    assert estimates(here / "declared")["avg"] == pytest.approx(found["avg"])
+    fill_labels(folder / "to_label.csv", lambda item: f"{np.clip(quality[int(item[1:])], 1, 10):.1f}")
+    said(care(*advised(result, "fit")), folder)
+    assert json.loads((folder / "fit.json").read_text())["aggregates"]["care"]["labels_used"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--scale", "rewad=0:100"), "a scale is declared of 'rewad', which is no judge; there are a, b, c, reward"),
+        (("--scale", "reward=100"), "--scale is 'reward=100'; give the lowest and the highest score"),
+        (("--scale", "reward=100:0"), "the scale is 100.0 to 0.0; give two numbers, the lowest score first"),
+        (("--scale", "1", "10", "--scale", "0", "9"), "--scale is given twice; give it once"),
+    ],
+)
+def test_a_scale_that_cannot_be_is_refused(here, rng, words, says):
+    write_wide(here / "wide.csv", rng)
+    result = care("fit", "wide.csv", *words)
+    assert result.exit_code == 2
+    assert says in " ".join(result.output.split())
+
+
+@pytest.mark.slow
+def test_a_workspace_over_the_wide_table_and_a_judge_asked_on_a_scale_of_its_own(tmp_path, rng):
+    """Recorded scores are brought to the test set's scale when read, those of a judge that is asked, for a fit."""
+    folder = make(tmp_path / "ws", judges=(), n=120)
+    _, columns, blank = write_wide(folder / "wide.csv", rng)
+    texts = "".join(f"i{k:03d},{'word ' * (k % 7 + 1)}\n" for k in range(120))
+    (folder / "items.csv").write_text("item_id,response\n" + texts)
+    (folder / "testsets" / "one.yaml").write_text(
+        "scale: [1, 10]\nsource: {kind: files, items: items.csv, scores: {path: wide.csv}}\n"
+    )
+    (folder / "judges" / "long.yaml").write_text("scale: [0, 100]\nengine: {kind: program, program: length}\n")
+    doctor = run_care(folder, "doctor", "--json")
+    assert "judge 'reward' scores from 0 to 100, by its range: its scores are brought to the panel's scale" in doctor
+    run_care(folder, "run")
+    panel = read_panel(folder)
+    assert panel.judges == ("a", "b", "c", "long", "reward")
+    want = np.where(blank[:, 3], np.nan, 1 + 0.09 * columns["reward"])
+    place = [panel.item_ids.index(f"i{k:03d}") for k in range(120)]
+    np.testing.assert_allclose(panel.select_judges(["reward"]).values[place, 0], want, rtol=1e-12)
+    asked = dict(
+        query(
+            folder,
+            "SELECT item_id, value FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
+            "WHERE judge = 'long'",
+        )
+    )
+    own = np.array([asked[item] for item in panel.item_ids])
+    np.testing.assert_allclose(panel.select_judges(["long"]).values[:, 0], 1 + 0.09 * own, rtol=1e-12)
+    answer = [row[0] for row in query(folder, "SELECT estimate FROM aggregates")]
+    assert 1 <= min(answer) <= max(answer) <= 10
+    assert "nothing to do" in run_care(folder, "run")
+
+
+def read_panel(folder):
+    """The matrix of the fit of the test set ``one``."""
+    return load_workspace(folder).fit_folder("one").read_panel()
