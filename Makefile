@@ -29,8 +29,9 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 test: $(VENV)/.dev ## the tests; about five minutes on two cores
 	$(BIN)/python $(PYTEST) -n $(CORES) -m "not slow"
 
+# They start clusters, daemons and browsers beside one another: one that fails is run once more, and is named at the end.
 test-slow: $(VENV)/.dev ## studies, long nights, other ways to install
-	$(BIN)/python $(PYTEST) -n $$(($(CORES) + 1)) -m slow
+	$(BIN)/python $(PYTEST) -n $$(($(CORES) + 1)) -m slow --reruns 1 -rR
 
 check: lint test test-slow test-vllm ## all that CI runs
 

@@ -23,6 +23,9 @@ _FOUND_BY_RAY = ("auto", _EMBEDDED)
 """Addresses for which Ray itself looks for a cluster on this machine, or starts one."""
 
 _ANSWER_TIMEOUT_S = 10.0
+_ATTEMPTS = 3
+"""A cluster starts a process for each client that comes, and a busy machine takes longer than the cluster waits."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +66,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
         Nobody answers at the cluster's address, or the cluster asks for a token that this process does not have.
     """
     import ray
+    import tenacity
     from ray.exceptions import AuthenticationError
 
     address, source = config.cluster(), config.source()
@@ -70,8 +74,14 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     if address and address not in _FOUND_BY_RAY:
         _must_answer(address, source)
     options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
+    again = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(_ATTEMPTS),
+        retry=tenacity.retry_if_exception(lambda e: isinstance(e, ConnectionError) and not _asks_for_a_token(e)),
+        before_sleep=tenacity.before_sleep_log(_log, logging.WARNING),
+        reraise=True,
+    )
     try:
-        ray.init(address=address or _EMBEDDED, log_to_driver=False, configure_logging=False, **options)
+        again(ray.init, address=address or _EMBEDDED, log_to_driver=False, configure_logging=False, **options)
     except (AuthenticationError, ConnectionError, RuntimeError, ValueError) as error:
         if address is None:
             raise

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,22 @@ def test_a_dead_address_of_care_yaml_is_told_as_such_and_the_environment_comes_f
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:2")
     with pytest.raises(JudgeError, match=r"^RAY_ADDRESS is 127.0.0.1:2: nobody"):
         connect(config)
+
+
+@pytest.mark.parametrize(("failures", "connected"), [(2, True), (3, False)])
+def test_a_cluster_that_is_too_busy_to_take_a_client_is_asked_again(monkeypatch, failures, connected):
+    said = [ConnectionAbortedError("Initialization failure from server:\n")] * failures
+
+    def busy(**options):
+        if said:
+            raise said.pop()
+
+    monkeypatch.setattr("ray.init", busy)
+    with socket.create_server(("127.0.0.1", 0)) as cluster:
+        monkeypatch.setenv("RAY_ADDRESS", f"ray://127.0.0.1:{cluster.getsockname()[1]}")
+        with nullcontext() if connected else pytest.raises(JudgeError, match="Initialization failure from server"):
+            connect()
+    assert not said
 
 
 @contextmanager
