@@ -48,8 +48,8 @@ from care_ops.models.probes import ORDINARY_NUISANCE, FallsAndMoves, measured, n
 from care_ops.moments.state import accumulate
 from care_ops.probes import ProbeResponses
 from care_ops.scores import ScoreMatrix
-from care_ops.simulate import Probing, item_id, probed_panel
 from care_ops.structure.factors import Factors, extract
+from tests.support.probed_draws import Probing, item_id, probed_panel
 from tests.support.probed_sets import DEMO_JUDGES, generated_set
 
 Array = NDArray[np.float64]

@@ -65,7 +65,7 @@ from care_ops.models.probes import FallsAndMoves, doubted, measured, unit_varian
 from care_ops.moments.state import accumulate
 from care_ops.probes import ProbeResponses
 from care_ops.scores import ScoreMatrix
-from care_ops.simulate import ProbedDraw, Probing, item_id, probed_panel
+from tests.support.probed_draws import ProbedDraw, Probing, item_id, probed_panel
 from tests.support.probed_sets import DEMO_JUDGES, ProbedSet, generated_set
 
 Array = NDArray[np.float64]

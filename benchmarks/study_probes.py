@@ -24,9 +24,9 @@ from care_ops.fit import fit_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.drift import response_drift
 from care_ops.scores import ScoreMatrix
-from care_ops.simulate import ProbedDraw, Probing, item_id, probed_panel
 from tests.support.declared_probes import DECLARED
 from tests.support.panels import ridge
+from tests.support.probed_draws import ProbedDraw, Probing, item_id, probed_panel
 from tests.support.probed_sets import DEMO_JUDGES, ProbedSet, probed_set
 
 Array = NDArray[np.float64]

@@ -15,7 +15,6 @@ parted  # templates/page.html
 wide  # templates/figures.html
 is_right  # templates/probes.html
 shown  # templates/probes.html
-probed_panel  # draws for tests/care_ops/test_probes.py and benchmarks/study_probes.py
 Named  # an annotation written as a string, so that importing the asset imports no types
 missing_rate  # asdict of a judge's check, templates/page.html
 scale_free  # declared by every aggregator, tested as a property of each (law 3)
