@@ -39,7 +39,6 @@ class FileHashes:
 
         Parameters
         ----------
-        file : Path
         about : object
             What else the result depends on, as a plain value: the settings by which the file is read, say.
         compute : callable

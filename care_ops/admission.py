@@ -64,7 +64,6 @@ def check_panel(
     ----------
     scores : ScoreMatrix
         Scores in the order of the source's rows, in which the test for shifted rows looks.
-    rule : AdmissionRule
     out_of_range : mapping judge -> count, optional
         Scores that were set to NaN because they lie outside the declared scale.
     text_mismatches : mapping judge -> count, optional
@@ -117,7 +116,6 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
 
     Parameters
     ----------
-    checks : sequence of JudgeCheck
     loosen, declare : str
         How a person admits more judges here, and how absent scores are declared as not asked.
     """

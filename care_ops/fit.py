@@ -37,7 +37,6 @@ class Fit:
 
     Attributes
     ----------
-    scores : ScoreMatrix
     moments : Moments
         In canonical order of the judges.
     structure : Structure or None
@@ -73,7 +72,6 @@ def fit_panel(
     ----------
     scores : ScoreMatrix
         Admitted judges only.
-    config : FitConfig
     anchors : Anchors
         Items whose label the fit may see.
     solve : {"exactly", "roughly", "not"}

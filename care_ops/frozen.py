@@ -36,7 +36,6 @@ class Frozen:
     knots, heights : tuple of p arrays
         Scores of each judge, and the normal scores that they had in the fit's panel; the curve is linear between them.
     coefficients : (2 p,) array
-    intercept : float
     fidelity : float
         Share of the aggregate's variance explained on items left out (five folds).
     """

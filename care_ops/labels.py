@@ -28,8 +28,6 @@ class Label:
 
     Attributes
     ----------
-    item_id : str
-    value : float
     drawn : {"random", "chosen"}
         Whether the item was drawn at random or picked for what is known of it.
     probability : float, optional

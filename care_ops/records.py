@@ -46,8 +46,6 @@ class JudgeCheck:
 
     Attributes
     ----------
-    judge : str
-    admitted : bool
     reason : str or None
         Why the judge is not admitted.
     notes : str or None
@@ -87,7 +85,6 @@ class Certificate:
         ``(primal - dual) / max(1, |primal|)``.
     tolerance : float
         The gap asked for.
-    iterations : int
     converged : bool
         Whether ``gap <= tolerance``.
     solver_gap : float, optional
@@ -109,7 +106,6 @@ class Aggregate:
 
     Attributes
     ----------
-    name : str
     estimate : (n,) array
         One number an item, on the panel's scale; NaN where no judge scored it.
     threshold : float, optional
@@ -212,7 +208,6 @@ class Comparison:
 
     Attributes
     ----------
-    first, second : str
     difference, lo, hi : float
         The difference and the ends of its interval: in points of the estimate, in points of the labels where
         ``labels_used`` > 0, and in log odds of winning for pairwise items.

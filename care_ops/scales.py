@@ -56,7 +56,6 @@ def brought_to_one_scale(
 
     Parameters
     ----------
-    scores : ScoreMatrix
     scale : (low, high), optional
         That of the panel; by default it is read off the ranges of most judges.
     declared : mapping judge -> (low, high), optional

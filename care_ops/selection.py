@@ -49,7 +49,6 @@ class Candidate:
         The same penalties as multiples of the theory's rate.
     value : float or None
         Value of the criterion, of which higher is better; None where the aggregator could not answer.
-    why_not : str, optional
     """
 
     gamma: float
@@ -65,13 +64,10 @@ class Selection:
 
     Attributes
     ----------
-    aggregator : str
-    criterion : str
     candidates : list of Candidate
         In the order of the grid.
     best : Candidate
         The first of the best.
-    labels_used : int
     """
 
     aggregator: str
@@ -107,10 +103,8 @@ def forward(names: Sequence[str], error: Callable[[list[str]], float], patience:
 
     Parameters
     ----------
-    names : sequence of str
     error : callable
         Error of a panel with the names that were added so far; ``inf`` where there is no answer.
-    patience : int
     """
     path, errors = list[str](), [error([])]
     best, waited = errors[0], 0
@@ -140,8 +134,6 @@ def select_with_labels(
 
     Parameters
     ----------
-    scores : ScoreMatrix
-    config : FitConfig
     labels : (n,) array
         NaN where there is none.
     criterion : {"order", "error"}

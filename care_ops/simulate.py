@@ -223,7 +223,6 @@ def dependent_judges(rng: np.random.Generator, kind: Kind, *, n: int, p: int = 1
 
     Parameters
     ----------
-    rng : numpy.random.Generator
     kind : str
     n, p : int
         Items and judges.

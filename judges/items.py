@@ -36,7 +36,6 @@ class Item:
 
     Attributes
     ----------
-    item_id : str
     prompt, response, response_2, reference, aspect : str, optional
         The texts that a judge may read. ``response_2`` is the other response of a pair; ``aspect`` says what is to be
         judged, if that differs from item to item.
@@ -72,10 +71,8 @@ class Score:
 
     Attributes
     ----------
-    item_id, item_key : str
     score : float or None
         The score, or None unless the status is ``ok``.
-    status : Status
     raw : str or None
         The engine's own words or the error message, at most 500 characters.
     latency_ms : float or None

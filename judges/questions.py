@@ -92,8 +92,6 @@ class Questions:
 
     Parameters
     ----------
-    source : ItemSource
-    spec : JudgeSpec
     settled : collection of str
         Keys of the items that the judge is not asked about.
     """

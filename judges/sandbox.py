@@ -59,7 +59,6 @@ class ProgramFile:
     ----------
     path : Path
         Where it was read, for people.
-    source : str
     """
 
     path: Path

@@ -60,8 +60,6 @@ def look(workspace: Workspace, seen: Seen, now: float) -> Look:
 
     Parameters
     ----------
-    workspace : Workspace
-    seen : Seen
     now : float
         Seconds since 1970.
     """

@@ -54,7 +54,6 @@ class Launch:
 
     Attributes
     ----------
-    assets : tuple of str
     partitions : tuple of str
         One, or all of a range; a single None for assets without partitions.
     tags : dict

@@ -70,7 +70,6 @@ def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
 
     Parameters
     ----------
-    workspace : Workspace
     what : str
         The command that holds the lock, as those who wait for it are told.
 
@@ -95,7 +94,6 @@ def together(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
 
     Parameters
     ----------
-    workspace : Workspace
     run_id : str
         Id of the run that shares the lock; empty where it has none.
     say : callable
@@ -153,7 +151,6 @@ class _Claim:
 
     Attributes
     ----------
-    workspace : Workspace
     mode : int
         ``LOCK_EX`` to hold it alone, ``LOCK_SH`` to share it.
     who, run_id : str

@@ -386,8 +386,6 @@ class Scope:
 
     Attributes
     ----------
-    assets : set of str
-    testset, judge : str, optional
     by_name : bool
         Whether a person selected the assets.
     """

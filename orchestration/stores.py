@@ -63,7 +63,6 @@ def store_held(
 
     Parameters
     ----------
-    workspace : Workspace
     who : str
         Who works here, as other machines are told.
     say : callable

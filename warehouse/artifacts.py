@@ -58,10 +58,8 @@ class PanelSummary:
 
     Attributes
     ----------
-    items : int
     present : dict judge -> number of its scores
         Judges in the order of the matrix.
-    fingerprint : str
     """
 
     items: int

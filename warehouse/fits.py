@@ -173,10 +173,7 @@ class Edition:
 
     Attributes
     ----------
-    edition : str
-    testset : str
     fits : dict aggregator -> fit_id
-    inputs : EditionInputs
     made_at : str
         ISO 8601.
     """
@@ -194,9 +191,7 @@ class Publication:
 
     Attributes
     ----------
-    testset, edition : str
     published_by : {"review", "accept", "promote", "rollback"}
-    why : str
     pinned : bool
         Whether later editions wait for a person.
     published_at : str

@@ -24,7 +24,6 @@ class ItemRecord:
     ----------
     item_id : str
         Unique in the test set.
-    prompt, response, response_2, reference, aspect : str, optional
     gold : float, optional
         Label that is used for evaluation only; fits never read it.
     split_unit : str, optional

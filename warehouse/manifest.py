@@ -45,7 +45,6 @@ class Manifest:
 
         Parameters
         ----------
-        parts : iterable of Path
         read : callable
             Reads a part and checks it; None if the part is damaged or gone.
         """

@@ -115,7 +115,6 @@ class ItemColumnsRead:
 
     Attributes
     ----------
-    item_ids : list of str
     responses : list of str or None
     gold : (n,) array
         NaN where there is none.

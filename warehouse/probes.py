@@ -41,7 +41,6 @@ class Kind:
 
     Attributes
     ----------
-    name : str
     effect : {"keeps", "spoils"}
         What it does to quality where it is declared.
     changed : str
@@ -90,7 +89,6 @@ class ProbePlan:
         kinds without a template are made by a program.
     items : int
         Size of the sample.
-    seed : int
     """
 
     kinds: Mapping[str, Effect]
@@ -111,7 +109,6 @@ class Probe:
     ----------
     of : str
         Id of the item that it was made from.
-    kind : str
     record : ItemRecord
         The version, under an id of its own and without gold.
     """
@@ -146,8 +143,6 @@ def make(records: Sequence[ItemRecord], plan: ProbePlan, programs: Mapping[str, 
 
     Parameters
     ----------
-    records : sequence of ItemRecord
-    plan : ProbePlan
     programs : mapping kind -> Program, optional
         What makes the versions of own kinds that have no template.
 

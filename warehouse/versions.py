@@ -66,7 +66,6 @@ def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: fl
 
     Parameters
     ----------
-    records : sequence of ItemRecord
     changes : sequence of str
         Names in ``TRANSFORMATIONS`` or ``TRIGGERS``. All answers to one prompt have one version with a given trigger.
     wrong : float, optional

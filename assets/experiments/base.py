@@ -76,7 +76,6 @@ class Heatmap:
 
     Attributes
     ----------
-    title : str
     rows, columns : sequences of str
     values : (rows, columns) nested sequences of float or None
         None where undefined.
@@ -130,12 +129,10 @@ class KeptExperiment:
 
     Attributes
     ----------
-    version : ExperimentVersion
     size : mapping parameter -> value
         What ``Experiment.run`` was given.
     seconds : float
         How long it ran.
-    findings : ExperimentFindings
     """
 
     version: ExperimentVersion

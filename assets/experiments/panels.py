@@ -33,14 +33,11 @@ class ExperimentPanel:
 
     Attributes
     ----------
-    testset : str
-    scores : ScoreMatrix
     gold : (n,) array
         NaN where unknown.
     units : list of n str
         Split units; an item without one is its own.
     responses : list of n str or None
-    config : FitConfig
     """
 
     testset: str

@@ -23,7 +23,6 @@ class PrintedTable:
     ----------
     label, about, asset : str
         Of the tex; what it shows; the experiment that computes ours.
-    printed_columns : tuple of str
     printed : mapping row -> numbers
         ``mean`` or ``mean ± standard deviation``.
     needs : str
@@ -68,7 +67,6 @@ class Claim:
 
     Attributes
     ----------
-    place, says, asset : str
     value : float, optional
         The number that it names.
     printed : str
@@ -77,7 +75,6 @@ class Claim:
         Name of our measure.
     at_least, at_most : float, optional
         What the measure must be where the claim names no number.
-    needs, because : str
     """
 
     place: str
@@ -100,8 +97,6 @@ class PaperNumbers:
     ----------
     within : float
         Relative difference up to which a number counts as reproduced.
-    tables : tuple of PrintedTable
-    claims : tuple of Claim
     """
 
     within: float

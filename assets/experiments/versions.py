@@ -27,7 +27,6 @@ class JudgesSorted:
 
     Attributes
     ----------
-    used : tuple of str
     unscored : tuple of str
         They leave more unscored than admission lets pass.
     constant : tuple of str
@@ -45,7 +44,6 @@ class Versions:
 
     Attributes
     ----------
-    testset : str
     judges : tuple of p str
     families : mapping judge -> family
     asked_here : bool
@@ -54,7 +52,6 @@ class Versions:
         NaN where a judge gave no score.
     changed : dict change -> ((m,) array of int, (m, p) array)
         Row of the original that each version was made from, and the version's scores.
-    config : FitConfig
     max_missing : float
         Share of its scores that a judge may leave out.
     """

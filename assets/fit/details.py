@@ -42,7 +42,6 @@ class CareDetails:
         Factors that the judges follow.
     rival : float or None
         Correlation with the answer of the factor that is least like it; None where there is only one.
-    ambiguous : bool
     doubts : tuple of str
         Why the answer may be wrong without labels; empty also in fits of releases that did not say it.
     signal, copies, follows, taken_off, without, beside_mean, misfit, features :

@@ -70,7 +70,6 @@ class FitDocument(FolderDocument):
     fit_ids : tuple of (aggregator, fit_id)
         In the configured order of the aggregators.
     failures : dict aggregator or stage -> message
-    edition : str
     panel, settings, code : str
         Fingerprint of the panel; versions of the fit's settings and of the code of all stages.
     """

@@ -76,9 +76,6 @@ class Sums:
         With missing scores as the settings say.
     counted : Moments
         Of the scores that are there.
-    missing : str
-    em : GaussianFit, optional
-    where : str
     """
 
     state: "Moments"

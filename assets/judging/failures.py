@@ -21,7 +21,6 @@ class Unheard:
 
     Attributes
     ----------
-    judge : str
     items : int
         Of the test set.
     loaded : bool

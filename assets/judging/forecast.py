@@ -32,7 +32,6 @@ class Forecast:
 
     Attributes
     ----------
-    judge, testset : str
     items, questions : int
         Items and probes to be scored, and different texts among them. Probes are known once the items have been read.
     tokens : float

@@ -24,7 +24,6 @@ class Pending:
     ----------
     spec : JudgeSpec
         With the scale and prompt of the test set.
-    key : str
     settled : set of str
         Keys of the items that it is not to be asked about; all others are pending.
     again : collection of str

@@ -16,8 +16,6 @@ class CheckResult:
 
     Attributes
     ----------
-    check : str
-    passed : bool
     says : str
         What is the case and, where the check failed, what to do.
     numbers : dict

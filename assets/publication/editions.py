@@ -224,7 +224,6 @@ class Moved:
 
     Attributes
     ----------
-    why : list of str
     judges : list of WeightMove
         Largest change first.
     items : list of ItemMove

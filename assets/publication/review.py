@@ -66,13 +66,11 @@ class ReviewedEdition:
 
     Attributes
     ----------
-    admitted : set of str
     refused : dict judge -> reason
     missing : float
         Share of the admitted panel's scores.
     gap : float or None
         Of the structure's certificate; None where there is no structure.
-    converged : bool
     weights : dict judge -> weight
         Of the recommended aggregate.
     loadings : dict judge -> loading
@@ -81,7 +79,6 @@ class ReviewedEdition:
         Of the recommended aggregate.
     aggregator : str
         The recommended one.
-    ambiguous : bool
     duplicates : float
         Share of items that repeat another's texts without sharing its split unit.
     """

@@ -42,7 +42,6 @@ class FactorsDocument(FolderDocument):
         Features of the texts.
     correlations : a tuple a factor, of float or None
         Spearman correlation with each feature; None where undefined.
-    factors : tuple of FactorRecord
     rules : dict rule -> factor
         Which factor, counted from 0, each rule would call quality.
     """
@@ -89,7 +88,6 @@ class SystemsDocument(FolderDocument):
         What the values of the systems are.
     systems : tuple of SystemRecord
         Best first.
-    comparisons : tuple of Comparison
     failure : str
         Why there is nothing to compare.
     columns : tuple of str

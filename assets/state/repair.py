@@ -27,7 +27,6 @@ class Finding:
 
     Attributes
     ----------
-    path : Path
     state : {"fails", "warns", "ok"}
         Fails where a person must do something; ok where it has been repaired just now.
     says : str

@@ -49,8 +49,6 @@ class Removable:
 
     Attributes
     ----------
-    what, why : str
-    paths : tuple of Path
     edition : Edition or None
         Deleted with the fits that no kept edition has.
     """

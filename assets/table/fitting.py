@@ -99,7 +99,6 @@ class TableConfig:
     ----------
     fit : FitConfig
         Scores outside its ``scale`` count as missing.
-    admission : AdmissionRule
     resamples : int
         For the intervals of weights; 0 computes none.
     systems : tuple of str
@@ -139,7 +138,6 @@ class TableFit:
         Moments, structure and aggregates of the admitted judges.
     page : ReportData
         Admission, evaluation, intervals, factors and systems, as the page shows them.
-    verdict : Verdict
     to_label : mapping item -> {"random", "chosen"}
         The items that are most worth a label, and how each was drawn.
     items : mapping item -> ItemRecord

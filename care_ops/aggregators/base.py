@@ -49,8 +49,6 @@ class Problem:
         Sparse + low-rank structure of the shrunk correlation; None where the panel allows none.
     rng : numpy.random.Generator
         Seeded from the content of the scores.
-    config : FitConfig
-    anchors : Anchors
     pairs : mapping item_id -> (left, right, group)
         For pairwise items, the two systems that are compared and the prompt that both answered.
     probes : ProbeResponses
@@ -132,7 +130,6 @@ class Aggregator(Protocol):
 
     Attributes
     ----------
-    name : str
     scale_free : bool
         Whether a positive affine change of one judge's scores leaves ``latent`` as it is.
     uses_labels : bool

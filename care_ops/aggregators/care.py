@@ -117,7 +117,6 @@ class Candidates:
 
     Attributes
     ----------
-    hypotheses : list of Hypothesis
     rival : (n,) array or None
         The factor least like the answer among those that several judges follow; None where fewer than two are followed.
     rival_correlation : float or None

@@ -46,7 +46,6 @@ class Effort:
     ----------
     tolerance : float
         Relative duality gap.
-    most_iterations : int
     """
 
     tolerance: float
@@ -71,11 +70,8 @@ def fit_structure(
 
     Parameters
     ----------
-    moments : Moments
-    config : StructureConfig
     judges : sequence of str, optional
         Names of the judges: for messages of errors, and for constraints, which name them.
-    effort : Effort
 
     Returns
     -------
@@ -230,8 +226,6 @@ def told_by_probes(problem: Problem, factors: Factors, *, among_all: bool = Fals
 
     Parameters
     ----------
-    problem : Problem
-    factors : Factors
     among_all : bool
         Whether a weak factor may be chosen too. As an answer it is the score of a few judges; to order the states of a
         mixture, which rest on all judges, it serves.
@@ -251,7 +245,6 @@ def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool 
 
     Parameters
     ----------
-    structure : Structure
     factors : Factors
         The factors of its L, with the one that is taken for quality.
 

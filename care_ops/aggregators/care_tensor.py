@@ -86,7 +86,6 @@ class Fitted:
         log pi_r + log p(J_i | r) over the scores present.
     log_likelihood : float
         Mean over the items that have scores.
-    converged : bool
     start : str
         Name of the start from which EM reached the highest likelihood.
     """
@@ -105,14 +104,12 @@ class States:
 
     Attributes
     ----------
-    fitted : Fitted
     quality : (k,) array
         Q of each state. It is 0 or 1 without labels and with labels of two values, else the mean label in the state.
     confounder : (k,) array of int
         Rank of each state by its weight among the states of the same Q, which is the value of C up to its name.
     score : (k,) array
         s_r = v' mu_r, where v is the quality direction of L (step E).
-    views : Views
     details : dict
         What is known about the starts and the tensor stage, or about the observation models.
     """
@@ -251,8 +248,6 @@ class CareTensor:
 
         Parameters
         ----------
-        problem : Problem
-        views : Views
         values : (m, p) array
             Standardised scores of the items that have any.
         """
@@ -393,10 +388,8 @@ def view_starts(
     tensor : (1 + p1, 1 + p2, 1 + p3) array
         Augmented third moment of the scores (``cp.augmented_moment``).
     correlation : (p, p) array
-    views : Views
     k : int
         States.
-    rng : numpy.random.Generator
 
     Returns
     -------
@@ -467,7 +460,6 @@ def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:
 
     Parameters
     ----------
-    problem : Problem
     posterior : (n, k) array
         P(state | J) of the fitted mixture.
 

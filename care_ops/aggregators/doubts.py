@@ -38,7 +38,6 @@ def doubts_of(answers: Defensible, rival: float | None = None) -> tuple[Doubt, .
 
     Parameters
     ----------
-    answers : Defensible
     rival : float, optional
         Correlation with the answer of the factor that is least like it among those that several voices follow.
     """

@@ -39,7 +39,6 @@ class Crowd:
         How much a judge is trusted, in the model's own unit: P(its answer is the class), or GLAD's ability.
     log_likelihood : float
         Mean over the items.
-    converged : bool
     """
 
     log_odds: Array
@@ -60,7 +59,6 @@ def dawid_skene(answers: Answers, classes: int, *, tolerance: float = 1e-6, max_
     ----------
     answers : Answers
         Every judge has ``classes`` levels.
-    classes : int
     tolerance : float
         Change of the log likelihood of an item at which to stop.
     """

@@ -123,10 +123,8 @@ def decompose(
     ----------
     tensor : (1 + p1, 1 + p2, 1 + p3) array
         The moment of ``augmented_moment``.
-    views : Views
     k : int
         Number of components.
-    rng : numpy.random.Generator
     items : int, optional
         Number of items behind the moment of standardised scores, from which the size of sampling noise follows.
     attempts : int

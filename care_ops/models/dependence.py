@@ -265,7 +265,6 @@ def pseudo_likelihood(
         may, and the edges are the pairs with a p-value below ``p_value``.
     start : Dependent, optional
         The model at which the logit regressions start.
-    p_value : float
     newton_steps : int
         Most steps of a logit regression.
     """

@@ -30,7 +30,6 @@ class FactorModel:
     uniqueness : (p,) array
     factor_correlation : (k, k) array
         The identity before rotation.
-    converged : bool
     """
 
     loadings: Array

@@ -35,10 +35,8 @@ class Hypothesis:
 
     Attributes
     ----------
-    name : str
     score : (n,) array
         Score of mean 0 and variance 1 over the items.
-    prior : float
     """
 
     name: str
@@ -74,7 +72,6 @@ def average_hypotheses(
 
     Parameters
     ----------
-    hypotheses : list of Hypothesis
     factors : (n, k) array
         Factor scores, columns of variance one.
     judges : (n, p) array

@@ -37,7 +37,6 @@ def states_of(values: Array, levels: Sequence[int], views: Views, starts: Sequen
         Grades as 0, 1, ... and real scores, none missing.
     levels : sequence of p int
         Number of grades of each judge, 0 where its scores are real.
-    views : Views
     starts : sequence of (n, k) arrays
         P(state | J) that EM starts from.
     """

@@ -41,8 +41,6 @@ def draw_means(
     ----------
     systems : sequence of S System
         Labels may have any value; each system has at least two.
-    draws : int
-    rng : numpy.random.Generator
     of_these_items : bool
         The mean over the items given; otherwise over endless items of which these are a random sample.
 

@@ -24,7 +24,6 @@ class LatentClasses:
     weights : (k,) array
     log_likelihood : float
         Mean over the items, with the log density of the prior.
-    converged : bool
     """
 
     posterior: Array

@@ -41,8 +41,6 @@ class Mixture:
         Sigma, diagonal where judges are independent given the state.
     log_likelihood : float
         Mean over the items.
-    iterations : int
-    converged : bool
     start : str
         Name of the start from which EM reached this likelihood.
     """

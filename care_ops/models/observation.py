@@ -126,7 +126,6 @@ class Ordinal:
 
     Attributes
     ----------
-    levels : tuple of int
     locations : (k, b) array
         Relative to state 0.
     cuts : tuple of (levels - 1,) arrays
@@ -213,7 +212,6 @@ class ScaleMixture:
     ----------
     locations : (k, b) array
     scale : (b,) array
-    degrees : float
     """
 
     columns: tuple[int, ...]
@@ -275,7 +273,6 @@ class ObservationMixture:
         The observation models with their parameters.
     log_likelihood : float
         Mean over the items.
-    converged : bool
     starts_agree : bool
         Whether two starts have ended at one likelihood, within 1e-4 nats an item; a single one may be stuck anywhere.
     """
@@ -322,8 +319,6 @@ def fit(
         NaN is missing; grades as 0, 1, ...
     models : sequence of ObservationModel
         Every column in just one of them.
-    states : int
-    rng : numpy.random.Generator
     starts : int
         Number of k-means starts in a round.
 

@@ -74,8 +74,6 @@ def draw_shares(
     ----------
     systems : sequence of S System
         At least one has a label.
-    draws : int
-    rng : numpy.random.Generator
     of_these_items : bool
         The share among the items given, of which the labelled ones are known; otherwise among endless items of which
         these are a random sample.

@@ -51,8 +51,6 @@ class KindResponse:
 
     Attributes
     ----------
-    kind : str
-    spoils : bool
     items : (p,) array of int
         Items of which both the original and a version have a score.
     mean : (p,) array
@@ -85,7 +83,6 @@ def responses_by_kind(probes: ProbeResponses, sd: Array) -> list[KindResponse]:
 
     Parameters
     ----------
-    probes : ProbeResponses
     sd : (p,) array
         Standard deviation of each judge over the items of the panel.
     """
@@ -264,7 +261,6 @@ def weigh(hypotheses: list[Hypothesis], evidence: FallsAndMoves, judges: Array) 
     ----------
     hypotheses : list of Hypothesis
         At least one; their priors add to one.
-    evidence : FallsAndMoves
     judges : (n, p) array
         Standardised scores, missing ones as 0.
     """
@@ -309,7 +305,6 @@ def nearness(evidence: FallsAndMoves, directions: Array, judges: Array) -> Array
 
     Parameters
     ----------
-    evidence : FallsAndMoves
     directions : (p, h) array
         Weights of the standardised judges.
     judges : (n, p) array

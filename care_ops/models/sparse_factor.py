@@ -33,8 +33,6 @@ class SparseFactor:
         Standard deviation of quality given the scores; 1 for an item without any.
     level, loading, variance : (p,) arrays
         Of the judges; a judge without a score is an average one.
-    iterations : int
-    converged : bool
     """
 
     quality: Array

@@ -61,8 +61,6 @@ class GaussianFit:
     covariance : (p, p) array
     log_likelihood : float
         At the last expectation, one step before ``covariance``.
-    n, iterations : int
-    converged : bool
     """
 
     mean: Array

@@ -148,7 +148,6 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
 
     Parameters
     ----------
-    shards : list of Shard
     judges : tuple of str
         Columns to read, in this order.
     client : distributed.Client, optional

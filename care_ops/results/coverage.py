@@ -29,7 +29,6 @@ class Coverage:
 
     Attributes
     ----------
-    items, judges : int
     missing : int
         Scores that are absent, of items times judges.
     few : int

@@ -69,10 +69,8 @@ class ResponseDrift:
 
     Attributes
     ----------
-    judge, kind : str
     before, after : float
         Means over the same items.
-    items : int
     """
 
     judge: str
@@ -91,7 +89,6 @@ def response_drift(before: ProbeResponses, after: ProbeResponses, sd: Array) -> 
 
     Parameters
     ----------
-    before, after : ProbeResponses
     sd : (p,) array
         Standard deviation of each judge of ``after``, by which both are divided: a score that stays is no change.
     """

@@ -64,7 +64,6 @@ def leave_each_out(
 
     Parameters
     ----------
-    scores : ScoreMatrix
     config, anchors, probes : of the fit
     aggregator : str
         Whose answer is compared.

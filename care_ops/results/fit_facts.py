@@ -18,8 +18,6 @@ class JudgeFacts:
 
     Attributes
     ----------
-    judge : str
-    admitted : bool
     reason, notes : str or None
         Why it is not on the panel; what admission noticed without consequence.
     missing_rate, entropy : float
@@ -75,12 +73,10 @@ class LabelEvidence:
 
     Attributes
     ----------
-    labels : int
     probability : float
         Of the answers that agree with the one that is given (``settled.probability_settled``).
     hypothesis : str
         The most probable single thing that quality may follow, in words.
-    hypothesis_probability : float
     """
 
     labels: int
@@ -113,8 +109,6 @@ class FitFacts:
 
     Attributes
     ----------
-    edition, made_at : str
-    items : int
     judges : tuple of JudgeFacts
         Also those that are not on the panel.
     failure : str or None

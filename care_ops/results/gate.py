@@ -71,10 +71,8 @@ def gate(
     ----------
     estimate, labels, systems, units, chance, repeats, level, seed
         As in ``rates_of``; items of other systems are left out.
-    new, old : str
     order, bounds : optional
         As in ``sequential_rates``, for many looks; ``chance`` and ``repeats`` are then not used.
-    margin : float
 
     Raises
     ------

@@ -86,8 +86,6 @@ class JudgeReport:
 
     Attributes
     ----------
-    judge : str
-    labels : int
     cut : float
         A score above it passes.
     passed_of_passed, failed_of_failed : Share or None
@@ -104,7 +102,6 @@ class JudgeReport:
         Share that people pass in the lowest, the middle and the highest third of the judge's scores.
     sent : dict share -> error
         Share of the judge's decisions that are wrong where people decide about that share, the least certain first.
-    length : LengthEffect or None
     misses : tuple of int
         Rows of the labelled items on which the judge is furthest on the wrong side, worst first.
     """
@@ -149,7 +146,6 @@ def report_of(
         0 and 1, or the share of several labels that is 1; NaN where there is none on which an estimate may rest.
     weights : (n,) array
         How much each label counts (``Anchors.weights``).
-    cut : float
     lengths : (n,) array, optional
         Of the text that is judged, or the difference of two.
     chance, units

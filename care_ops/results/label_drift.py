@@ -29,7 +29,6 @@ class AgreementDrift:
 
     Attributes
     ----------
-    judge : str
     before, after : float
         Mean distance of the item's rank by the judge from its rank by people, both from 0 to 1 over all items compared;
         1/3 for a judge of noise where labels are graded.

@@ -55,7 +55,6 @@ def compare_structure(correlation: Array, structure: Structure) -> SolverAgreeme
     ----------
     correlation : (p, p) array
         What the structure was solved on.
-    structure : Structure
 
     Returns
     -------
@@ -88,9 +87,6 @@ def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Ge
     ----------
     tensor : (1 + p1, 1 + p2, 1 + p3) array
         The augmented moment of standardised scores (``cp.augmented_moment``).
-    views : Views
-    k : int
-    rng : numpy.random.Generator
 
     Returns
     -------

@@ -36,10 +36,8 @@ class Rate:
 
     Attributes
     ----------
-    system : str
     value, lo, hi : float
         Posterior mean and equal-tailed interval of its mean label: for labels of 0 and 1 the share that people pass.
-    items, labels : int
     by_labels : (value, lo, hi)
         What the labels alone say.
     by_judges : float
@@ -97,8 +95,6 @@ class Difference:
 
     Attributes
     ----------
-    first, second : str
-    value, lo, hi : float
     chance_better : float, optional
         Posterior probability that ``first`` is better; None in a confidence sequence, which has none.
     """
@@ -120,8 +116,6 @@ class Rates:
     kind : {"share", "mean", "share of wins"}
         A share of items where labels are 0 and 1, else a mean of labels; of systems that are compared in pairs a share
         of wins (``pairs``).
-    level : float
-    rates : list of Rate
     left_out : dict system -> why
     """
 

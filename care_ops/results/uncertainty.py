@@ -46,9 +46,6 @@ def weight_intervals(
 
     Parameters
     ----------
-    scores : ScoreMatrix
-    config : FitConfig
-    anchors : Anchors
     units : sequence of n str or None, optional
         Split unit of each item. An item without one is a unit of its own.
     whole : mapping name -> Aggregate, optional
@@ -56,7 +53,6 @@ def weight_intervals(
     resamples, most_items : int
         Number of resamples, at least 20, and the most items of each.
     watch : callable (done, resamples), optional
-    probes : ProbeResponses
 
     Raises
     ------

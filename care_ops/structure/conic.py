@@ -85,7 +85,6 @@ def solve_conic(
     Parameters
     ----------
     sigma, lambda_s, lambda_l, program, tolerance : as in ``program.solve``
-    constraints : Constraints
 
     Returns
     -------

@@ -53,7 +53,6 @@ class Structure:
     low_rank : (p, p) array
         L, positive semi-definite: what the latent factors explain.
     program, lambda_s, lambda_l : the program solved.
-    certificate : Certificate
     """
 
     sparse: Matrix

@@ -94,7 +94,6 @@ class Knowledge:
 
     Parameters
     ----------
-    engine : OpenAIEngine
     path : Path, optional
         Where it is kept from run to run; a file that cannot be read is as good as none.
     """
@@ -121,7 +120,6 @@ class Knowledge:
             The request that was refused.
         parameter : str or None
             What the endpoint says is wrong; where it does not, its message is searched for a parameter's name.
-        message : str
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:

@@ -256,7 +256,6 @@ class Endpoint:
     ----------
     name : str
         Name of the judge, for messages.
-    engine : OpenAIEngine
 
     Raises
     ------

@@ -85,7 +85,6 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
 
     Parameters
     ----------
-    spec : JudgeSpec
     context : Context, optional
         Where files and templates are.
     models : LoadedModels, optional

@@ -60,11 +60,8 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     Parameters
     ----------
-    spec : JudgeSpec
     engine : LocalModel
         The engine settings of ``spec``.
-    template : Template
-    backend : Backend
     """
 
     def __init__(self, spec: JudgeSpec, engine: LocalModel, template: Template, backend: Backend) -> None:

@@ -68,10 +68,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     Parameters
     ----------
-    spec : JudgeSpec
     engine : OpenAIEngine
         The engine settings of ``spec``.
-    context : Context
 
     Raises
     ------

@@ -27,10 +27,6 @@ _LIMITS = (
 class Pace:
     """Lets requests start one by one: as many at the same time as the endpoint bears, and none while it wants a pause.
 
-    Parameters
-    ----------
-    engine : OpenAIEngine
-
     Notes
     -----
     A refusal for too many requests makes the number of open requests a third smaller, once for all those that were open

@@ -35,10 +35,8 @@ class PromptedJudgeEngine(ABC):
 
     Parameters
     ----------
-    spec : JudgeSpec
     engine : LanguageModel
         The engine settings of ``spec``.
-    template : Template
     """
 
     version: str

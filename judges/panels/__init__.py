@@ -23,7 +23,6 @@ class Roster:
 
     Attributes
     ----------
-    description : str
     programs : sequence of str
         Names of built-in programs.
     models : sequence of dict

@@ -24,7 +24,6 @@ class Program:
 
     Attributes
     ----------
-    name : str
     function : callable
         From an item to its score, or to None if the program abstains.
     scale : (low, high)

@@ -23,7 +23,6 @@ class Template(BaseModel):
 
     Attributes
     ----------
-    name : str
     values : tuple of int or of str, optional
         Legal answers. A word scores its position in the list: in ``[no, yes]``, no is 0 and yes is 1. By default every
         whole number on the scale of the judge or test set is legal.
@@ -113,8 +112,6 @@ def find(name: str, folder: Path | None = None, variant: str | None = None) -> T
 
     Parameters
     ----------
-    name : str
-    folder : Path, optional
     variant : str, optional
         Folder of built-in templates that stand in for those of the same names; a template without a variant is used as
         it is.

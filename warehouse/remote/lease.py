@@ -37,7 +37,6 @@ class Lease:
 
     Parameters
     ----------
-    objects : Objects
     index : Index
         Keeps the name of this machine, and the lease's last version for its other processes.
     """

@@ -109,7 +109,6 @@ def read_scores(
     source : path or frame
     columns : ScoreColumns, optional
         Names of columns; a column that is not named is looked for.
-    options : ReadingOptions, optional
     tell : callable
         Called with the record of how the table was read.
 
@@ -169,7 +168,6 @@ def read_items(
         Value that each of these columns must have; other rows are left out.
     drop : sequence of str
         Columns that are not used at all.
-    options : ReadingOptions, optional
     item : str, optional
         A further usual name of the item column, such as the one that it has in the table of scores.
     tell : callable
@@ -260,7 +258,6 @@ def read_label_cells(
     source : path or frame
     item : str, optional
         A further usual name of the item column, such as the one that it has in the table of scores.
-    options : ReadingOptions, optional
 
     Returns
     -------

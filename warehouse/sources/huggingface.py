@@ -25,7 +25,6 @@ def read_items(source: HuggingFaceSource, base: Path) -> list[ItemRecord]:
 
     Parameters
     ----------
-    source : HuggingFaceSource
     base : Path
         Folder to which the path of a local data set is relative.
 

@@ -48,7 +48,6 @@ def read_probe_scores(
     Parameters
     ----------
     source : path or frame
-    options : ReadingOptions, optional
     tell : callable
         Called with the record of how the table was read.
     panel : ScoreMatrix, optional
