@@ -179,34 +179,18 @@ class LanguageModel(EngineBase):
 
 
 SPEED_ONLY = frozenset(
-    {
-        "block_size",
-        "cpu_offload_gb",
-        "disable_custom_all_reduce",
-        "distributed_executor_backend",
-        "enable_chunked_prefill",
-        "enforce_eager",
-        "max_num_batched_tokens",
-        "max_num_seqs",
-        "swap_space",
-    }
+    """
+    block_size cpu_offload_gb disable_custom_all_reduce distributed_executor_backend enable_chunked_prefill
+    enforce_eager max_num_batched_tokens max_num_seqs swap_space
+    """.split()
 )
 """vLLM's options that say how fast a model runs and in how much memory, and cannot change what it answers."""
 
 RESERVED = frozenset(
-    {
-        "dtype",
-        "enable_prefix_caching",
-        "gpu_memory_utilization",
-        "load_format",
-        "max_model_len",
-        "model",
-        "pipeline_parallel_size",
-        "revision",
-        "seed",
-        "tensor_parallel_size",
-        "trust_remote_code",
-    }
+    """
+    dtype enable_prefix_caching gpu_memory_utilization load_format max_model_len model pipeline_parallel_size revision
+    seed tensor_parallel_size trust_remote_code
+    """.split()
 )
 """vLLM's options that a judge's other settings decide, or that must not be changed."""
 

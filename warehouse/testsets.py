@@ -19,14 +19,18 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",", "/")
 
 
-class ItemColumns(BaseModel):
+class _Declared(BaseModel):
+    """A group of settings in the file of a test set, which holds no others and does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class ItemColumns(_Declared):
     """The columns that hold the fields of an item; every other column becomes metadata.
 
     In a file, a field that is not named is taken from the column of its name, if there is one and ``drop`` does not
     name it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     item_id: str = "item_id"
     prompt: str | None = None
@@ -38,7 +42,7 @@ class ItemColumns(BaseModel):
     split_unit: str | None = None
 
 
-class ReadingOptions(BaseModel):
+class ReadingOptions(_Declared):
     """``reading``: how to read a file, where this is not to be guessed from its content.
 
     Attributes
@@ -53,15 +57,13 @@ class ReadingOptions(BaseModel):
         Name of a workbook's sheet.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
     separator: str | None = Field(default=None, min_length=1, max_length=1)
     encoding: str | None = None
     decimal: Literal[".", ","] | None = None
     sheet: str | None = None
 
 
-class ScoreColumns(BaseModel):
+class ScoreColumns(_Declared):
     """The columns of the score file. A column that is not named is looked for under its usual name and its synonyms.
 
     Attributes
@@ -79,8 +81,6 @@ class ScoreColumns(BaseModel):
         Columns of a wide table that are not judges.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
     item_id: str = "item_id"
     judge: str = "judge"
     score: str = "score"
@@ -89,10 +89,8 @@ class ScoreColumns(BaseModel):
     drop: tuple[str, ...] = ()
 
 
-class RecordedJudges(BaseModel):
+class RecordedJudges(_Declared):
     """Which of the judges in a file are read, and what is declared of their families and scales."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     judges: str | None = Field(default=None, description="regular expression; only judges that match")
     family_pattern: str | None = Field(
@@ -149,10 +147,8 @@ class ImportSource(RecordedJudges):
     path: str
 
 
-class FilesSource(BaseModel):
+class FilesSource(_Declared):
     """Items and, if there are any, recorded scores, in files of any kind that ``sources.tables`` reads."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: Literal["files"] = "files"
     items: str
@@ -173,10 +169,8 @@ class FilesSource(BaseModel):
         return items
 
 
-class DemoSource(BaseModel):
+class DemoSource(_Declared):
     """The embedded demo."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: Literal["demo"] = "demo"
     countries: int = Field(default=30, ge=1, le=30)
@@ -184,7 +178,7 @@ class DemoSource(BaseModel):
     seed: int = 20260
 
 
-class GoldRule(BaseModel):
+class GoldRule(_Declared):
     """How an item's gold label follows from its row: it is the mean of the numbers in some columns.
 
     Attributes
@@ -196,8 +190,6 @@ class GoldRule(BaseModel):
     above, at_least : float, optional
         If one is given, gold is 1 if the mean is greater than this number, or not smaller, and 0 otherwise.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     mean_of: tuple[str, ...] = Field(min_length=1)
     values: dict[str, float] = {}
@@ -217,16 +209,14 @@ class GoldRule(BaseModel):
         return mean if self.at_least is None else float(mean >= self.at_least)
 
 
-class PreferredPair(BaseModel):
+class PreferredPair(_Declared):
     """The columns of the better and the worse response; a hash of the texts decides which of them is shown first."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     better: str
     worse: str
 
 
-class HuggingFaceSource(BaseModel):
+class HuggingFaceSource(_Declared):
     """A data set of the Hugging Face hub, or a folder that holds one.
 
     Attributes
@@ -257,8 +247,6 @@ class HuggingFaceSource(BaseModel):
     license : str
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
     kind: Literal["huggingface"] = "huggingface"
     dataset: str
     config: str | None = None
@@ -276,7 +264,7 @@ class HuggingFaceSource(BaseModel):
     license: str = ""
 
 
-class VersionsSource(BaseModel):
+class VersionsSource(_Declared):
     """The items of another test set, together with changed versions of them.
 
     Attributes
@@ -287,8 +275,6 @@ class VersionsSource(BaseModel):
         Names of transformations, which leave gold as it is, or of triggers, which answer nothing
         (``warehouse.versions``).
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kind: Literal["versions"] = "versions"
     of: str
@@ -311,7 +297,7 @@ Source = Annotated[
 ]
 
 
-class VersionColumns(BaseModel):
+class VersionColumns(_Declared):
     """``versions``: the columns of the item file that say which items are versions of one answer.
 
     Attributes
@@ -328,8 +314,6 @@ class VersionColumns(BaseModel):
     change : str, optional
         Column that names the change, if the column ``version`` does not.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     pair: str = PAIR
     version: str = VERSION
@@ -356,16 +340,14 @@ class VersionColumns(BaseModel):
         return (str(pair), str(change)) if str(version) == self.changed and change is not None else None
 
 
-class CalibrationSettings(BaseModel):
+class CalibrationSettings(_Declared):
     """``calibration``: what a person declares about the scale of quality; see ``care_ops.config.Calibration``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     scale: str = Field(default="own", pattern=r"^(own|uniform|anchors|judge:.+)$")
     prevalence: float | None = Field(default=None, gt=0, lt=1)
 
 
-class OwnKind(BaseModel):
+class OwnKind(_Declared):
     """A kind of probe of one's own: how the version is made, and what it does to quality.
 
     Attributes
@@ -379,8 +361,6 @@ class OwnKind(BaseModel):
         sandbox.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
     effect: Effect
     template: str | None = Field(default=None, min_length=1)
     program: str | None = Field(default=None, min_length=1)
@@ -392,7 +372,7 @@ class OwnKind(BaseModel):
         return self
 
 
-class ProbeSettings(BaseModel):
+class ProbeSettings(_Declared):
     """``probes``: what is true of the test set, and how much of it is tried on its judges.
 
     Attributes
@@ -403,8 +383,6 @@ class ProbeSettings(BaseModel):
     items : int
         Items of which versions are made; each judge is asked once about each version.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     kinds: tuple[str, ...] = ()
     own: dict[str, OwnKind] = {}
@@ -437,7 +415,7 @@ class ProbeSettings(BaseModel):
         return {kind: its.program for kind, its in self.own.items() if its.program is not None}
 
 
-class TestsetSpec(BaseModel):
+class TestsetSpec(_Declared):
     """One test set.
 
     Attributes
@@ -468,8 +446,6 @@ class TestsetSpec(BaseModel):
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str
     description: str = ""
