@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from assets.report.to_label import FILE as TO_LABEL
 from assets.report.to_label import write_items_to_label
 from assets.table.fitting import TableFit
 from care_ops.fit import Fit
-from care_ops.records import Aggregate, Evaluation
+from care_ops.records import Aggregate
 from warehouse.fits import table_of
 from warehouse.storage import write_bytes, write_table
 
@@ -35,73 +34,33 @@ _JUDGES = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class AggregateSummary:
-    """What fit.json says of one aggregate beside its estimates."""
-
-    threshold: float | None
-    labels_used: int
-    details: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class FitFile:
-    """What fit.json holds: everything that is not a row an item or a judge.
-
-    Attributes
-    ----------
-    verdict : dict
-        ``care_ops.results.verdict.Verdict``.
-    provenance : mapping
-        Inputs, settings and code.
-    failures : mapping name -> message
-        Aggregators that could not answer, and why.
-    judges : sequence of dict
-        What admission found about each; null where undefined.
-    aggregates : mapping name -> AggregateSummary
-    evaluation : mapping name -> Evaluation
-        Empty where there is no gold.
-    factors, systems : dict
-        The documents of a workspace by these names (``assets.results.documents``).
-    """
-
-    verdict: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-    failures: Mapping[str, str]
-    judges: Sequence[Mapping[str, Any]]
-    aggregates: Mapping[str, AggregateSummary]
-    evaluation: Mapping[str, Evaluation]
-    factors: Mapping[str, Any]
-    systems: Mapping[str, Any]
-
-
 def write_files(result: TableFit, out: Path) -> None:
     """Write all files to a folder; each appears whole or not at all."""
     fit, page = result.fit, result.page
     write_table(out / "aggregates.parquet", aggregates_table(fit))
     write_table(out / "judges.parquet", judges_table(page))
-    text = json.dumps(asdict(fit_file(result)), indent=1, sort_keys=True, default=str)
+    text = json.dumps(fit_document(result), indent=1, sort_keys=True, default=str)
     write_bytes(out / "fit.json", text.encode())
     write_page(page, out / PAGE, result.verdict)
     write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.anchors)
 
 
-def fit_file(result: TableFit) -> FitFile:
-    """What fit.json is to hold."""
+def fit_document(result: TableFit) -> dict[str, Any]:
+    """What fit.json holds: everything that is not a row an item or a judge; no evaluation where there is no gold."""
     fit, page = result.fit, result.page
-    return FitFile(
-        verdict=asdict(result.verdict),
-        provenance=page.provenance,
-        failures=page.failures,
-        judges=[asdict(check) for check in page.checks],
-        aggregates={
-            name: AggregateSummary(aggregate.threshold, aggregate.labels_used, aggregate.details)
-            for name, aggregate in page.aggregates.items()
+    return {
+        "verdict": asdict(result.verdict),
+        "provenance": page.provenance,
+        "failures": page.failures,
+        "judges": [asdict(check) for check in page.checks],
+        "aggregates": {
+            name: {"threshold": one.threshold, "labels_used": one.labels_used, "details": one.details}
+            for name, one in page.aggregates.items()
         },
-        evaluation=page.evaluations,
-        factors={} if fit.structure is None else page.factors.as_document(),
-        systems=page.systems.as_document(),
-    )
+        "evaluation": {name: asdict(found) for name, found in page.evaluations.items()},
+        "factors": {} if fit.structure is None else page.factors.as_document(),
+        "systems": page.systems.as_document(),
+    }
 
 
 def aggregates_table(fit: Fit) -> pa.Table:
