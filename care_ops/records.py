@@ -119,8 +119,8 @@ class Aggregate:
     loadings : (p, h) array, optional
         Each judge on each factor.
     latent : (n,) array, optional
-        Quality before it was placed on the panel's scale: for aggregators that declare ``scale_free``
-        it does not change when a judge's scale does.
+        Quality before it was placed on the panel's scale: of most aggregators it does not change when a judge's scale
+        does (law 3).
     labels_used : int
         Anchors that the answer rests on.
     details : dict

@@ -28,7 +28,6 @@ class AnnotatorModel:
     mistakes make the posterior far too sure of itself. With more classes the estimate is the expected grade.
     """
 
-    scale_free = False
     uses_labels = False
 
     def __init__(self, name: str, fit: Fit) -> None:

@@ -130,14 +130,11 @@ class Aggregator(Protocol):
 
     Attributes
     ----------
-    scale_free : bool
-        Whether a positive affine change of one judge's scores leaves ``latent`` as it is.
     uses_labels : bool
         Whether anchors can change the answer.
     """
 
     name: str
-    scale_free: bool
     uses_labels: bool
 
     def fit(self, problem: Problem) -> Aggregate:

@@ -55,7 +55,6 @@ class Care:
     """
 
     name = "care"
-    scale_free = True  # unless the fit declares a scale that all judges share
     uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:

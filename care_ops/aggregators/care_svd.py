@@ -168,7 +168,6 @@ class CareSVD:
     """
 
     name = "care_svd"
-    scale_free = True
     uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:

@@ -139,7 +139,6 @@ class CareTensor:
     """
 
     name = "care_tensor"
-    scale_free = True
     uses_labels = True
 
     def __init__(self, memo: dict[Hashable, MixtureWithDetails] | None = None) -> None:

@@ -24,7 +24,6 @@ class FactorAnalysis:
     """``factor_analysis``: E[f | scores present] of one common factor of the normal scores."""
 
     name = "factor_analysis"
-    scale_free = True
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:
@@ -37,7 +36,6 @@ class Families:
     """``families``: the mean of the declared families' means of standardised scores."""
 
     name = "families"
-    scale_free = True
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:
@@ -56,7 +54,6 @@ class LatentClassAnalysis:
     """
 
     name = "latent_classes"
-    scale_free = True
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:

@@ -22,7 +22,6 @@ class PreferenceGraph:
     """
 
     name = "ged"
-    scale_free = False
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:

@@ -18,7 +18,6 @@ class MajorityVote:
     """
 
     name = "mv"
-    scale_free = False
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:
@@ -41,7 +40,6 @@ class Average:
     """``avg``: the mean of the scores present."""
 
     name = "avg"
-    scale_free = False
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:
@@ -54,7 +52,6 @@ class Median:
     """``median``: the median of the scores present."""
 
     name = "median"
-    scale_free = False
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:
@@ -73,7 +70,6 @@ class BestJudge:
     """
 
     name = "best_judge"
-    scale_free = True
     uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:

@@ -18,7 +18,6 @@ class UniversalWeakSupervision:
     """
 
     name = "uws"
-    scale_free = False
     uses_labels = False
 
     def fit(self, problem: Problem) -> Aggregate:

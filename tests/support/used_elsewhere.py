@@ -17,7 +17,6 @@ is_right  # templates/probes.html
 shown  # templates/probes.html
 Named  # an annotation written as a string, so that importing the asset imports no types
 missing_rate  # asdict of a judge's check, templates/page.html
-scale_free  # declared by every aggregator, tested as a property of each (law 3)
 mae_filled  # read by name through the fields of Evaluation
 balanced_accuracy  # likewise
 risk_coverage  # likewise
