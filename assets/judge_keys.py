@@ -65,10 +65,7 @@ def engine_context(workspace: Workspace, ledger: Ledger | None = None) -> Contex
 def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTable:
     """The recorded scores of a test set, among which a recorded judge looks for its own.
 
-    Raises
-    ------
-    JudgeError
-        The test set has no score file.
+    Raises ``JudgeError`` where the test set has no score file.
     """
     table = recorded_scores(workspace, testset)
     if table is None:

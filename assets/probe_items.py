@@ -36,10 +36,8 @@ _SHOWN = 60
 def write_probe_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord]) -> str:
     """Replace the probe items of a test set; returns their version, empty where the test set declares none.
 
-    Raises
-    ------
-    InputError
-        Nothing can be changed in the items in the ways that are declared, or the program of an own kind fails.
+    Raises ``InputError`` where nothing can be changed in the items in the ways that are declared, or the program of an
+    own kind fails.
     """
     declared = workspace.testset(testset).probes
     if declared is None:

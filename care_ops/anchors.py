@@ -92,10 +92,7 @@ class Anchors:
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Positions and labels of the anchors among ``item_ids``.
 
-        Raises
-        ------
-        InputError
-            An anchor is not among the items.
+        Raises ``InputError`` where an anchor is not among the items.
         """
         import numpy as np
 

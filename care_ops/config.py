@@ -65,10 +65,7 @@ _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : (?:\{(.*)\})?.*$")
 def check(settings: Any, settings_name: str) -> None:
     """Hold each field of a settings dataclass against what its type declares.
 
-    Raises
-    ------
-    InputError
-        A number lies outside its bounds, or a word is none of those that are allowed.
+    Raises ``InputError`` where a number lies outside its bounds, or a word is none of those that are allowed.
     """
     for name, bounds, words in _declared(type(settings)):
         value = getattr(settings, name)

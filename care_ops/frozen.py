@@ -54,10 +54,7 @@ class Frozen:
 
         A judge's missing score counts as its mean.
 
-        Raises
-        ------
-        FitError
-            The function is not faithful, or a judge of the fit is not among the scores.
+        Raises ``FitError`` where the function is not faithful, or a judge of the fit is not among the scores.
         """
         if self.fidelity < FAITHFUL:
             raise FitError(

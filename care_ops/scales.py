@@ -102,10 +102,8 @@ def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
     """The commonest of the declared scales, where nothing else says what the panel's is.
 
-    Raises
-    ------
-    InputError
-        Some judges' scales are declared, and the ranges of the others do not say which scale most of them share.
+    Raises ``InputError`` where some judges' scales are declared, and the ranges of the others do not say which scale
+    most of them share.
     """
     rest = [judge for judge in columns if judge not in declared]
     if rest:

@@ -98,10 +98,7 @@ class ScoreMatrix:
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
         """The same items, only these judges, in this order.
 
-        Raises
-        ------
-        InputError
-            A judge is not in the matrix.
+        Raises ``InputError`` where a judge is not in the matrix.
         """
         index = {judge: j for j, judge in enumerate(self.judges)}
         unknown = [judge for judge in judges if judge not in index]

@@ -80,10 +80,7 @@ class Selection:
 def validation_items(units: Sequence[str], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Whole split units, drawn until they hold a share of the items; shape (n,).
 
-    Raises
-    ------
-    InputError
-        A share outside (0, 1), or no unit would be left to measure on.
+    Raises ``InputError`` where a share lies outside (0, 1), or no unit would be left to measure on.
     """
     if not 0 < share < 1:
         raise InputError(f"selection: the share of labels is {share}; give one between 0 and 1")

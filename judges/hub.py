@@ -34,10 +34,8 @@ class HubModel:
 def look_up(repository: str) -> HubModel:
     """Ask the hub about a repository; the token is the one in ``HF_TOKEN`` or of ``hf auth login``.
 
-    Raises
-    ------
-    JudgeError
-        ``huggingface_hub`` is not installed, there is no such repository, or the hub does not answer.
+    Raises ``JudgeError`` where ``huggingface_hub`` is not installed, there is no such repository, or the hub does not
+    answer.
     """
     hub = _hub()
     with _told(repository):
@@ -48,10 +46,8 @@ def look_up(repository: str) -> HubModel:
 def fetch(repository: str, revision: str) -> None:
     """Bring what the engines load of a model into the hub's cache on this machine; what is there stays.
 
-    Raises
-    ------
-    JudgeError
-        ``huggingface_hub`` is not installed, the files cannot be had, or there is no space for them.
+    Raises ``JudgeError`` where ``huggingface_hub`` is not installed, the files cannot be had, or there is no space for
+    them.
     """
     hub = _hub()
     importlib.import_module("huggingface_hub.utils").disable_progress_bars()  # the terminal shows who scores

@@ -47,10 +47,7 @@ class Places:
     def start(self, spec: JudgeSpec, wanted: int, task: Any) -> None:
         """Ask for the actors that are lacking, and wait until those that get a place have loaded the model.
 
-        Raises
-        ------
-        JudgeError
-            Ray has too few GPUs for one actor, or the model cannot be loaded.
+        Raises ``JudgeError`` where Ray has too few GPUs for one actor, or the model cannot be loaded.
         """
         import ray
 

@@ -60,10 +60,8 @@ FROM_ENVIRONMENT = RayConfig()
 def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     """Start Ray for this process.
 
-    Raises
-    ------
-    JudgeError
-        Nobody answers at the cluster's address, or the cluster asks for a token that this process does not have.
+    Raises ``JudgeError`` where nobody answers at the cluster's address, or the cluster asks for a token that this
+    process does not have.
     """
     import ray
     import tenacity

@@ -68,10 +68,7 @@ class ProgramFile:
     def read(cls, path: Path) -> ProgramFile:
         """Read the file.
 
-        Raises
-        ------
-        InputError
-            It cannot be read.
+        Raises ``InputError`` where it cannot be read.
         """
         try:
             return cls(path, path.read_text(encoding="utf-8"))

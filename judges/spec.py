@@ -467,10 +467,8 @@ MOVED = {"engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,"}
 def load_spec(path: Path) -> JudgeSpec:
     """Read one judge's YAML file.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read or is not a valid specification; the message names the file and the field.
+    Raises ``InputError`` where the file cannot be read or is not a valid specification; the message names the file and
+    the field.
     """
     data = load_yaml(path, RETIRED, MOVED)
     data.setdefault("name", path.stem)

@@ -31,10 +31,7 @@ def send(settings: AlertSettings, root: Path, text: str) -> bool:
     The file is written first. A webhook gets ``{"text": ...}``, which Slack, Mattermost and the workflows of Teams
     read.
 
-    Raises
-    ------
-    AlertError
-        Three times in a row the webhook did not answer with a success.
+    Raises ``AlertError`` where three times in a row the webhook did not answer with a success.
     """
     if settings.file is not None:
         path = resolve(settings.file, root)

@@ -25,10 +25,7 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The workspace's definitions.
 
-        Raises
-        ------
-        InputError
-            There is no workspace in the folder.
+        Raises ``InputError`` where there is no workspace in the folder.
         """
         folder = (Path(context.path) / self.workspace).resolve()
         if not (folder / CARE_YAML).is_file():

@@ -124,10 +124,7 @@ def dump_cursor(cursor: AutomationCursor) -> str:
 def load_cursor(text: str) -> AutomationCursor:
     """The cursor that ``dump_cursor`` wrote.
 
-    Raises
-    ------
-    ValueError
-        The text is no cursor of this release of Dagster.
+    Raises ``ValueError`` where the text is no cursor of this release of Dagster.
     """
     from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
     from dagster_shared.serdes.errors import DeserializationError

@@ -81,11 +81,8 @@ def dagster_home(workspace: Workspace) -> Path:
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
     """The Dagster instance of the deployment that this process is part of, or else the workspace's own.
 
-    Raises
-    ------
-    WarehouseError
-        Its settings or its storage are damaged, the system refuses to read or write them, or its database does not
-        answer.
+    Raises ``WarehouseError`` where its settings or its storage are damaged, the system refuses to read or write them,
+    or its database does not answer.
     """
     previous = os.environ.get("DAGSTER_HOME")
     home, deployed = instance_home(workspace), deployed_home(workspace) is not None

@@ -176,10 +176,7 @@ class NightlySettings(BaseModel):
 def _weekdays(days: str) -> frozenset[int]:
     """The days of the week that a field of cron names; 0 is Sunday, and 7 is too.
 
-    Raises
-    ------
-    ValueError
-        It names none, or something else.
+    Raises ``ValueError`` where it names none, or something else.
     """
     found: set[int] = set()
     for part in days.split(","):
@@ -215,10 +212,7 @@ class AlertSettings(BaseModel):
     def address(self) -> str:
         """The webhook's address.
 
-        Raises
-        ------
-        InputError
-            Its environment variable is not set, or holds something else.
+        Raises ``InputError`` where its environment variable is not set, or holds something else.
         """
         webhook = self.webhook or ""
         if not webhook.startswith("${"):
@@ -288,10 +282,7 @@ class Settings(BaseModel):
 def load_workspace(root: Path) -> Workspace:
     """Read care.yaml, the test sets, the judges and the anchors.
 
-    Raises
-    ------
-    InputError
-        A file is missing or invalid; the message names file and field.
+    Raises ``InputError`` where a file is missing or invalid; the message names file and field.
     """
     from assets.labels import read_labels
 
@@ -349,10 +340,7 @@ def labels_file(root: Path, testset: str) -> Path | None:
 def read_settings(root: Path) -> Settings:
     """Read care.yaml alone.
 
-    Raises
-    ------
-    InputError
-        It is missing or invalid, or names an environment variable that is not set.
+    Raises ``InputError`` where it is missing or invalid, or names an environment variable that is not set.
     """
     path = root / CARE_YAML
     if not path.exists():

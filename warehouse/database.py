@@ -59,10 +59,8 @@ class Warehouse:
 
         An error rolls the transaction back.
 
-        Raises
-        ------
-        WarehouseError
-            Another process held the file for a minute, the schema has another version, or the file is damaged.
+        Raises ``WarehouseError`` where another process held the file for a minute, the schema has another version, or
+        the file is damaged.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._reporting_damage(), self._connect(read_only=False) as connection:
@@ -80,10 +78,8 @@ class Warehouse:
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
         """Open a connection for reading, which should be closed within milliseconds.
 
-        Raises
-        ------
-        WarehouseError
-            There is no database yet, another process held it for a minute, or it is damaged.
+        Raises ``WarehouseError`` where there is no database yet, another process held it for a minute, or it is
+        damaged.
         """
         if not self._exists():
             raise WarehouseError(f"{self.path}: there is no warehouse yet; run `care run` first")
@@ -93,10 +89,8 @@ class Warehouse:
     def usable(self) -> bool:
         """Whether there is a database with the current schema that is not known to be damaged.
 
-        Raises
-        ------
-        WarehouseError
-            A later release of CARE made the database, or another process held it for a minute.
+        Raises ``WarehouseError`` where a later release of CARE made the database, or another process held it for a
+        minute.
         """
         if not self._exists():
             return False
@@ -110,10 +104,7 @@ class Warehouse:
     def check(self) -> None:
         """Read every row of every table once.
 
-        Raises
-        ------
-        DamagedError
-            A row cannot be read.
+        Raises ``DamagedError`` where a row cannot be read.
         """
         with self.reader() as connection:
             for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
@@ -205,10 +196,8 @@ class Warehouse:
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in a database that has none.
 
-    Raises
-    ------
-    WarehouseError
-        The schema has another version; such a database is rebuilt from the parts and never altered.
+    Raises ``WarehouseError`` where the schema has another version; such a database is rebuilt from the parts and never
+    altered.
     """
     version = version_of(connection)
     if version == SCHEMA_VERSION:
@@ -227,10 +216,8 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     """Version of a database's schema; None if it has no tables yet.
 
-    Raises
-    ------
-    WarehouseError
-        A later release of CARE made the database, which may hold more than this release could rebuild.
+    Raises ``WarehouseError`` where a later release of CARE made the database, which may hold more than this release
+    could rebuild.
     """
     tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchall()
     if tables == [(0,)]:

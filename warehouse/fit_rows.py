@@ -42,10 +42,7 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
 def load_edition(connection: duckdb.DuckDBPyConnection, store: FitStore, edition: Edition) -> None:
     """Load an edition and its fits.
 
-    Raises
-    ------
-    WarehouseError
-        A fit is damaged or gone.
+    Raises ``WarehouseError`` where a fit is damaged or gone.
     """
     for fit_id in sorted(set(edition.fits.values())):
         load_fit(connection, store, edition.testset, fit_id)
@@ -90,10 +87,7 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
 def load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
     """Load a fit with what was found out about it.
 
-    Raises
-    ------
-    WarehouseError
-        A file of it is damaged, or it is gone.
+    Raises ``WarehouseError`` where a file of it is damaged, or it is gone.
     """
     fit = store.read_fit(testset, fit_id)
     for table in ("fits", "aggregates"):

@@ -112,10 +112,8 @@ def systems_in(
 def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
     """The numbers in the column ``name`` of each item's metadata, (n,); NaN where it is empty.
 
-    Raises
-    ------
-    InputError
-        No item has a column of that name, or a value in it is no number; the message begins with ``where``.
+    Raises ``InputError`` where no item has a column of that name, or a value in it is no number; the message begins
+    with ``where``.
     """
     import numpy as np
 

@@ -238,10 +238,8 @@ class PartStore:
     def must_not_pay_twice(self, judge: str, testset: str) -> None:
         """Refuse to ask a judge that costs money about items that it may have answered already.
 
-        Raises
-        ------
-        DamagedError
-            Damaged parts of the judge's scores were set aside, and no person has yet allowed asking again.
+        Raises ``DamagedError`` where damaged parts of the judge's scores were set aside, and no person has yet allowed
+        asking again.
         """
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:

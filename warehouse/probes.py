@@ -121,10 +121,7 @@ class Probe:
 def plan_of(kinds: Sequence[str], *, items: int = 60, seed: int = 0) -> ProbePlan:
     """A plan of built-in kinds.
 
-    Raises
-    ------
-    InputError
-        There is no kind of a name.
+    Raises ``InputError`` where there is no kind of a name.
     """
     for name in kinds:
         if name not in KINDS:

@@ -262,10 +262,7 @@ def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
 def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
     """Metadata of a Parquet file, which no page checksum covers.
 
-    Raises
-    ------
-    ValueError
-        The columns, the metadata or the number of rows are not what was written.
+    Raises ``ValueError`` where the columns, the metadata or the number of rows are not what was written.
     """
     metadata = dict(file.metadata.metadata or {})
     has_schema = metadata.pop(b"ARROW:schema", None) is not None
@@ -324,10 +321,7 @@ def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
 def unsealed(text: str) -> dict[str, Any]:
     """Parse a JSON document, check the hash of its content and remove it.
 
-    Raises
-    ------
-    ValueError
-        The text is no JSON object, or its content does not match its hash.
+    Raises ``ValueError`` where the text is no JSON object, or its content does not match its hash.
     """
     document: Any = json.loads(text)
     if not isinstance(document, dict):

@@ -116,10 +116,7 @@ def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
     """Numbers that the source declares for a panel's items, an (n,) array a name; NaN where an item has none.
 
-    Raises
-    ------
-    InputError
-        A declared value is not a number.
+    Raises ``InputError`` where a declared value is not a number.
     """
     from care_ops.errors import InputError
 
@@ -175,10 +172,7 @@ def gains_in_order(
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
     """E[factor | J] of the strongest factors (all by default), (items, factors), and all factors, judges sorted.
 
-    Raises
-    ------
-    FitError
-        The panel has no factor.
+    Raises ``FitError`` where the panel has no factor.
     """
     from care_ops.aggregators.care_svd import fit_structure
     from care_ops.moments.state import accumulate, shrink

@@ -88,10 +88,7 @@ class Versions:
         One fit of both, so that scales agree. Judges that score all alike stay out, and those that leave more
         unscored than admission lets pass.
 
-        Raises
-        ------
-        FitError
-            Fewer than two judges are left.
+        Raises ``FitError`` where fewer than two judges are left.
         """
         from care_ops.fit import fit_panel
         from care_ops.scores import ScoreMatrix

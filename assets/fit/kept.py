@@ -28,10 +28,8 @@ def panel_is_newer(folder: "FitFolder") -> bool:
 def read_fitted(folder: "FitFolder") -> "tuple[ScoreMatrix, FitDocument]":
     """The panel and the fit that was made from it.
 
-    Raises
-    ------
-    FitError
-        The panel has been made anew since: a run of Dagster is between the two, or was stopped there.
+    Raises ``FitError`` where the panel has been made anew since: a run of Dagster is between the two, or was stopped
+    there.
     """
     from assets.fit.documents import FitDocument
     from care_ops.errors import FitError

@@ -122,10 +122,7 @@ def check_result(drifted: "list[dict[str, str | float]]", says: str) -> dg.Asset
 def read_responses(workspace: Workspace, testset: str, panel: "ScoreMatrix") -> "ProbeResponses":
     """What the panel's judges said of the test set's probes under their current keys; of no version if none said any.
 
-    Raises
-    ------
-    InputError
-        A swap is declared, and the test set has no scale.
+    Raises ``InputError`` where a swap is declared, and the test set has no scale.
     """
     import numpy as np
 

@@ -115,10 +115,7 @@ def watched(workspace: Workspace) -> list[str]:
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     """Have a judge score a few items once more; the same ones every night, as long as they are there.
 
-    Raises
-    ------
-    JudgeError
-        The judge cannot be built, cannot be asked, or may not spend what it takes.
+    Raises ``JudgeError`` where the judge cannot be built, cannot be asked, or may not spend what it takes.
     """
     from assets.judging.stored_items import StoredItems
 

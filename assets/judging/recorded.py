@@ -27,10 +27,7 @@ def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSo
 
     An item without a recording gets the status ``refused``.
 
-    Raises
-    ------
-    JudgeError
-        The test set has no score file.
+    Raises ``JudgeError`` where the test set has no score file.
     """
     wanted = pending(workspace, workspace.parts, judge, testset)
     to_store = [position for position, key in enumerate(items.keys) if key not in wanted.settled]

@@ -91,10 +91,8 @@ def _materialisation(
 ) -> dg.AssetMaterialization:
     """The event of a slice; scores of probes are part of its version, since `probes` is made anew by them.
 
-    Raises
-    ------
-    JudgeError
-        An item has not been asked about yet, or not one of the items got a score and no program abstained.
+    Raises ``JudgeError`` where an item has not been asked about yet, or not one of the items got a score and no program
+    abstained.
     """
     if loaded is None:
         return dg.AssetMaterialization(

@@ -47,10 +47,7 @@ class StoredItems:
     def read(self, positions: Sequence[int]) -> list[Item]:
         """The items at these positions.
 
-        Raises
-        ------
-        WarehouseError
-            They are others than when the keys were read.
+        Raises ``WarehouseError`` where they are others than when the keys were read.
         """
         items = [judge_item(record) for record in self._texts.at(positions)]
         if any(item.key != self.keys[position] for item, position in zip(items, positions, strict=True)):

@@ -26,10 +26,7 @@ _ITEMS_COMPARED = 10
 def find(workspace: Workspace, edition: str) -> Edition:
     """An edition by its id, the beginning of it, or the id of one of its fits.
 
-    Raises
-    ------
-    InputError
-        There is none, or several begin so.
+    Raises ``InputError`` where there is none, or several begin so.
     """
     candidates = {
         kept.edition: kept
@@ -253,10 +250,7 @@ class Moved:
 def difference(workspace: Workspace, before: Edition, after: Edition, aggregator: str) -> Moved:
     """Compare two editions.
 
-    Raises
-    ------
-    InputError
-        They are of different test sets, or one lacks the aggregator.
+    Raises ``InputError`` where they are of different test sets, or one lacks the aggregator.
     """
     import numpy as np
 
@@ -321,10 +315,7 @@ def store_log(workspace: Workspace, testset: str) -> None:
 def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned: bool) -> None:
     """Make a kept edition the published one, by hand; its rows in the database are stored anew.
 
-    Raises
-    ------
-    WarehouseError
-        A fit of the edition is damaged or gone; what was published before stays.
+    Raises ``WarehouseError`` where a fit of the edition is damaged or gone; what was published before stays.
     """
     from warehouse.fit_rows import load_edition
     from warehouse.fits import Publication
@@ -347,10 +338,7 @@ def evaluate_first(workspace: Workspace, latest: Edition) -> None:
 def accept(workspace: Workspace, testset: str, why: str) -> Edition:
     """Publish the latest edition, by hand; evaluated first, where the night has not come to that.
 
-    Raises
-    ------
-    InputError
-        There is no edition.
+    Raises ``InputError`` where there is no edition.
     """
     editions = workspace.fits.editions(testset)
     if not editions:
@@ -364,10 +352,7 @@ def accept(workspace: Workspace, testset: str, why: str) -> Edition:
 def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
     """Publish and pin what was published before the current one.
 
-    Raises
-    ------
-    InputError
-        There is nothing to go back to.
+    Raises ``InputError`` where there is nothing to go back to.
     """
     kept = {e.edition: e for e in workspace.fits.editions(testset)}
     log = workspace.fits.publications(testset)
@@ -382,10 +367,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
 def score(workspace: Workspace, edition: Edition, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
     """Score items with a kept fit, which is not made again.
 
-    Raises
-    ------
-    FitError
-        The aggregator does not follow from one item's scores, or a judge of the fit is missing.
+    Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
     from care_ops.frozen import Frozen
 

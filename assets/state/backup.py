@@ -32,10 +32,7 @@ def write_backup(workspace: Workspace, path: Path) -> Backup:
     It holds the folder of care.yaml without hidden folders, and the data folder, under ``data`` wherever that lies,
     without what is ``MADE_AGAIN``. Links are followed: the backup holds what they lead to.
 
-    Raises
-    ------
-    InputError
-        The file lies in a folder that does not exist, or within what would be copied.
+    Raises ``InputError`` where the file lies in a folder that does not exist, or within what would be copied.
     """
     path = path.absolute()
     if not path.parent.is_dir():

@@ -18,10 +18,7 @@ _log = logging.getLogger(__name__)
 def is_outdated(workspace: Workspace) -> bool:
     """Whether there are parts, and no usable database of this release over them.
 
-    Raises
-    ------
-    WarehouseError
-        A later release of CARE made the database.
+    Raises ``WarehouseError`` where a later release of CARE made the database.
     """
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 

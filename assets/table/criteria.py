@@ -96,10 +96,7 @@ _HALO = 0.3
 def split_by(source: TableSource, column: str, options: ReadingOptions) -> dict[str, pa.Table]:
     """The rows of a table by the value of a column, which is left out.
 
-    Raises
-    ------
-    InputError
-        There is no such column, a row has no value there, or all rows have one and the same.
+    Raises ``InputError`` where there is no such column, a row has no value there, or all rows have one and the same.
     """
     input_table = read_input_table(source, lambda names: WantedColumns(frozenset(names)), options)
     named(input_table.name, input_table.names, column)

@@ -223,10 +223,7 @@ def _edition(panel: ScoreMatrix, anchors: Anchors, config: TableConfig) -> str:
 def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:
     """The scores of the judges that are admitted, those outside the scale missing; and what admission found.
 
-    Raises
-    ------
-    FitError
-        Fewer than three judges were admitted.
+    Raises ``FitError`` where fewer than three judges were admitted.
     """
     scores, out_of_range = within_scale(table.scores, config.fit.scale)
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
@@ -271,10 +268,7 @@ def _structure_told(fit: Fit) -> dict[str, Any]:
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
     """What can be seen of the scored items, in their order: counts in their texts, and the columns that a person names.
 
-    Raises
-    ------
-    InputError
-        No item has a column of that name, or a value in it is no number.
+    Raises ``InputError`` where no item has a column of that name, or a value in it is no number.
     """
     records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
     metadata = [record.metadata for record in records]

@@ -96,10 +96,7 @@ _SETTINGS_OF_FIT = ("cut", "scale", "quality", "subtract_confounders", "missing"
 def table_config(options: FitOptions) -> TableConfig:
     """The configuration that options make.
 
-    Raises
-    ------
-    InputError
-        An option does not exist, or its value cannot be used.
+    Raises ``InputError`` where an option does not exist, or its value cannot be used.
     """
     given: dict[str, Any] = {_ALSO.get(name, name): value for name, value in options.items() if value is not None}
     unknown = [name for name in given if name not in FitOptions.__annotations__]

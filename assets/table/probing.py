@@ -22,10 +22,7 @@ from warehouse.storage import write_bytes
 def versions_table(records: Sequence[ItemRecord], plan: ProbePlan) -> pa.Table:
     """A row for each version: its id, the item that it was made from, how, what that does to quality, and its texts.
 
-    Raises
-    ------
-    InputError
-        Nothing can be changed in the items.
+    Raises ``InputError`` where nothing can be changed in the items.
     """
     rows = [
         {
@@ -54,10 +51,7 @@ def write_versions(records: Sequence[ItemRecord], plan: ProbePlan, path: Path) -
 def with_probes(table: ScoreTable, path: Path | None, scale: tuple[float, float] | None) -> ScoreTable:
     """The table with what its judges say of versions, as a file of scores holds it; as it is without a file.
 
-    Raises
-    ------
-    InputError
-        The file is not as it must be, or it has scores of a swap and no scale is declared.
+    Raises ``InputError`` where the file is not as it must be, or it has scores of a swap and no scale is declared.
     """
     if path is None:
         return table

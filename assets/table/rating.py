@@ -203,10 +203,7 @@ def workspace_table(
 ) -> tuple[ScoreTable, TableConfig]:
     """The panel of a test set as a table without anchors, and the settings of its fits.
 
-    Raises
-    ------
-    InputError
-        Neither ``columns`` nor the test set names systems.
+    Raises ``InputError`` where neither ``columns`` nor the test set names systems.
     """
     systems = workspace.systems_of(testset, columns)
     if not systems:

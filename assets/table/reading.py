@@ -53,11 +53,8 @@ def read_table(
 ) -> ScoreTable:
     """Read every table; ``tell`` is called with how each was read before anything is fitted.
 
-    Raises
-    ------
-    InputError
-        A table cannot be read, there are scores of one judge only, or the tables do not speak of the same items and
-        judges.
+    Raises ``InputError`` where a table cannot be read, there are scores of one judge only, or the tables do not speak
+    of the same items and judges.
     """
     from assets.table.fitting import ScoreTable
     from care_ops.scales import brought_to_one_scale
@@ -180,10 +177,7 @@ def score_columns(
 ) -> ScoreColumns:
     """The columns that were named; several judges are the columns of a table with a column for each judge.
 
-    Raises
-    ------
-    InputError
-        Two of the options contradict each other.
+    Raises ``InputError`` where two of the options contradict each other.
     """
     several = judge is not None and len(judge) > 1
     if several and score is not None:
@@ -206,10 +200,7 @@ def score_columns(
 def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale]]:
     """The scale of the panel and those of single judges, as ``--scale`` gives them: ``1:10``, or ``JUDGE=0:100``.
 
-    Raises
-    ------
-    InputError
-        A scale is not written so, or is given twice.
+    Raises ``InputError`` where a scale is not written so, or is given twice.
     """
     of_judge: dict[str | None, Scale] = {}
     for word in words:
@@ -231,10 +222,7 @@ def reading_options(
 ) -> ReadingOptions:
     r"""How to read the files; ``\t`` is a tab.
 
-    Raises
-    ------
-    InputError
-        The separator has several characters, or the decimal mark is none.
+    Raises ``InputError`` where the separator has several characters, or the decimal mark is none.
     """
     separator = "\t" if separator == "\\t" else separator
     if separator is not None and len(separator) != 1:

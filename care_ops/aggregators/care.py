@@ -60,10 +60,7 @@ class Care:
     def fit(self, problem: Problem) -> Aggregate:
         """Combine the defensible answers.
 
-        Raises
-        ------
-        FitError
-            There are fewer than three judges or ten items, or a judge does not vary.
+        Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
         """
         answers = defensible(problem)
         candidates = candidates_of(answers)

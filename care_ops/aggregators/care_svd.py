@@ -173,10 +173,7 @@ class CareSVD:
     def fit(self, problem: Problem) -> Aggregate:
         """Extract the factors, choose the one that is quality, and take its posterior mean.
 
-        Raises
-        ------
-        FitError
-            The panel has no structure, or its low-rank part is zero.
+        Raises ``FitError`` where the panel has no structure, or its low-rank part is zero.
         """
         structure, correlation = problem.require_structure(), problem.correlation
         factors = extract(structure.low_rank, correlation)

@@ -155,10 +155,8 @@ class CareTensor:
     def fit(self, problem: Problem) -> Aggregate:
         """Fit the mixture by views, third moment, decomposition and EM, and map its states to Q.
 
-        Raises
-        ------
-        FitError
-            The panel has no structure, too few different rows of scores, or judges that make no three views.
+        Raises ``FitError`` where the panel has no structure, too few different rows of scores, or judges that make no
+        three views.
         """
         states = self.states(problem)
         fitted, log_joint = states.fitted, states.fitted.log_joint
@@ -202,10 +200,8 @@ class CareTensor:
     def states(self, problem: Problem) -> States:
         """The mixture and the meaning of its states.
 
-        Raises
-        ------
-        FitError
-            The panel has no structure, too few different rows of scores, or judges that make no three views.
+        Raises ``FitError`` where the panel has no structure, too few different rows of scores, or judges that make no
+        three views.
         """
         problem.require_structure()
         scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
@@ -305,10 +301,7 @@ class CareTensor:
 
         They only offer starts for EM, so that a sample of many items (``samples``) tells them.
 
-        Raises
-        ------
-        FitError
-            The panel has no structure, or fewer than three judges.
+        Raises ``FitError`` where the panel has no structure, or fewer than three judges.
         """
         (rng,) = problem.rng.spawn(
             1

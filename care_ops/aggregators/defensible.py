@@ -119,10 +119,8 @@ class Defensible:
 def defensible(problem: Problem) -> Defensible:
     """The answers of a panel that need no label.
 
-    Raises
-    ------
-    FitError
-        There are fewer than three judges or ten items, a judge does not vary, or all judges are copies of one another.
+    Raises ``FitError`` where there are fewer than three judges or ten items, a judge does not vary, or all judges are
+    copies of one another.
     """
     if problem.sparse:
         return _of_sparse_panel(problem)

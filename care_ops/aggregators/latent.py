@@ -72,10 +72,8 @@ class LatentClassAnalysis:
 def leading_factor(problem: Problem) -> tuple[Array, Array]:
     """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
 
-    Raises
-    ------
-    FitError
-        Fewer than three judges or ten items, or a judge that does not vary on a panel that is not sparse.
+    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary on a panel that
+    is not sparse.
     """
     if problem.sparse:
         model = problem.sparse_factor
@@ -102,10 +100,7 @@ def one_factor(problem: Problem, normal: Array, model: factor_analysis.FactorMod
 def normal_correlation(problem: Problem) -> tuple[Array, Array]:
     """Normal scores, (n, p), and their shrunk correlation, (p, p).
 
-    Raises
-    ------
-    FitError
-        Fewer than three judges or ten items, or a judge that does not vary.
+    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
     """
     check_size(problem.scores)
     problem.moments.correlation(problem.scores.judges)

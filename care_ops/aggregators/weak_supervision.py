@@ -23,10 +23,7 @@ class UniversalWeakSupervision:
     def fit(self, problem: Problem) -> Aggregate:
         """Weigh and average by item.
 
-        Raises
-        ------
-        FitError
-            Fewer than three judges.
+        Raises ``FitError`` where there are fewer than three judges.
         """
         values = problem.scores.values
         p = values.shape[1]

@@ -204,10 +204,7 @@ def _als(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tupl
 def by_tensorly(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> list[Array]:
     """The three factors, a column a component, of a tensor of rank k near this one: the best of tensorly's attempts.
 
-    Raises
-    ------
-    FitError
-        A least-squares problem of tensorly's is singular.
+    Raises ``FitError`` where a least-squares problem of tensorly's is singular.
     """
     from tensorly.decomposition import parafac
 

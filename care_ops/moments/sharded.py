@@ -62,10 +62,7 @@ class Shard:
 def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
     """Cut a Parquet file into ranges of at most ``rows`` rows.
 
-    Raises
-    ------
-    InputError
-        ``rows`` is not positive.
+    Raises ``InputError`` where ``rows`` is not positive.
     """
     import pyarrow.parquet as pq
 
@@ -87,10 +84,7 @@ def read_batches(shard: Shard, judges: tuple[str, ...], rows: int = _BATCH_ROWS)
     Reads the row groups that the range touches, one at a time, which bounds the memory. Each array is
     overwritten by the next one.
 
-    Raises
-    ------
-    UnreadableError
-        The file cannot be read here.
+    Raises ``UnreadableError`` where the file cannot be read here.
     """
     import pyarrow as pa
 
@@ -169,10 +163,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
 def shift_of_shards(shards: list[Shard], judges: tuple[str, ...]) -> Array:
     """The shift that ``moments_of_shards`` subtracts from each judge's scores, by the first rows; shape (p,).
 
-    Raises
-    ------
-    InputError
-        There are no shards.
+    Raises ``InputError`` where there are no shards.
     """
     if not shards:
         raise InputError("moments: the score table has no rows")
@@ -251,10 +242,7 @@ def _answers(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client)
 def with_part(shard: Shard) -> Shard:
     """The shard with the bytes of its rows.
 
-    Raises
-    ------
-    UnreadableError
-        The file cannot be read.
+    Raises ``UnreadableError`` where the file cannot be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -109,10 +109,7 @@ class Moments:
 
         ``judges`` are the names that an error speaks of.
 
-        Raises
-        ------
-        FitError
-            A judge has no score, or two judges have no item in common.
+        Raises ``FitError`` where a judge has no score, or two judges have no item in common.
         """
         if (self.count1 == 0).any():
             raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score at all; drop it")
@@ -142,10 +139,7 @@ class Moments:
 
         ``judges`` are the names that an error speaks of.
 
-        Raises
-        ------
-        FitError
-            A judge has no variance.
+        Raises ``FitError`` where a judge has no variance.
         """
         covariance = self.covariance(judges)
         variance = np.diag(covariance).copy()

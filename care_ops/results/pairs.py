@@ -61,10 +61,7 @@ class Duels:
     def rates(self) -> DuelRates:
         """Each system's share of wins in the pairs where it met another one, the best first.
 
-        Raises
-        ------
-        FitError
-            No system has ``LEAST_LABELS`` labels of its pairs.
+        Raises ``FitError`` where no system has ``LEAST_LABELS`` labels of its pairs.
         """
         found, left_out = list[Rate](), dict[str, str]()
         names = self.systems

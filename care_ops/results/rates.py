@@ -75,10 +75,7 @@ def labels_needed(rate: Rate, half_width: float) -> int:
 
     The variance falls as 1/m - 1/N for m labels of N items, so that all labels leave none.
 
-    Raises
-    ------
-    InputError
-        The width is not positive.
+    Raises ``InputError`` where the width is not positive.
     """
     if half_width <= 0:
         raise InputError(f"rates: an interval's half width is above 0, got {half_width:g}")

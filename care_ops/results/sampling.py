@@ -22,10 +22,7 @@ from care_ops.scores import Array, ScoreMatrix, canonical_order, restore
 def expected_gain(scores: ScoreMatrix, config: FitConfig) -> Array:
     """How much a label of each item would tell: by how much two defensible answers differ in rank, shape (n,).
 
-    Raises
-    ------
-    FitError
-        The panel has fewer than three judges or ten items, or a judge that does not vary.
+    Raises ``FitError`` where the panel has fewer than three judges or ten items, or a judge that does not vary.
     """
     canonical = scores.canonical()
     problem = Problem(canonical, of_panel(canonical.values), None, np.random.default_rng(config.seed), config)

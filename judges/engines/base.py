@@ -69,10 +69,7 @@ class Context:
     def template(self, spec: JudgeSpec) -> Template:
         """The prompt template of a judge that is a language model.
 
-        Raises
-        ------
-        InputError
-            Neither the judge nor the test set names a template, or there is none of that name.
+        Raises ``InputError`` where neither the judge nor the test set names a template, or there is none of that name.
         """
         if self.own_template is not None:
             return self.own_template
@@ -87,10 +84,7 @@ class Context:
     def program(self, spec: JudgeSpec) -> ProgramFile:
         """The program of a judge that is a file of the workspace.
 
-        Raises
-        ------
-        InputError
-            The file cannot be read.
+        Raises ``InputError`` where the file cannot be read.
         """
         return self.own_program or ProgramFile.read(self.path(_file_of(spec) or ""))
 

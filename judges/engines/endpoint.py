@@ -143,10 +143,7 @@ class Reply:
     def completion(self) -> Completion:
         """The answer, checked.
 
-        Raises
-        ------
-        NoAnswerError
-            It is none.
+        Raises ``NoAnswerError`` where it is none.
         """
         try:
             return Completion.model_validate(self.content)
@@ -295,10 +292,7 @@ class Endpoint:
     def post(self, body: Mapping[str, Any]) -> Reply:
         """Send one request.
 
-        Raises
-        ------
-        LateError, NoAnswerError
-            No whole answer came in time, or none at all.
+        Raises ``LateError`` or ``NoAnswerError`` where no whole answer came in time, or none at all.
         """
         pool, clock = self._connection()
         clock.until = time.monotonic() + self._timeout_s
@@ -342,10 +336,7 @@ class Endpoint:
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
     """The headers that a judge's file asks for, and the secrets in them.
 
-    Raises
-    ------
-    JudgeError
-        An environment variable that the file names is not set.
+    Raises ``JudgeError`` where an environment variable that the file names is not set.
     """
 
     def secret(variable: str, instead: str) -> str:
@@ -376,10 +367,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
     """The bytes of an answer, unpacked at most once.
 
-    Raises
-    ------
-    NoAnswerError
-        They are too many, or packed in a way that was not asked for.
+    Raises ``NoAnswerError`` where they are too many, or packed in a way that was not asked for.
     """
     if encoding not in ("", "identity", "gzip", "deflate"):
         raise NoAnswerError(f"the answer is packed as {encoding[:50]!r}, which was not asked for")

@@ -20,10 +20,8 @@ _SMALL_FILE = 8 * 2**20
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
     """Version of what a judge runs, found without loading it; it is part of the judge's key.
 
-    Raises
-    ------
-    JudgeError, InputError
-        The program, its file or the prompt template is missing, or the judge is recorded.
+    Raises ``JudgeError`` or ``InputError`` where the program, its file or the prompt template is missing, or the judge
+    is recorded.
     """
     context = context or Context()
     match spec.engine:
@@ -45,10 +43,8 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 def must_exist(spec: JudgeSpec, context: Context) -> None:
     """Check that everything a specification names exists, as far as this shows without a network or running the judge.
 
-    Raises
-    ------
-    JudgeError, InputError
-        The program, its file or its template is missing, or a repository has no revision.
+    Raises ``JudgeError`` or ``InputError`` where the program, its file or its template is missing, or a repository has
+    no revision.
     """
     match spec.engine:
         case ProgramEngine():
@@ -136,10 +132,7 @@ def _must_be_pinned(spec: JudgeSpec, engine: LocalModel) -> None:
 def file_hash(path: Path) -> str:
     """SHA-256 of a file's bytes.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read.
+    Raises ``InputError`` where the file cannot be read.
     """
     try:
         with path.open("rb") as file:

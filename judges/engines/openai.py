@@ -109,11 +109,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item, as every engine does.
 
-        Raises
-        ------
-        StoppedError
-            The spend limit is reached, or the endpoint refuses all that is asked (its key, the model, a parameter); the
-            error carries the scores that were paid for.
+        Raises ``StoppedError`` where the spend limit is reached, or the endpoint refuses all that is asked (its key,
+        the model, a parameter); the error carries the scores that were paid for.
         """
         scores = super().score(items)
         paid = [score for score in scores if score.raw != _NOT_ASKED]
@@ -311,10 +308,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
         A token has at least one byte, so ``worst``, which counts bytes, is never too little.
 
-        Raises
-        ------
-        _NotAskedError
-            The judge is stopped, or the spend limit leaves less than ``worst``.
+        Raises ``_NotAskedError`` where the judge is stopped, or the spend limit leaves less than ``worst``.
         """
         with self._money:
             limit = self._engine.spend_limit

@@ -17,10 +17,7 @@ _SCALE = (0.0, 10.0)
 class SandboxedJudgeEngine:
     """Asks one program about one item at a time; the program runs in a process of its own.
 
-    Raises
-    ------
-    JudgeError
-        This machine has no sandbox, and the judge's engine does not say ``unsafe: true``.
+    Raises ``JudgeError`` where this machine has no sandbox, and the judge's engine does not say ``unsafe: true``.
     """
 
     def __init__(self, engine: ProgramEngine, program: ProgramFile, scale: tuple[float, float] | None) -> None:

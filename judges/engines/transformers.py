@@ -110,10 +110,7 @@ class TransformersBackend:
     def _in_groups(self, prompts: Sequence[list[int]], read: Callable[[Sequence[int]], None]) -> None:
         """Call ``read`` with the positions of prompts of similar length, fewer at once after it ran out of memory.
 
-        Raises
-        ------
-        JudgeError
-            There is too little memory for a single prompt.
+        Raises ``JudgeError`` where there is too little memory for a single prompt.
         """
         waiting = sorted(range(len(prompts)), key=lambda k: len(prompts[k]), reverse=True)
         while waiting:

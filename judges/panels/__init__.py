@@ -44,10 +44,7 @@ def names() -> list[str]:
 def find(name: str) -> Roster:
     """The roster of this name.
 
-    Raises
-    ------
-    InputError
-        There is no roster of this name; the message lists those that exist.
+    Raises ``InputError`` where there is no roster of this name; the message lists those that exist.
     """
     if name not in names():
         raise InputError(f"no panel {name!r}; there are {', '.join(names())}")

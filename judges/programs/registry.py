@@ -56,10 +56,7 @@ def program_judge(
 ) -> Callable[[Function], Function]:
     """Register a function ``Item -> score or None`` as a judge.
 
-    Raises
-    ------
-    JudgeError
-        A program of another file has this name.
+    Raises ``JudgeError`` where a program of another file has this name.
     """
 
     def register(function: Function) -> Function:
@@ -76,10 +73,7 @@ def program_judge(
 def find(name: str) -> Program:
     """The program of this name.
 
-    Raises
-    ------
-    JudgeError
-        There is no program of this name; the message lists those that exist.
+    Raises ``JudgeError`` where there is no program of this name; the message lists those that exist.
     """
     _load_built_in()
     if name not in _PROGRAMS:

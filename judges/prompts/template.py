@@ -78,10 +78,8 @@ class Template(BaseModel):
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
         """Legal answers as a model writes them, and the score each stands for.
 
-        Raises
-        ------
-        JudgeError
-            The template takes its answers from the scale, but there is no scale or it is not of whole numbers.
+        Raises ``JudgeError`` where the template takes its answers from the scale, but there is no scale or it is not of
+        whole numbers.
         """
         if self.values is None:
             if scale is None or any(end != int(end) for end in scale):

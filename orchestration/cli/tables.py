@@ -160,10 +160,7 @@ def _judge_groups(groups: Sequence[str]) -> list[list[str]]:
 def output_folder(out: Path | None, scores: Path, command: str) -> Path:
     """The folder to write to: the one that was named, or here one named after the scores, as ``scores-fit``.
 
-    Raises
-    ------
-    InputError
-        A file has that name.
+    Raises ``InputError`` where a file has that name.
     """
     folder = out or Path(f"{scores.name.split('.')[0]}-{command}")
     if folder.exists() and not folder.is_dir():

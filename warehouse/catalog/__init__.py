@@ -17,10 +17,7 @@ def names() -> list[str]:
 def text(name: str) -> str:
     """The YAML text of an entry.
 
-    Raises
-    ------
-    InputError
-        The catalog has no entry of this name; the message lists those that exist.
+    Raises ``InputError`` where the catalog has no entry of this name; the message lists those that exist.
     """
     if name not in names():
         raise InputError(f"no test set {name!r} in the catalog; there are {', '.join(names())}")

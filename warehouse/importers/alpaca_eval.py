@@ -30,10 +30,7 @@ _TIE, _FOR_THE_RIGHT = 1.5, 2.0
 def read(path: Path) -> ImportedScores:
     """Read a file of annotations, or all in a folder.
 
-    Raises
-    ------
-    InputError
-        A file is none of annotations.
+    Raises ``InputError`` where a file is none of annotations.
     """
     collector = Collector(str(path))
     for file in files_of(path, "annotations*.json", f"annotations of {_TOOL}"):

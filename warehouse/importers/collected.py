@@ -152,10 +152,7 @@ class Collector:
     def finished(self) -> ImportedScores:
         """Everything that was gathered.
 
-        Raises
-        ------
-        InputError
-            There is no score, or a judge's scores are partly numbers and partly words.
+        Raises ``InputError`` where there is no score, or a judge's scores are partly numbers and partly words.
         """
         judges = {judge for _, judge in self._scores}
         for judge, words in self._words.items():
@@ -242,10 +239,7 @@ def content_id(*texts: str | None) -> str:
 def files_of(path: Path, pattern: str, what: str) -> list[Path]:
     """The file, or the files in a folder and its subfolders that match, in the order of their names.
 
-    Raises
-    ------
-    InputError
-        There is no such path, or the folder holds no such file.
+    Raises ``InputError`` where there is no such path, or the folder holds no such file.
     """
     if path.is_file():
         return [path]
@@ -275,10 +269,7 @@ def opening(path: Path) -> None:
 def read_document(path: Path) -> Any:
     """A JSON document.
 
-    Raises
-    ------
-    InputError
-        The file is no JSON.
+    Raises ``InputError`` where the file is no JSON.
     """
     opening(path)
     with open_text(path, "utf-8-sig") as text:
@@ -291,10 +282,7 @@ def read_document(path: Path) -> Any:
 def read_lines(path: Path) -> Iterator[Any]:
     """The JSON values of a file with one in each line.
 
-    Raises
-    ------
-    InputError
-        A line is no JSON.
+    Raises ``InputError`` where a line is no JSON.
     """
     opening(path)
     with open_text(path, "utf-8-sig") as text:
@@ -309,10 +297,7 @@ def read_lines(path: Path) -> Iterator[Any]:
 def expect(value: Any, kind: type[Any], path: Path, where: str, tool: str) -> Any:
     """The value, if it is of the type that the tool writes there.
 
-    Raises
-    ------
-    InputError
-        It is not: the file is another tool's, or of a version that is not known.
+    Raises ``InputError`` where it is not: the file is another tool's, or of a version that is not known.
     """
     if not isinstance(value, kind):
         raise InputError(f"{path}: {where} is not what {tool} writes; is this a file of {tool}, and of this version?")

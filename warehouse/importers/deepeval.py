@@ -27,10 +27,7 @@ _TOOL = "deepeval"
 def read(path: Path) -> ImportedScores:
     """Read a test run, or all in a folder.
 
-    Raises
-    ------
-    InputError
-        A file is no test run.
+    Raises ``InputError`` where a file is no test run.
     """
     collector = Collector(str(path))
     for file in files_of(path, ".latest*run*.json", f"test run of {_TOOL}"):

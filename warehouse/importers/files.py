@@ -15,10 +15,7 @@ from warehouse.storage import write_bytes, write_table
 def write_file(table: pa.Table, path: Path) -> None:
     """Write a table as Parquet or CSV, as the ending of the name says.
 
-    Raises
-    ------
-    InputError
-        The name ends in neither.
+    Raises ``InputError`` where the name ends in neither.
     """
     if path.suffix == ".parquet":
         write_table(path, table)

@@ -40,10 +40,7 @@ _LOCAL_HEADER = "<4s5H3I2H"
 def read(path: Path) -> ImportedScores:
     """Read a log, or every log of one task in a folder; of two logs with a sample in common the newer one counts.
 
-    Raises
-    ------
-    InputError
-        A file is no log, or the logs are of several tasks.
+    Raises ``InputError`` where a file is no log, or the logs are of several tasks.
     """
     collector = Collector(str(path))
     logs = [(file, _log(file)) for file in _files(path)]

@@ -19,10 +19,7 @@ _TOOL = "Langfuse"
 def read(path: Path) -> ImportedScores:
     """Read a file of scores, or an export's folder, which holds ``scores`` and may hold ``observations_v2``.
 
-    Raises
-    ------
-    InputError
-        There are no scores, or a score names no trace.
+    Raises ``InputError`` where there are no scores, or a score names no trace.
     """
     collector = Collector(str(path))
     folder = path / "scores" if (path / "scores").is_dir() else path

@@ -33,10 +33,7 @@ _NAME = re.compile(r"^samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.-]+)\.
 def read(path: Path) -> ImportedScores:
     """Read a file of samples, or all of one task in a folder; of two runs of one model the newer one counts.
 
-    Raises
-    ------
-    InputError
-        A file is none of samples, or the files are of several tasks.
+    Raises ``InputError`` where a file is none of samples, or the files are of several tasks.
     """
     collector = Collector(str(path))
     files = {file: _NAME.match(file.name) for file in files_of(path, "samples_*.jsonl", f"samples of {_TOOL}")}

@@ -23,10 +23,7 @@ _SPAN = ("span_id", "context.span_id")
 def read(path: Path) -> ImportedScores:
     """Read annotations; of a folder ``annotations.*``, and ``spans.*`` for the texts.
 
-    Raises
-    ------
-    InputError
-        There are no annotations, or an annotation names no span.
+    Raises ``InputError`` where there are no annotations, or an annotation names no span.
     """
     collector = Collector(str(path))
     files = files_of(path, "annotations*.*", f"annotations of {_TOOL}")

@@ -29,10 +29,7 @@ _TOOL = "promptfoo"
 def read(path: Path) -> ImportedScores:
     """Read a document of results, or all in a folder.
 
-    Raises
-    ------
-    InputError
-        A file is none of results.
+    Raises ``InputError`` where a file is none of results.
     """
     collector = Collector(str(path))
     for file in files_of(path, "*.json", f"results of {_TOOL}"):

@@ -22,10 +22,7 @@ _TOOL = "the released CARE code"
 def read(path: Path) -> ImportedScores:
     """Read the judges of one set, a CSV file for each.
 
-    Raises
-    ------
-    InputError
-        A file lacks a column, or the folder holds several sets.
+    Raises ``InputError`` where a file lacks a column, or the folder holds several sets.
     """
     files = files_of(path, "*.csv", f"judges of {_TOOL}")
     folders = sorted({str(file.parent) for file in files})

@@ -14,10 +14,8 @@ INDEX_FOLDER = "store"
 def usable_address(address: str) -> str:
     """The address without a slash at its end.
 
-    Raises
-    ------
-    ValueError
-        Its scheme is unknown, it names no bucket, or it holds credentials; they are not repeated in the message.
+    Raises ``ValueError`` where its scheme is unknown, it names no bucket, or it holds credentials; they are not
+    repeated in the message.
     """
     parts = urlsplit(address)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:

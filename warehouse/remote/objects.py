@@ -127,10 +127,7 @@ class Objects:
     def replace(self, key: str, content: bytes, version: Version) -> Version | None:
         """Replace an object that has this version; None where it has another one, or is gone.
 
-        Raises
-        ------
-        NotImplementedError
-            The store has no such operation.
+        Raises ``NotImplementedError`` where the store has no such operation.
         """
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 

@@ -129,10 +129,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
     """Decide by the names of its columns whether a table of scores is long or wide.
 
-    Raises
-    ------
-    InputError
-        The table lacks a column that the user named, or that a long table needs.
+    Raises ``InputError`` where the table lacks a column that the user named, or that a long table needs.
     """
     given = columns.model_fields_set
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
@@ -178,10 +175,7 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
 def item_or_index(input_table: InputTable, item: str | None) -> str:
     """The item column ``item``, or, if it is None, the only index of the table that does not just count the rows.
 
-    Raises
-    ------
-    InputError
-        There is no such index, or there are several.
+    Raises ``InputError`` where there is no such index, or there are several.
     """
     if item is not None:
         return item

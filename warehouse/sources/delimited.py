@@ -85,10 +85,8 @@ class _Dialect:
 def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
     """Read a table from text with separated values, in which every record must have as many values as there are names.
 
-    Raises
-    ------
-    InputError
-        The text has another encoding, records differ in length, quotes do not match, or names are repeated.
+    Raises ``InputError`` where the text has another encoding, records differ in length, quotes do not match, or names
+    are repeated.
     """
     import pyarrow.csv as pc
 

@@ -136,10 +136,7 @@ def recorded_judges(
 ) -> list[str]:
     """Names of the judges in a score file, in the order of their first row; the scores are not checked.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, or a judge's name is empty.
+    Raises ``InputError`` where the file cannot be read, or a judge's name is empty.
     """
     columns = columns or ScoreColumns()
     input_table, chosen = _open_scores(source, columns, options)
@@ -336,10 +333,7 @@ def read_families(
 ) -> dict[str, str]:
     """Read families from a column of judges and a column of families, as {judge: family}; empty ones are left out.
 
-    Raises
-    ------
-    InputError
-        A column is missing, or a judge occurs twice.
+    Raises ``InputError`` where a column is missing, or a judge occurs twice.
     """
 
     def plan(names: Sequence[str]) -> WantedColumns:

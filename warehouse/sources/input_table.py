@@ -106,10 +106,7 @@ def lines_of(rows: Sequence[int], first_lines: Iterable[int]) -> list[str]:
 def open_text(path: Path, encoding: str, newline: str | None = None) -> io.TextIOWrapper:
     """Open a file, which may be compressed, as text.
 
-    Raises
-    ------
-    InputError
-        There is no such encoding.
+    Raises ``InputError`` where there is no such encoding.
     """
     try:
         return io.TextIOWrapper(open_stream(path), encoding, newline=newline)

@@ -29,10 +29,8 @@ Record = dict[str, Any]
 def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """Read a table from lines of JSON objects, or from a JSON document that is, or holds, one list of objects.
 
-    Raises
-    ------
-    InputError
-        A line is no JSON object, an object has a key twice, or the document holds no list of objects.
+    Raises ``InputError`` where a line is no JSON object, an object has a key twice, or the document holds no list of
+    objects.
     """
     first, second = _first_lines(path, options)
     if not first:
@@ -52,11 +50,8 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """Read a table from one sheet of an Excel or OpenDocument workbook; its first row that is not empty has the names.
 
-    Raises
-    ------
-    InputError
-        ``python-calamine`` is not installed, the file is no workbook, the sheet is empty, or several sheets are not
-        empty and none is named.
+    Raises ``InputError`` where ``python-calamine`` is not installed, the file is no workbook, the sheet is empty, or
+    several sheets are not empty and none is named.
     """
     try:
         calamine: Any = importlib.import_module("python_calamine")

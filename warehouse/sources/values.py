@@ -47,10 +47,7 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
 
     If the column's own name has spaces around it, spaces around the values are removed too.
 
-    Raises
-    ------
-    InputError
-        A row has no name, or two names differ only in the spaces around them.
+    Raises ``InputError`` where a row has no name, or two names differ only in the spaces around them.
     """
     kind = input_table.table.column(column).type
     if pa.types.is_nested(kind):
