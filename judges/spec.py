@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -456,6 +456,8 @@ class JudgeSpec(BaseModel):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
+M = TypeVar("M", bound=BaseModel)
+
 NO_SETTINGS: Mapping[str, Any] = {}
 
 RETIRED = {"engine.pipeline_parallel": 1}
@@ -465,15 +467,19 @@ MOVED = {"engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,"}
 
 
 def load_spec(path: Path) -> JudgeSpec:
-    """Read one judge's YAML file.
+    """Read one judge's YAML file; raises as ``read_model`` does."""
+    return read_model(path, JudgeSpec, RETIRED, MOVED)
 
-    Raises ``InputError`` where the file cannot be read or is not a valid specification; the message names the file and
-    the field.
+
+def read_model(
+    path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
+) -> M:
+    """What a YAML file says, with the name of the file unless it says another; ``load_yaml`` has the arguments.
+
+    Raises ``InputError`` where the file cannot be read or is not valid; the message names the file and the field.
     """
-    data = load_yaml(path, RETIRED, MOVED)
-    data.setdefault("name", path.stem)
     try:
-        return JudgeSpec.model_validate(data)
+        return kind.model_validate({"name": path.stem, **load_yaml(path, retired, moved)})
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error)}") from error
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import fields, replace
 from datetime import datetime, time, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -27,7 +28,7 @@ from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorCon
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
-from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml
+from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml, read_model
 from warehouse.remote.address import usable_address
 from warehouse.testsets import (
     FilesSource,
@@ -38,6 +39,8 @@ from warehouse.testsets import (
     names_an_address,
     resolve,
 )
+
+S = TypeVar("S", TestsetSpec, JudgeSpec)
 
 CARE_YAML = "care.yaml"
 FULL_SIZE = "CARE_FULL_SIZE"
@@ -370,22 +373,24 @@ def testsets_folder(root: Path) -> Path:
     return root.absolute() / read_settings(root.absolute()).testsets
 
 
-def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
-    testsets: dict[str, TestsetSpec] = {}
+def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S]:
+    """The specifications in a folder by their names; a file that was listed and has been deleted since is left out."""
+    found: dict[str, S] = {}
     for path in _yaml_files(folder):
         try:
-            data: dict[str, Any] = {"name": path.stem, **load_yaml(path, RETIRED_OF_TEST_SETS)}
+            spec = read(path)
         except InputError:
-            if _deleted(path):
+            if not os.path.lexists(path):  # a broken link is there, and is an error
                 continue
             raise
-        try:
-            spec = TestsetSpec.model_validate(data)
-        except ValidationError as error:
-            raise InputError(f"{path}: {explain(error)}") from error
-        if spec.name in testsets:
-            raise InputError(f"{path}: test set {spec.name!r} is defined twice; rename one")
-        testsets[spec.name] = spec
+        if spec.name in found:
+            raise InputError(f"{path}: {what} {spec.name!r} is defined twice; rename one")
+        found[spec.name] = spec
+    return found
+
+
+def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
+    testsets = _read_all(folder, "test set", lambda path: read_model(path, TestsetSpec, RETIRED_OF_TEST_SETS))
     refuse_alike("test set", testsets, folder)
     for spec in testsets.values():
         if isinstance(spec.source, VersionsSource):
@@ -400,17 +405,7 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
 
 
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
-    judges: dict[str, JudgeSpec] = {}
-    for path in _yaml_files(root / settings.judges):
-        try:
-            spec = load_spec(path)
-        except InputError:
-            if _deleted(path):
-                continue
-            raise
-        if spec.name in judges:
-            raise InputError(f"{path}: judge {spec.name!r} is defined twice; rename one")
-        judges[spec.name] = spec
+    judges = _read_all(root / settings.judges, "judge", load_spec)
     for testset in testsets.values():
         declared = testset.source if isinstance(testset.source, ImportSource) else None
         if isinstance(testset.source, FilesSource):
@@ -465,8 +460,3 @@ def _yaml_files(folder: Path) -> list[Path]:
     if not folder.exists():
         return []
     return sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
-
-
-def _deleted(path: Path) -> bool:
-    """Whether a file that was listed has been deleted since; a broken link has not, and is an error."""
-    return not os.path.lexists(path)

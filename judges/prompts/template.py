@@ -8,11 +8,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from care_ops.errors import InputError, JudgeError
 from judges.items import Item
-from judges.spec import explain, load_yaml
+from judges.spec import read_model
 
 _FOLDER = Path(__file__).parent
 _FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
@@ -134,10 +134,7 @@ def names() -> list[str]:
 
 @lru_cache(maxsize=128)
 def _read(path: Path, _changed_at: int) -> Template:
-    try:
-        return Template.model_validate({"name": path.stem, **load_yaml(path)})
-    except ValidationError as error:
-        raise InputError(f"{path}: {explain(error)}") from error
+    return read_model(path, Template)
 
 
 @lru_cache(maxsize=128)
