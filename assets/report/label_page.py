@@ -50,13 +50,7 @@ def write_label_page(
     if path.suffix.lower() != ".html":
         raise InputError(f"{path}: a page is written to a file whose name ends in .html")
     shown = [(item, drawn, probability, _with_headings(texts)) for item, drawn, probability, texts in rows]
-    given = {
-        "name": returned(path).name,
-        "columns": columns,
-        "rows": shown,
-        "scale": scale,
-        "sides": [*_SIDES.values()],
-    }
+    given = {"name": returned(path).name, "columns": columns, "rows": shown, "scale": scale}
     content = json.dumps(given).replace("<", "\\u003c")  # no text ends the script that holds it, or begins a comment
     key = sha256(f"{question}{answers}{content}".encode()).hexdigest()[:32]
     values = {"question": question, "answers": answers, "items": len(rows), "key": key, "given": Markup(content)}
@@ -64,5 +58,5 @@ def write_label_page(
 
 
 def _with_headings(texts: Mapping[str, str]) -> list[tuple[str, str]]:
-    headings = {**_HEADINGS, **(_SIDES if "response_2" in texts else {})}
+    headings = _HEADINGS | (_SIDES if "response_2" in texts else {})
     return [(headings[name], text) for name, text in texts.items()]
