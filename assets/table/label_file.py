@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +18,15 @@ from care_ops.errors import InputError
 from warehouse.storage import write_bytes
 
 if TYPE_CHECKING:
+    from care_ops.labels import Label
     from warehouse.items import ItemRecord
 
-TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
-"""What a person who labels an item sees of it, in this order; no score and no system."""
+_TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
+
+
+def texts_of(item: ItemRecord) -> dict[str, str]:
+    """What a person who labels an item sees of it, in this order; no score and no system."""
+    return {name: text for name in _TEXTS if (text := getattr(item, name))}
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,20 @@ class LabelFile:
         self.rows[k] = row
         self.write()
 
-    def merge(self, labels: Mapping[str, float], rater: str, moment: str) -> tuple[int, int]:
+    def refuse_unknown(self, items: Container[str]) -> None:
+        """Raise ``InputError`` where a row is of none of these items."""
+        strange = next((row.item_id for row in self.rows if row.item_id not in items), None)
+        if strange is not None:
+            raise InputError(f"{self.path}: item {strange!r} is not among the items; name another file with --output")
+
+    def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
         """Take labels that came from elsewhere: into rows that wait or were skipped, else as a second label.
+
+        Parameters
+        ----------
+        labels : sequence of Label
+        rater, moment : str
+            Who gave a label that does not say it, and when.
 
         Returns
         -------
@@ -107,23 +124,26 @@ class LabelFile:
         InputError
             An item is not among the rows; nothing is taken then.
         """
-        strange = [item for item in labels if item not in {row.item_id for row in self.rows}]
+        known = {row.item_id for row in self.rows}
+        strange = [label.item_id for label in labels if label.item_id not in known]
         if strange:
             raise InputError(
                 f"{len(strange)} item(s), the first is {strange[0]!r}, are not in {self.path}; export it, and fill in "
                 "the column `label` of that file"
             )
         filled = repeated = 0
-        for item, label in labels.items():
-            said = LabelRow(item, f"{label:g}", rater=rater, labelled_at=moment)
-            mine = [k for k, row in enumerate(self.rows) if row.item_id == item]
+        for label in labels:
+            mine = [k for k, row in enumerate(self.rows) if row.item_id == label.item_id]
             open_row = next((k for k in mine if not self.rows[k].label), None)
-            how = self.rows[mine[0]]
-            said = replace(said, drawn=how.drawn, probability=how.probability)
+            how, who = self.rows[mine[0]], label.rater or rater
+            said = replace(how, label=f"{label.value:g}", rater=who, labelled_at=label.labelled_at or moment)
+            alike = [self.rows[k] for k in mine if (self.rows[k].label, self.rows[k].rater) == (said.label, who)]
+            if any(row.labelled_at == said.labelled_at for row in alike):
+                continue  # this very label has been taken before
             if open_row is not None:
                 self.rows[open_row] = said
                 filled += 1
-            elif not any(self.rows[k].rater == rater and float(self.rows[k].label) == label for k in mine):
+            elif not alike:
                 self.rows.append(said)
                 repeated += 1
         self.write()
@@ -138,11 +158,12 @@ def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecor
     InputError
         The file's name ends in neither .csv nor .xlsx, or workbooks cannot be written here.
     """
-    seen = [name for name in TEXTS if any(getattr(items[row.item_id], name) for row in rows)]
+    texts = [texts_of(items[row.item_id]) for row in rows]
+    seen = [name for name in _TEXTS if any(name in shown for shown in texts)]
     header = ["item_id", *seen, "label", "drawn", "probability"]
     lines = [
-        [row.item_id, *(getattr(items[row.item_id], name) or "" for name in seen), "", row.drawn, row.probability]
-        for row in rows
+        [row.item_id, *(shown.get(name, "") for name in seen), "", row.drawn, row.probability]
+        for row, shown in zip(rows, texts, strict=True)
     ]
     if path.suffix.lower() == ".csv":
         text = io.StringIO(newline="")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UNDO, SKIP, QUIT = "u", "s", "q"
 _COMMANDS = f"{UNDO} undoes, {SKIP} skips, {QUIT} ends"
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
-_PAIR = "Which answer is better: left, right, tie?"
+_PAIR = "Which answer is better?"
 _SIDES = "left", "right"
 _GOOD = "Is this answer good?"
 
@@ -52,6 +52,10 @@ class Answers:
             return f"type a number from {self.scale[0]:g} to {self.scale[1]:g}, then Enter; {_COMMANDS}"
         said = [f"{key} = {self.words[key]}" if key in self.words else key for key in self.keys]
         return f"press {', '.join(said)}; {_COMMANDS}"
+
+    def buttons(self) -> list[tuple[str, str, str]]:
+        """Each key with its label and what it says, as a page offers them."""
+        return [(key, f"{label:g}", self.words.get(key, key)) for key, label in self.keys.items()]
 
     def written(self) -> str:
         """The labels in one line, as a person writes them into a table."""
@@ -145,9 +149,6 @@ def refuse_without_terminal(export: str, take_back: str) -> None:
 
 def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
     """One item after another until none waits; those that were skipped come again at the end, once a session."""
-    strange = next((row.item_id for row in file.rows if row.item_id not in items), None)
-    if strange is not None:
-        raise InputError(f"{file.path}: item {strange!r} is not among the items; name another file with --output")
     passed: list[int] = []
     while (k := _next(file, passed)) is not None:
         _show(items[file.rows[k].item_id], standing(file), answers)
@@ -181,15 +182,13 @@ def _next(file: LabelFile, passed: Sequence[int]) -> int | None:
 
 
 def _show(item: ItemRecord, progress: str, answers: Answers) -> None:
-    from assets.table.label_file import TEXTS
+    from assets.table.label_file import texts_of
 
     console.rule(progress)
     sides = {"response": "left", "response_2": "right"} if item.response_2 else {}
-    for name in TEXTS:
-        text = getattr(item, name)
-        if text:
-            console.print(f"{sides.get(name, name)}:", style="bold")
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
+    for name, text in texts_of(item).items():
+        console.print(f"{sides.get(name, name)}:", style="bold")
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     console.print(answers.question, style="bold", markup=False, highlight=False)
     console.print(f"[{answers.offered()}]", markup=False, highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""``care label``: people label items in the terminal, or in a spreadsheet that goes out and comes back.
+"""``care label``: people label items in the terminal, on a page, or in a spreadsheet that goes out and comes back.
 
 Who labels sees the texts of an item and nothing that judges or systems have to do with it, in random order.
 """
@@ -66,17 +66,23 @@ def label(
     answers: Annotated[
         str | None, typer.Option(help="Keys and labels, as y=1,n=0, or a range, as 1-5 or 0-100; else by the scale.")
     ] = None,
-    rater: Annotated[str | None, typer.Option(help="Who labels; by default the user's name.")] = None,
+    rater: Annotated[
+        str | None, typer.Option(help="Who labels, where a table does not say it; by default the user's name.")
+    ] = None,
     width: Annotated[
         float | None, typer.Option(help="Say how many labels an interval of +- this needs, and end.")
     ] = None,
     export: Annotated[
         Path | None, typer.Option(help="Write the items that wait to this .csv or .xlsx, and end.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page on which somebody without CARE labels what waits, and end.")
+    ] = None,
     imported: Annotated[Path | None, typer.Option("--import", help="Take the labels of this table, and end.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
 ) -> None:
     """Draw items and ask a person about each, by a key or a number; goes on where it was stopped."""
+    from assets.report.label_page import returned
     from assets.table.label_file import LabelFile
 
     subject = _subject(testset, workspace, items, scores, output)
@@ -89,8 +95,11 @@ def label(
         _take(file, imported, rater)
     else:
         _draw(subject, file, count=count, chosen=chosen, repeat=repeat, seed=seed)
+        file.refuse_unknown(subject.items)
         if export is not None:
-            _write_out(subject, file, export, possible, _again(context, imported=export))
+            _write_out(subject, file, export, possible, _again(context, imported=export), page=False)
+        elif html is not None:
+            _write_out(subject, file, html, possible, _again(context, imported=returned(html)), page=True)
         else:
             refuse_without_terminal(_again(context, export=_TABLE), _again(context, imported=_TABLE))
             file.write()  # before anybody is asked
@@ -136,12 +145,12 @@ def _refuse_unscored(records: Mapping[str, ItemRecord], panel: ScoreMatrix, item
 
 def _draw(subject: _Subject, file: LabelFile, *, count: int | None, chosen: float, repeat: int, seed: int) -> None:
     """Add the rows that are still lacking."""
-    from assets.table.label_file import TEXTS
+    from assets.table.label_file import texts_of
     from assets.table.labelling import rows_to_label, second_labels
     from care_ops.errors import InputError
 
     item_ids = list(subject.items)
-    if not any(getattr(item, name) for item in subject.items.values() for name in TEXTS):
+    if not any(map(texts_of, subject.items.values())):
         raise InputError(
             "no item has a text that could be shown; call the columns of the items prompt and response (of pairs "
             "prompt, response_a and response_b)"
@@ -173,30 +182,36 @@ def _take(file: LabelFile, table: Path, rater: str) -> None:
 
     # How the items were drawn is known to the file of labels, whatever the table says of it.
     labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))
-    filled, repeated = file.merge(labels.values, rater, now())
+    filled, repeated = file.merge(labels.given, rater, now())
     console.print(f"{filled} labels taken, and {repeated} second labels; {standing(file)}", highlight=False)
 
 
-def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers, take_back: str) -> None:
-    from assets.table.label_file import exported
+def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers, take_back: str, *, page: bool) -> None:
+    """Write what waits to a page, or to a table that is filled in."""
+    from assets.report.label_page import write_label_page
+    from assets.table.label_file import COLUMNS, exported, texts_of
+    from care_ops.errors import InputError
     from warehouse.storage import write_bytes
 
     waiting = [row for row in file.rows if not row.label]
-    content = exported(path, waiting, subject.items)
+    if not waiting:
+        raise InputError(f"{file.path}: every item has a label; ask about more with --count, or again with --repeat")
+    if page:
+        texts = [texts_of(subject.items[row.item_id]) for row in waiting]
+        rows = [(row.item_id, row.drawn, row.probability, shown) for row, shown in zip(waiting, texts, strict=True)]
+        write_label_page(path, rows, COLUMNS, answers.question, answers.buttons(), answers.scale)
+        todo = "whoever opens it in a browser labels them and downloads a table, which is taken back with: "
+    else:
+        write_bytes(path, exported(path, waiting, subject.items))
+        todo = f"fill in `label` ({answers.written()}), and take it back with: "
     file.write()
-    write_bytes(path, content)
-    console.print(
-        f"{len(waiting)} items written to {path}; fill in `label` ({answers.written()}), and take it back with: "
-        f"{take_back}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    said = f"{len(waiting)} items written to {path}; {todo}{take_back}"
+    console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def _again(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
     """This command, as it is typed to write the items to a table, or to take the table back."""
-    return typed_again(context, export=export, imported=imported)
+    return typed_again(context, export=export, html=None, imported=imported)
 
 
 def _say_where_it_goes(testset: str, path: Path, root: Path) -> None:

@@ -1,6 +1,7 @@
 """``care label``: keys in a pseudo-terminal, a kill in the middle, the round trip through a spreadsheet, bad input."""
 
 import csv
+import json
 import os
 import pty
 import re
@@ -188,7 +189,7 @@ def test_of_a_pair_both_answers_are_shown_and_the_better_one_is_asked_for(folder
     terminal = Terminal(folder)
     shown = terminal.until_asked()
     number = re.search(r"answer (\d+)", shown)[1]
-    asked = f"left: answer {number} right: otherwise {number} Which answer is better: left, right, tie?"
+    asked = f"left: answer {number} right: otherwise {number} Which answer is better?"
     assert asked in " ".join(shown.split())
     assert "press l = left, r = right, t = tie; u undoes" in shown
     for key in "lrt":
@@ -272,6 +273,54 @@ def test_a_workbook_goes_out_with_its_texts_as_they_are(folder):
     assert sorted(rows[1:]) == [["a", "=1+1", "", "random", ""], ["b", "two\nlines", "", "random", ""]]
 
 
+def given_on(page):
+    """What a page holds of the items, found as a browser finds it."""
+    return json.loads(re.search(r'<script type="application/json" id="given">(.*?)</script>', page.read_text())[1])
+
+
+def test_a_page_goes_out_blind_with_what_waits_in_the_order_of_the_terminal(folder):
+    """In a browser: ``tests/browser/test_label_page.py``."""
+    scores = ["--scores", folder / "scores.csv"]
+    said = care(folder, *scores, "--count", 8, "--chosen", 0.5, "--html", folder / "page.html")[1]
+    typed = re.search(r"taken back with: (care label .*)$", said)[1]
+    assert typed.endswith(f"--import {folder / 'page-labelled.csv'}")
+    assert "--html" not in typed
+    rows, given = rows_of(folder / "labels.csv"), given_on(folder / "page.html")
+    assert [row[:3] for row in given["rows"]] == [[r["item_id"], r["drawn"], r["probability"]] for r in rows]
+    assert {row[1] for row in given["rows"]} == {"chosen"}
+    number = int(rows[0]["item_id"][1:])
+    assert given["rows"][0][3] == [["Question", f"question {number}"], ["Answer", f"answer {number}"]]
+    page = (folder / "page.html").read_text()
+    assert "secret-model" not in page
+    assert not re.search(r"(?:src|href)=.(?!data:,)|https?:|@import|url\(", page), "nothing is loaded"
+    for row in rows[:5]:
+        row.update(label="1", rater="ann", labelled_at="2026-11-25T10:00:00+00:00")
+    write(folder / "labels.csv", COLUMNS, [row.values() for row in rows])
+    care(folder, *scores, "--count", 8, "--html", folder / "rest.html")
+    assert [row[0] for row in given_on(folder / "rest.html")["rows"]] == [row["item_id"] for row in rows[5:]]
+
+
+def test_a_table_that_says_who_labelled_when_is_taken_so_and_only_once(folder):
+    care(folder, "--count", 2, "--html", folder / "page.html")
+    items = [row["item_id"] for row in rows_of(folder / "labels.csv")]
+    said = [(item, k, "random", "", "ann", f"2026-11-25T10:00:0{k}.123+00:00") for k, item in enumerate(items)]
+    write(folder / "ann.csv", COLUMNS, said)
+    write(folder / "bob.csv", COLUMNS, [(*row[:4], "bob", "2026-11-26T10:00:00+00:00") for row in said])
+    take = ("--rater", "me", "--import")
+    assert "2 labels taken, and 0 second labels; 2 of 2" in care(folder, *take, folder / "ann.csv")[1]
+    assert [row["rater"] for row in rows_of(folder / "labels.csv")] == ["ann", "ann"]
+    assert [row["labelled_at"][:23] for row in rows_of(folder / "labels.csv")] == [row[5][:23] for row in said]
+    care(folder, "--repeat", 1, "--count", 2, "--html", folder / "again.html")
+    assert "0 labels taken, and 0 second labels; 2 of 3" in care(folder, *take, folder / "ann.csv")[1]
+    assert "1 labels taken, and 1 second labels; 4 of 4" in care(folder, *take, folder / "bob.csv")[1]
+    assert sorted((label.rater, label.value) for label in read_labels(folder / "labels.csv").given) == [
+        ("ann", 0),
+        ("ann", 1),
+        ("bob", 0),
+        ("bob", 1),
+    ]
+
+
 def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarged_by_another(folder):
     scores = ["--scores", folder / "scores.csv"]
     assert care(folder, *scores, "--count", 10, "--chosen", 0.5, "--export", folder / "out.csv")[0] == 0
@@ -323,6 +372,11 @@ def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp
     assert "anchors: {one: labels/one.csv}" in result.output
     assert len(rows_of(folder / "labels" / "one.csv")) == 5
     assert "label" in rows_of(tmp_path / "out.csv")[0]
+    result = CliRunner().invoke(app, [*command, "--html", str(tmp_path / "page.html")])
+    assert result.exit_code == 0, result.output
+    assert "anchors: {one: labels/one.csv}" in result.output
+    waiting = [row["item_id"] for row in rows_of(folder / "labels" / "one.csv")]
+    assert [row[0] for row in given_on(tmp_path / "page.html")["rows"]] == waiting
     result = CliRunner().invoke(app, command)
     assert (result.exit_code, "there is no terminal to ask in" in result.output) == (2, True)
 
@@ -335,12 +389,21 @@ def test_what_is_wrong_is_named(folder):
         ("--count", 50): "50 items are to be labelled, and there are 40; lower --count",
         ("--chosen", 0.5): "give --scores, or leave --chosen out",
         ("--width", 0): "--width is half an interval, above 0",
+        ("--html", folder / "out.csv"): "a page is written to a file whose name ends in .html",
         ("--export", folder / "out.pdf"): "labels are exported to .csv or .xlsx",
     }
     for options, sentence in cases.items():
         code, said = care(folder, *options)
         assert (code, sentence in said) == (2, True), said
         assert not (folder / "labels.csv").exists()
+    for item, sentence in {
+        "i00": "every item has a label; ask about more",
+        "zz": "item 'zz' is not among the items",
+    }.items():
+        write(folder / "labels.csv", COLUMNS, [(item, 1, "random", "", "ann", "2026-11-25")])
+        for option in ("--html", "--export"):
+            code, said = care(folder, "--count", 1, option, folder / f"out{'.html' if option == '--html' else '.csv'}")
+            assert (code, sentence in said) == (2, True), said
     (folder / "labels.csv").write_text("item_id,label\ni00,1\n")
     code, said = care(folder)
     assert (code, "its columns are item_id, label, and labels are collected in" in said) == (2, True), said

@@ -1,0 +1,62 @@
+"""The page on which somebody without CARE labels items: one file, which loads nothing and sends nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from markupsafe import Markup
+
+from assets.report.page import render
+from care_ops.errors import InputError
+
+_HEADINGS = {"prompt": "Question", "aspect": "What to judge", "reference": "Reference answer", "response": "Answer"}
+_SIDES = {"response": "Left answer", "response_2": "Right answer"}
+
+
+def returned(path: Path) -> Path:
+    """The table that a page hands back, where it is saved beside the page."""
+    return path.with_name(f"{path.stem}-labelled.csv")
+
+
+def write_label_page(
+    path: Path,
+    rows: Sequence[tuple[str, str, str, Mapping[str, str]]],
+    columns: Sequence[str],
+    question: str,
+    answers: Sequence[tuple[str, str, str]],
+    scale: tuple[float, float] | None,
+) -> None:
+    """Write a page that asks about items, and hands back a table with these columns.
+
+    Parameters
+    ----------
+    path : Path
+    rows : sequence of (item_id, drawn, probability, texts)
+        The texts are by the fields of an item, in the order in which they are shown.
+    columns : sequence of str
+    question : str
+    answers : sequence of (key, label, word)
+        Where there are none, a number within the scale is typed.
+    scale : (lo, hi), optional
+
+    Raises
+    ------
+    InputError
+        The name of the file does not end in .html.
+    """
+    if path.suffix.lower() != ".html":
+        raise InputError(f"{path}: a page is written to a file whose name ends in .html")
+    shown = [(item, drawn, probability, _with_headings(texts)) for item, drawn, probability, texts in rows]
+    given = {"name": returned(path).name, "columns": columns, "rows": shown, "scale": scale}
+    content = json.dumps(given).replace("<", "\\u003c")  # no text ends the script that holds it, or begins a comment
+    key = sha256(f"{question}{answers}{content}".encode()).hexdigest()[:32]
+    values = {"question": question, "answers": answers, "items": len(rows), "key": key, "given": Markup(content)}
+    render(path.parent, path.name, "label.html", **values)
+
+
+def _with_headings(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    headings = _HEADINGS | (_SIDES if "response_2" in texts else {})
+    return [(headings[name], text) for name, text in texts.items()]

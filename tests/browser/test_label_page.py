@@ -1,0 +1,364 @@
+"""The page on which somebody without CARE labels, in a real browser: keys, buttons, reloads, and the file that returns.
+
+A person in these tests goes by what stands on the screen; which label an item deserves is known from its text alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+N, COUNT = 40, 20
+NASTY = {
+    "ends the script": "</script><script>window.harm = 1</script><img src=x onerror='window.harm = 2'>",
+    "begins a comment": "<!-- <script> {{ 7 * 7 }} ${7 * 7} \\u003c &lt;b&gt;",
+    "quotes, lines": "\"double\" 'single' `back`\n\ttabbed\n\n  spaces  \u2028 end",
+    "emoji": "👩‍🔬 naïve 🇩🇪 e\u0301 שלום مرحبا 漢字",
+    "long": "ten chars " * 1000,
+    "one long word": "x" * 10_000,
+}
+
+
+def write(path, header, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
+
+
+def care(*words):
+    """What a command prints on one line; it must do its work."""
+    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def good(number):
+    """The label that answer ``number`` deserves."""
+    return int(number % 3 != 0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Answers of two systems, whose texts do not say of which, and five judges' scores."""
+    rng = np.random.default_rng(0)
+    rows = [(f"i{k:02}", f"question {k}", f"answer {k}", f"secret-model-{k % 2}") for k in range(N)]
+    write(tmp_path / "items.csv", ("item_id", "prompt", "response", "model"), rows)
+    scores = [(f"i{k:02}", *np.round(good(k) + rng.normal(size=5), 3)) for k in range(N)]
+    write(tmp_path / "scores.csv", ("item_id", *"abcde"), scores)
+    return tmp_path
+
+
+def label(folder, *words, items="items.csv"):
+    return care("label", "--items", folder / items, "--output", folder / "labels.csv", *words)
+
+
+@pytest.fixture
+def opened(chromium):
+    """``opened(path, rater="ann", **options)``: the page in a context of its own, after its first question."""
+    contexts = []
+
+    def open_(path, rater="ann", **options):
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.wrong = []
+        page.on("pageerror", lambda error: page.wrong.append(str(error)))
+        page.on("console", lambda message: page.wrong.append(message.text))
+        page.goto(path.as_uri())
+        if rater:
+            page.get_by_label("Your name").fill(rater)
+            page.keyboard.press("Enter")
+        return page
+
+    yield open_
+    for context in contexts:
+        assert [page.wrong for page in context.pages] == [[] for _ in context.pages]
+        context.close()
+
+
+def number_on(page):
+    """The number of the answer that is on the screen."""
+    return int(re.search(r"answer (\d+)$", page.locator("#texts").inner_text().strip())[1])
+
+
+def saved(page, folder, name):
+    """The file that the page hands back."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download labels").click()
+    download.value.save_as(folder / name)
+    assert download.value.suggested_filename == "page-labelled.csv"
+    return folder / name
+
+
+def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(folder, opened):
+    said = label(folder, "--count", COUNT, "--html", folder / "page.html", "--rater", "me")
+    assert f"{COUNT} items written to {folder / 'page.html'}" in said
+    page = opened(folder / "page.html")
+    expect(page.get_by_role("status")).to_have_text("0 of 20 labelled")
+    assert page.get_by_role("group", name="Is this answer good?").is_visible()
+    order = []
+    for _ in range(3):
+        order.append(number_on(page))
+        page.keyboard.press("yn"[not good(order[-1])])
+    order.append(number_on(page))
+    page.get_by_role("button", name=("no", "yes")[good(order[-1])], exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("4 of 20 labelled")
+    assert page.get_by_role("progressbar").evaluate("bar => [bar.value, bar.max]") == [4, COUNT]
+
+    wrong = number_on(page)
+    page.keyboard.press("ny"[not good(wrong)])
+    page.keyboard.press("u")
+    assert number_on(page) == wrong
+    skipped = wrong
+    page.keyboard.press("s")
+    expect(page.get_by_role("status")).to_have_text("4 of 20 labelled, 1 skipped")
+    before = number_on(page)
+    page.reload()
+    expect(page.get_by_role("status")).to_have_text("4 of 20 labelled, 1 skipped")
+    assert page.get_by_label("Your name").is_hidden(), "asked once"
+    assert number_on(page) == before, "a skipped one comes again at the end"
+    half = rows_of(saved(page, folder, "half.csv"))
+    assert sum(bool(row["label"]) for row in half) == 4
+    while page.locator("#texts section").count():
+        number = number_on(page)
+        page.keyboard.press("yn"[not good(number)])
+        order.append(number)
+    assert order[-1] == skipped
+    expect(page.get_by_role("heading", level=1)).to_have_text("That was the last one")
+    page.get_by_role("button", name="Undo").click()
+    assert number_on(page) == skipped
+    page.keyboard.press("yn"[not good(skipped)])
+
+    rows = rows_of(saved(page, folder, "page-labelled.csv"))
+    waiting = rows_of(folder / "labels.csv")
+    assert list(rows[0]) == list(waiting[0]), "the columns of a file of labels"
+    assert [row["item_id"] for row in rows] == [row["item_id"] for row in waiting], "the order of the terminal"
+    deserved = {f"i{k:02}": str(good(k)) for k in range(N)}
+    assert [row["label"] for row in rows] == [deserved[row["item_id"]] for row in rows]
+    assert {(row["rater"], row["drawn"], row["probability"]) for row in rows} == {("ann", "random", "")}
+
+    typed = re.search(r"taken back with: (care label .*)$", said)[1]
+    assert f"--import {folder / 'page-labelled.csv'}" in typed
+    assert "20 labels taken, and 0 second labels; 20 of 20 labelled" in care(*shlex.split(typed)[1:])
+    kept = rows_of(folder / "labels.csv")
+    assert [(row["label"], row["rater"]) for row in kept] == [(row["label"], row["rater"]) for row in rows]
+    by_hand = [(item, value, "random") for item, value in deserved.items() if item in {row["item_id"] for row in rows}]
+    write(folder / "by_hand.csv", ("item_id", "label", "drawn"), by_hand)
+    rates = []
+    for name in ("page-labelled.csv", "labels.csv", "by_hand.csv"):
+        given = ("--items", folder / "items.csv", "--system", "model", "--labels", folder / name)
+        result = CliRunner().invoke(app, [str(w) for w in ("rate", folder / "scores.csv", *given, "--json")])
+        assert result.exit_code == 0, result.output
+        rates.append(json.loads(result.stdout))
+    assert rates[0] == rates[1] == rates[2]
+    assert sum(row["labels"] for row in rates[0]) == COUNT
+    fitted = care("fit", folder / "scores.csv", "--anchors", folder / "page-labelled.csv", "--out", folder / "fit")
+    assert "20 labels of 20 items: 20 drawn at random" in fitted
+
+
+def test_no_text_of_an_item_is_run_and_each_stands_there_as_it_is(folder, opened, tmp_path):
+    lines = [
+        {"item_id": f'{name}, "{k}"', "prompt": text, "response": f"{text} answer {k}"}
+        for k, (name, text) in enumerate(NASTY.items())
+    ]
+    (folder / "items.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    label(folder, "--html", folder / "page.html", items="items.jsonl")
+    asked = []
+    page = opened(folder / "page.html", rater=None)
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload()
+    page.get_by_label("Your name").fill('Ann "the, <b>reader</b>"')
+    page.get_by_role("button", name="Start").click()
+    for k in range(len(lines)):
+        texts = page.locator(".said").evaluate_all("all => all.map(each => each.textContent)")
+        line = lines[number_on(page)]
+        assert texts == [line["prompt"], line["response"]]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.get_by_role("button", name="yes").evaluate("b => b.getBoundingClientRect().bottom <= innerHeight")
+        page.get_by_role("button", name="yes" if k % 2 else "no", exact=True).click()
+    assert page.evaluate("window.harm") is None
+    assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [(folder / "page.html").as_uri()]
+    rows = rows_of(saved(page, folder, "page-labelled.csv"))
+    assert {row["item_id"] for row in rows} == {line["item_id"] for line in lines}
+    assert {row["rater"] for row in rows} == {'Ann "the, <b>reader</b>"'}
+    assert "6 labels taken" in label(folder, "--import", folder / "page-labelled.csv", items="items.jsonl")
+    blocked = """() => {
+        document.body.append(Object.assign(document.createElement("script"), {textContent: "window.harm = 3"}));
+        document.body.insertAdjacentHTML("beforeend", "<img src=data:, onerror='window.harm = 4'>");
+        return new Promise(done => setTimeout(() => done(window.harm), 300));
+    }"""
+    assert page.evaluate(blocked) is None, "and if one came through, the page's policy would not run it"
+    assert any("Content Security Policy" in said for said in page.wrong)
+    page.wrong.clear()
+
+
+def write_pairs(folder):
+    pairs = [(f"p{k}", f"question {k}", "first " * 40, "second " * 40, "model x", "model y") for k in range(3)]
+    write(folder / "pairs.csv", ("item_id", "prompt", "response_a", "response_b", "model_a", "model_b"), pairs)
+    return "pairs.csv"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_both_answers_of_a_pair_stand_side_by_side_or_on_a_telephone_one_above_the_other(folder, opened, width):
+    items = write_pairs(folder)
+    label(folder, "--html", folder / "page.html", items=items)
+    page = opened(folder / "page.html", viewport={"width": width, "height": 800})
+    assert page.get_by_role("group", name="Which answer is better?").is_visible()
+    question, left, right = (
+        page.locator("section", has=page.get_by_role("heading", name=name, exact=True)).bounding_box()
+        for name in ("Question", "Left answer", "Right answer")
+    )
+    assert question["y"] < left["y"]
+    if width == 1280:
+        assert (left["y"], left["width"]) == (right["y"], right["width"])
+        assert left["x"] + left["width"] <= right["x"]
+    else:
+        assert left["x"] == right["x"]
+        assert left["y"] + left["height"] <= right["y"]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.keyboard.press("l")
+    page.keyboard.press("R")
+    page.get_by_role("button", name="tie").click()
+    rows = rows_of(saved(page, folder, "page-labelled.csv"))
+    assert [row["label"] for row in rows] == ["1", "0", "0.5"]
+    assert "model" not in page.content()
+
+
+def test_on_a_scale_of_few_numbers_each_is_a_key_and_any_other_is_typed(folder, opened):
+    label(folder, "--count", 2, "--answers", "1-5", "--html", folder / "page.html")
+    page = opened(folder / "page.html")
+    group = page.get_by_role("group", name="How good is this answer, from 1 to 5?")
+    assert group.get_by_role("button").all_inner_texts() == ["1", "2", "3", "4", "5"]
+    page.keyboard.press("6")
+    page.keyboard.press("4")
+    page.get_by_role("button", name="2", exact=True).click()
+    assert [row["label"] for row in rows_of(saved(page, folder, "page-labelled.csv"))] == ["4", "2"]
+
+    (folder / "labels.csv").unlink()
+    label(folder, "--count", 3, "--answers", "0-100", "--html", folder / "page.html")
+    page = opened(folder / "page.html")
+    field = page.get_by_label("How good is this answer, from 0 to 100?", exact=True).and_(page.get_by_role("textbox"))
+    page.keyboard.type("101")
+    expect(field).to_have_value("101")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="Give a number from 0 to 100.")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("0 of 3 labelled")
+    field.fill("87,5")
+    page.keyboard.press("Enter")
+    page.keyboard.type("0")
+    page.get_by_role("button", name="Save").click()
+    page.keyboard.press("u")
+    page.keyboard.type("3s")
+    expect(page.get_by_role("status")).to_have_text("1 of 3 labelled, 1 skipped")
+    rows = rows_of(saved(page, folder, "page-labelled.csv"))
+    assert [(row["label"], bool(row["labelled_at"])) for row in rows] == [("87.5", True), ("", True), ("", False)]
+
+
+def test_the_page_is_used_without_a_mouse_and_says_what_happens(folder, opened):
+    label(folder, "--count", 3, "--html", folder / "page.html")
+    page = opened(folder / "page.html", rater=None)
+    expect(page.get_by_label("Your name")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.get_by_label("Your name").is_visible(), "a name is needed"
+    page.keyboard.type("sunny")  # keys of labels, skips and undo are letters of a name here
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_be_focused()
+    expect(heading).to_have_text("Item 1 of 3")
+    expect(page.get_by_role("status")).to_have_text("0 of 3 labelled")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="yes")).to_be_focused()
+    page.keyboard.press("Space")
+    expect(heading).to_be_focused()
+    expect(heading).to_have_text("Item 2 of 3")
+    for ignored in ("Control+y", "Alt+n", "x"):
+        page.keyboard.press(ignored)
+    page.get_by_label("Answer by single keys").uncheck()
+    page.keyboard.press("y")
+    page.reload()
+    page.keyboard.press("n")
+    expect(page.get_by_role("status")).to_have_text("1 of 3 labelled")
+    page.get_by_label("Answer by single keys").check()
+    page.keyboard.press("n")
+    expect(page.get_by_role("status")).to_have_text("2 of 3 labelled")
+    page.get_by_role("button", name="Not sunny?").click()
+    page.get_by_label("Your name").fill("bob")
+    page.keyboard.press("Enter")
+    page.keyboard.press("y")
+    rows = rows_of(saved(page, folder, "page-labelled.csv"))
+    assert [(row["label"], row["rater"]) for row in rows] == [("1", "sunny"), ("0", "sunny"), ("1", "bob")]
+
+
+def test_two_tabs_and_two_pages_keep_their_labels_apart_and_together(folder, opened):
+    label(folder, "--count", 3, "--html", folder / "page.html")
+    page = opened(folder / "page.html")
+    page.keyboard.press("y")
+    other = page.context.new_page()
+    other.wrong = []
+    other.goto((folder / "page.html").as_uri())
+    expect(other.get_by_role("status")).to_have_text("1 of 3 labelled")
+    other.keyboard.press("n")
+    expect(page.get_by_role("status")).to_have_text("2 of 3 labelled")
+    label(folder, "--count", 5, "--html", folder / "more.html")
+    other.goto((folder / "more.html").as_uri())
+    assert other.get_by_label("Your name").is_visible(), "another file, another sitting"
+
+
+def test_a_browser_that_keeps_nothing_says_so_and_labels_all_the_same(chromium, folder):
+    label(folder, "--count", 2, "--html", folder / "page.html")
+    context = chromium.new_context()
+    context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new Error('off'); }})")
+    page = context.new_page()
+    page.goto((folder / "page.html").as_uri())
+    expect(page.get_by_role("alert").filter(has_text="keeps nothing")).to_be_visible()
+    page.get_by_label("Your name").fill("ann")
+    page.keyboard.press("Enter")
+    page.keyboard.press("y")
+    page.keyboard.press("n")
+    assert [row["label"] for row in rows_of(saved(page, folder, "page-labelled.csv"))] == ["1", "0"]
+    context.close()
+
+
+MODES = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1120, "height": 800}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1120, "height": 800}},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_axe_finds_nothing_from_the_first_screen_to_the_last(folder, opened, mode):
+    def found():
+        # axe is put into the page as a script, and looks only.
+        return Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+
+    pairs = write_pairs(folder)
+    for items, answers in (("items.csv", "y=1,n=0"), (pairs, "l=1,r=0"), ("items.csv", "0-100")):
+        (folder / "labels.csv").unlink(missing_ok=True)
+        label(folder, "--count", 1, "--answers", answers, "--html", folder / "page.html", items=items)
+        page = opened(folder / "page.html", rater=None, bypass_csp=True, **MODES[mode])
+        assert found() == []
+        page.get_by_label("Your name").fill("ann")
+        page.keyboard.press("Enter")
+        assert found() == []
+        page.keyboard.press(answers[0])
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("That was the last one")
+        assert found() == []

@@ -1,0 +1,230 @@
+"""``action.yml``: its shell steps as they stand, in bash as GitHub calls it, with the variables that GitHub sets.
+
+A stand-in for ``gh`` writes down what it is called with. What ``${{ }}`` stands for is filled in here, from inputs,
+outputs of steps, and the event.
+"""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from orchestration.cli.rate import NOT_ENOUGH, REGRESSION
+
+ROOT = Path(__file__).parents[2]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS = ACTION["runs"]["steps"]
+EXPRESSION = re.compile(r"\$\{\{ ([\w.-]+) \}\}")
+
+GH = """#!/bin/sh
+printf '%s\\n' "$@" > "$RECORD/gh.txt"
+printf '%s' "$GH_TOKEN" > "$RECORD/token.txt"
+while [ "$1" != --body-file ]; do shift; done
+cp "$2" "$RECORD/comment.md"
+exit "${GH_CODE:-0}"
+"""
+PYTHON = """#!/bin/sh
+test "$1 $2" = "-m venv"
+mkdir -p "$3/bin"
+ln -s "{care}" "$3/bin/care"
+printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" > "{record}/pip.txt"\\n' > "$3/bin/python"
+chmod +x "$3/bin/python"
+"""
+"""Instead of an environment of its own there is the one of these tests."""
+
+
+def write(path, header, rows):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A repository's tables: people pass four of five answers of the good system, and one of five of the bad one."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "a checkout"
+    folder.mkdir()
+    ids = [f"{name}-{k}" for name in ("good", "bad") for k in range(150)]
+    passed = {i: int(rng.random() < (0.8 if i.startswith("good") else 0.2)) for i in ids}
+    write(folder / "the items.csv", ("item_id", "the model"), [(i, i.split("-")[0]) for i in ids])
+    scores = [(i, *np.round(passed[i] + 0.5 * rng.normal(size=5), 3)) for i in ids]
+    write(folder / "scores.csv", ("item_id", *"abcde"), scores)
+    drawn = [f"{name}-{k}" for name in ("good", "bad") for k in rng.choice(150, 50, replace=False)]
+    write(folder / "labels.csv", ("item_id", "label", "drawn"), [(i, passed[i], "random") for i in drawn])
+    twins = [(i, name) for k, i in enumerate(ids) for name in [("one", "other")[k % 2]]]
+    write(folder / "twins.csv", ("item_id", "the model"), twins)
+    return folder
+
+
+class Runner:
+    """Runs the steps as GitHub does, until one fails."""
+
+    def __init__(self, folder, checkout):
+        self.checkout, self.record = checkout, folder / "record"
+        for path in (self.record, folder / "bin", folder / "temp"):
+            path.mkdir()
+        care = Path(sys.executable).parent / "care"
+        for name, text in (("gh", GH), ("python", PYTHON.format(care=care, record=self.record))):
+            (folder / "bin" / name).write_text(text)
+            (folder / "bin" / name).chmod(0o755)
+        self.summary, self.output = folder / "summary.md", folder / "output.txt"
+        self.summary.write_text("# Before\n")
+        self.python = folder / "bin" / "python"
+        self.environment = {
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "HOME": os.environ["HOME"],
+            "RECORD": str(self.record),
+            "RUNNER_TEMP": str(folder / "temp"),
+            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+            "GITHUB_OUTPUT": str(self.output),
+            "GITHUB_REPOSITORY": "team/answers",
+        }
+
+    def run(self, pull_request="", **inputs):
+        """The exit code of the job, and what the steps print."""
+        values = {f"inputs.{name}": str(each.get("default", "")) for name, each in ACTION["inputs"].items()}
+        values |= {f"inputs.{name}": value for name, value in inputs.items()}
+        values |= {"steps.python.outputs.python-path": str(self.python)}
+        values |= {"github.event.pull_request.number": pull_request}
+        printed = ""
+        for step in STEPS:
+            if "run" not in step:
+                continue
+            lines = self.output.read_text().split() if self.output.exists() else []
+            values |= {f"steps.gate.outputs.{k}": v for k, v in (line.split("=", 1) for line in lines)}
+            given = {name: values[EXPRESSION.fullmatch(text)[1]] for name, text in step.get("env", {}).items()}
+            script = self.record / "step.sh"
+            script.write_text(step["run"])
+            done = subprocess.run(
+                ["bash", "--noprofile", "--norc", "-eo", "pipefail", script],
+                cwd=self.checkout,
+                env={**self.environment, **given},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            printed += done.stdout + done.stderr
+            if done.returncode:
+                return done.returncode, printed
+        return 0, printed
+
+
+@pytest.fixture
+def runner(tmp_path, checkout):
+    return Runner(tmp_path, checkout)
+
+
+TABLES = {"scores": "scores.csv", "items": "the items.csv", "labels": "labels.csv", "system": "the model"}
+CASES = {
+    "passing": ({**TABLES, "new": "good", "against": "bad"}, 0, "passed", "good against bad: better"),
+    "failing": ({**TABLES, "new": "bad", "against": "good"}, REGRESSION, "worse", "bad against good: worse"),
+    "undecided": (
+        {**TABLES, "items": "twins.csv", "new": "one", "against": "other"},
+        NOT_ENOUGH,
+        "not decided",
+        "one against other: not decided: label more items",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_gate_is_told_in_summary_and_comment_and_ends_with_its_code(runner, case):
+    inputs, code, word, sentence = CASES[case]
+    ended, printed = runner.run(pull_request="17", token="secret", **inputs)
+    assert ended == code, printed
+    before, heading, *_ = runner.summary.read_text().split("\n")
+    assert (before, heading) == ("# Before", f"### CARE gate: {word}")
+    told = runner.summary.read_text().removeprefix("# Before\n")
+    assert len([line for line in told.splitlines() if line.startswith(sentence)]) == 1
+    assert "read scores.csv: 300 rows" in told.partition("<details>")[2], "how the tables were read, folded"
+    called = (runner.record / "gh.txt").read_text().split("\n")
+    assert called[:5] == ["pr", "comment", "17", "--repo", "team/answers"]
+    assert (runner.record / "comment.md").read_text() == told
+    assert (runner.record / "token.txt").read_text() == "secret"
+    assert f"code={code}" in runner.output.read_text().splitlines()
+    assert sentence in printed, "in the log, too"
+    assert "secret" not in printed + told
+
+
+@pytest.mark.parametrize("more", [{"pull_request": "17"}, {"token": "secret"}], ids=["no token", "no pull request"])
+def test_nothing_is_commented_without_a_token_or_a_pull_request(runner, more):
+    assert runner.run(**CASES["passing"][0], **more)[0] == 0
+    assert not (runner.record / "gh.txt").exists()
+    assert "### CARE gate: passed" in runner.summary.read_text()
+
+
+def test_a_comment_that_is_refused_changes_no_outcome(runner):
+    """A token of a fork may not write."""
+    runner.environment["GH_CODE"] = "1"
+    for case in ("passing", "failing"):
+        inputs, code, *_ = CASES[case]
+        ended, printed = runner.run(pull_request="17", token="secret", **inputs)
+        assert (ended, "::warning::" in printed) == (code, True)
+        (runner.output).unlink()
+        for link in (Path(runner.environment["RUNNER_TEMP"]) / "care" / "bin").iterdir():
+            link.unlink()
+
+
+def test_what_is_wrong_is_told_unfolded_and_fails(runner):
+    ended, _ = runner.run(**{**TABLES, "labels": "none.csv", "new": "good", "against": "bad"})
+    assert ended == 2
+    told = runner.summary.read_text()
+    assert "### CARE gate: not run (exit code 2)" in told
+    assert "none.csv" in told.partition("<details open>")[2]
+
+
+def test_further_options_are_passed_a_word_a_line_and_no_input_is_run(runner, checkout):
+    options = "--level=0.8\n--sequential\n\n  --label-bounds\n0\n1\n"
+    names = {"new": "good", "against": "bad"}
+    assert runner.run(**TABLES, **names, margin="0.05", options=options)[0] in (0, NOT_ENOUGH)
+    assert "(80% interval at all looks together" in runner.summary.read_text()
+    harm = {"new": '"; touch harmed; $(touch harmed) `touch harmed`', "against": "$(touch harmed)"}
+    runner.output.unlink()
+    (Path(runner.environment["RUNNER_TEMP"]) / "care" / "bin" / "care").unlink()
+    assert runner.run(**TABLES, **harm, options="$(touch harmed)\n; touch harmed")[0] == 2
+    assert not list(checkout.glob("harmed"))
+    scripts = [step["run"] for step in STEPS if "run" in step]
+    assert not [script for script in scripts if "${{" in script], "values come as variables, never as text of a script"
+
+
+def test_the_light_core_is_installed_from_the_action_itself_as_locked(runner):
+    runner.run(**CASES["passing"][0])
+    words = (runner.record / "pip.txt").read_text().split("\n")[:-1]
+    assert words[:3] == ["-m", "pip", "install"]
+    assert words[-1] == str(ROOT), "and no extra"
+    assert words[words.index("-c") + 1] == str(ROOT / "requirements.lock")
+
+
+def test_every_input_is_an_option_of_the_gate_or_said_to_be_of_the_action():
+    from typer.main import get_command
+
+    from orchestration.cli.app import app
+
+    options = {each.name for each in get_command(app).commands["gate"].params}
+    assert set(ACTION["inputs"]) - options == {"options", "token"}
+    assert all(each["description"] for each in ACTION["inputs"].values())
+    assert ACTION["runs"]["using"] == "composite"
+    assert all(step["shell"] == "bash" for step in STEPS if "run" in step)
+
+
+@pytest.mark.slow
+def test_the_action_runs_in_an_environment_that_it_makes(runner):
+    """With a real Python instead of the stand-in; the action's folder is a copy, in which a build may leave files."""
+    from tests.orchestration.test_installed import copied
+
+    runner.python = Path(sys.executable).resolve()
+    runner.environment["GITHUB_ACTION_PATH"] = str(copied(runner.record / "action"))
+    runner.environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    ended, printed = runner.run(**CASES["failing"][0])
+    assert ended == REGRESSION, printed
+    programs = Path(runner.environment["RUNNER_TEMP"]) / "care" / "bin"
+    listed = json.loads(subprocess.check_output([programs / "pip", "list", "--format", "json"], text=True))
+    assert "dagster" not in {one["name"].lower() for one in listed}
