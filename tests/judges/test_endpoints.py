@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from itertools import pairwise
@@ -29,16 +30,8 @@ KEY = "sk-proj-Zq7vW2xT9/bN4+kLp3=mR8"
 @pytest.fixture
 def vendor(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    servers = []
-
-    def start(behave):
-        servers.append(Vendor(behave))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with ExitStack() as servers:
+        yield lambda behave: servers.enter_context(Vendor(behave))
 
 
 def judge(server, **more):

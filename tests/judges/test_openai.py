@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 
 import pytest
 
@@ -21,16 +22,8 @@ KEY = "sk-very-secret"
 @pytest.fixture
 def serve(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    servers = []
-
-    def start(say):
-        servers.append(Server(say))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with ExitStack() as servers:
+        yield lambda say: servers.enter_context(Server(say))
 
 
 def judge(server, **more):

@@ -9,10 +9,8 @@ from tests.support.workspaces import care, care_json, run
 @pytest.fixture
 def endpoint(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    server = Server(lambda *_: answer("7"))
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Server(lambda *_: answer("7")) as server:
+        yield server
 
 
 def write_judge(folder, server, name):

@@ -24,10 +24,8 @@ PUBLIC = "sk-proj-"
 def echo(monkeypatch):
     for name, value in {**KEYS, "TEAM_TOKEN": TOKEN}.items():
         monkeypatch.setenv(name, value)
-    server = Vendor(echoing)
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Vendor(echoing) as server:
+        yield server
 
 
 def everything(folder):

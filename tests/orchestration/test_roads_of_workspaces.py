@@ -25,10 +25,8 @@ pytestmark = pytest.mark.slow
 def endpoint(monkeypatch):
     """A server that grades by the length of what it is asked."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    server = Server(lambda text, _: answer(str(len(text) % 10)))
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Server(lambda text, _: answer(str(len(text) % 10))) as server:
+        yield server
 
 
 @pytest.mark.data

@@ -10,31 +10,27 @@ import threading
 import time
 import zlib
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import quote
+
+from tests.support.servers import LocalServer
 
 PRICE_IN, PRICE_OUT = 3.0, 15.0
 _PACKED, _PACKED_TWICE = gzip.compress(bytes(16 * 2**20)), gzip.compress(gzip.compress(bytes(2**20)))
 
 
-class Vendor(ThreadingHTTPServer):
+class Vendor(LocalServer):
     """Answers each request as ``behave(handler, body)`` does."""
 
-    daemon_threads = True
     request_queue_size = 256
 
     def __init__(self, behave):
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.behave = behave
         self.bodies, self.tokens, self.connections, self.refused = [], [0, 0], 0, 0
         self.most_open = self.open = 0
         self.state = {}
         self.lock = threading.Lock()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        super().__init__(_Handler)
 
     @property
     def dollars(self):

@@ -6,23 +6,18 @@ import json
 import math
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.support.servers import LocalServer
 
 
-class Server(ThreadingHTTPServer):
+class Server(LocalServer):
     """Answers what ``say(text, attempt)`` gives: a dict for JSON, (code, body), or a float to sleep."""
 
-    daemon_threads = True
-
     def __init__(self, say):
-        super().__init__(("127.0.0.1", 0), Handler)
         self.say, self.requests, self.seen, self.at = say, [], {}, []
         self.lock = threading.Lock()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        super().__init__(Handler)
 
 
 class Handler(BaseHTTPRequestHandler):
