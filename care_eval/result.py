@@ -193,19 +193,21 @@ class FitResult:
     def summary(self) -> str:
         """All aggregates and judges as text."""
         tables = [_text_table(title, rows) for title, rows in self._tables()]
-        return "\n\n".join([str(self.verdict), "\n".join(self._head() + self._constraints()), *tables])
+        verdict = "\n".join(self.verdict.lines(everything=True))
+        return "\n\n".join([verdict, "\n".join(self._head() + self._constraints()), *tables])
 
     def __repr__(self) -> str:
         """A summary of at most ten lines and a thousand characters."""
         more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
-        verdict = wrap(self.verdict.sentence, _LINE, max_lines=2, placeholder=" ...")
+        verdict = wrap(self.verdict.headline, _LINE, max_lines=2, placeholder=" ...")
         lines = [*self._head(), *self._doubts(), more]
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
         """The same for a notebook, with the tables of ``summary``."""
         tables = [(title, [_shown(row) for row in rows]) for title, rows in self._tables()]
-        return _HTML.render(lines=[*self.verdict.lines(), *self._head(), *self._constraints()], tables=tables)
+        lines = [*self.verdict.lines(everything=True), *self._head(), *self._constraints()]
+        return _HTML.render(lines=lines, tables=tables)
 
     def _head(self) -> list[str]:
         """Five lines: what was fitted, the answer, its weights, other answers, agreement with gold."""

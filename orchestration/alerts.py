@@ -73,7 +73,7 @@ def night_text(workspace: str, verdicts: Mapping[str, Verdict], failures: Mappin
     verdicts : mapping testset -> Verdict
     failures : mapping of what failed -> why
     """
-    told = [f"{testset}: {verdict.sentence}" for testset, verdict in verdicts.items()]
+    told = [f"{name}: {' '.join([verdict.headline, *verdict.first_reasons])}" for name, verdict in verdicts.items()]
     failed = [f"{what} failed: {why}" for what, why in failures.items()]
     return " | ".join([f"CARE: {workspace} needs a person.", *told, *failed])
 

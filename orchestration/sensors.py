@@ -188,7 +188,7 @@ def verdict_told(workspace: Workspace, testset: str | None) -> str:
         return ""
     with workspace.warehouse.reader() as connection:
         owing = unheard(workspace, connection, testset)
-    return f" | {testset}: {verdict_on(workspace, testset, owing).sentence}"
+    return f" | {testset}: {verdict_on(workspace, testset, owing).headline}"
 
 
 def failure_text(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent], told: str = "") -> str:

@@ -44,7 +44,7 @@ class CareDetails:
         Correlation with the answer of the factor that is least like it; None where there is only one.
     doubts : tuple of str
         Why the answer may be wrong without labels; empty also in fits of releases that did not say it.
-    signal, copies, follows, taken_off, without, beside_mean, misfit, features :
+    signal, copies, follows, parted_by, taken_off, without, beside_mean, misfit, features :
         See ``care_ops.aggregators.care.evidence``.
     label_first : tuple of str
         Items where a label tells the most.
@@ -68,6 +68,7 @@ class CareDetails:
     signal: float = 1.0
     copies: tuple[tuple[str, ...], ...] = ()
     follows: dict[str, float] = field(default_factory=dict[str, float])
+    parted_by: str | None = None
     taken_off: dict[str, float] = field(default_factory=dict[str, float])
     without: Changed | None = None
     beside_mean: Changed | None = None

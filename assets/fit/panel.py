@@ -36,7 +36,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     from assets.fit.documents import PanelDocument
     from care_ops.admission import why_left_out
     from care_ops.least import LEAST_JUDGES
-    from care_ops.results.verdict import refusal
+    from care_ops.results.reasons import refusal
 
     testset = context.partition_key
     checks, admitted, slices = admit(workspace, testset)

@@ -95,6 +95,17 @@ class Ranked:
 
 
 @dataclass(frozen=True)
+class Dot:
+    """One place of a scatter plot, its shade from 0 (light) to 4 (dark), and what is said of it."""
+
+    x: float
+    y: float
+    level: int
+    ringed: bool
+    says: str
+
+
+@dataclass(frozen=True)
 class Link:
     """A connection of two nodes, by their places, with a strength between -1 and 1."""
 
@@ -146,6 +157,32 @@ def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axe
         shapes += _line(frame, each, style, stepped=axes.stepped)
     names = ", ".join(s.name for s in series)
     description = f"{axes.y} against {axes.x} for {names}. {caption}"
+    return Figure(key, title, caption, drawing(key, (frame.width, frame.height), title, description, shapes))
+
+
+def scatter(
+    key: str, title: str, caption: str, dots: Sequence[Dot], axes: Axes, legend: tuple[str, str, str]
+) -> Figure:
+    """Dots over two axes; ``legend`` says what the lightest shade, the darkest shade and a ring mean, or nothing."""
+    series = [Series("", [dot.x for dot in dots], [dot.y for dot in dots])]
+    frame = _Frame(series, axes, 30.0)
+    light, dark, ring_says = legend
+    shapes, x = _axes(frame, axes), 12.0
+    for level, words in ((0, light), (4, dark)):
+        if words:
+            shapes += [element("circle", cx=x, cy=12.0, r=4.0, class_=f"shade d{level}"), text(x + 9, 16.0, words)]
+            x += 34 + LETTER * len(words)
+    shapes += [element("circle", cx=x, cy=12.0, r=6.5, class_="ringed"), text(x + 11, 16.0, ring_says)]
+    if axes.diagonal:
+        ends = [(frame.x(frame.x_low), frame.y(frame.y_low)), (frame.x(frame.x_high), frame.y(frame.y_high))]
+        shapes.append(element("path", d=path(ends), class_="diagonal"))
+    for dot in dots:
+        x, y = frame.x(dot.x), frame.y(dot.y)
+        said = element("title", str(escape(dot.says)))
+        shapes.append(element("circle", said, cx=x, cy=y, r=3.2, class_=f"shade d{dot.level}"))
+        if dot.ringed:
+            shapes.append(element("circle", cx=x, cy=y, r=7.0, class_="ringed"))
+    description = f"{axes.y} against {axes.x} of {len(dots):,} items. {caption}"
     return Figure(key, title, caption, drawing(key, (frame.width, frame.height), title, description, shapes))
 
 

@@ -16,20 +16,29 @@ from assets.report.cards import JudgeCard, advice, judge_cards, retest
 from assets.report.charts import Figure, Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
 from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
+from assets.report.first_screen import picture, trusted
 from assets.report.items import MOST_ITEMS, ItemRow, ends, item_count, item_rows, label_rows, most_informative
 from assets.report.names import items_name, page_name
 from assets.report.probe_cards import probe_cards
 from assets.report.sampled import over_sample
 from assets.report.summary import summary
-from care_ops.results.verdict import Verdict, feature_in_words, minute_of
+from care_ops.errors import counted
+from care_ops.results.reasons import feature_in_words
+from care_ops.results.verdict import Verdict, minute_of
 from warehouse.storage import write_bytes
 
 _MOST_BYTES = 1_000_000
 """Size of a page that mail still takes; a page that would be larger shows fewer items."""
 
 
-_VERDICT_BEGINS, _VERDICT_ENDS = "<!-- verdict -->", "<!-- end of the verdict -->"
-"""Marks in ``verdict.html`` between which a verdict is replaced."""
+_OF_THE_VERDICT = {
+    "verdict.html": ("<!-- verdict -->", "<!-- end of the verdict -->"),
+    "why.html": ("<!-- why -->", "<!-- end of why -->"),
+}
+"""Templates of what a page says of its verdict, and the marks between which it is replaced."""
+
+_FRONT = ("features", "gold")
+"""Figures that open the evidence: what the judges follow in the texts, and who orders the items as gold does."""
 
 
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
@@ -41,7 +50,8 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
     drawn = over_sample(data)
-    cards = judge_cards(drawn)
+    cards, systems = judge_cards(drawn), _system_list(drawn)
+    shared, gold = shared_figures(drawn), gold_figures(drawn)
     values = {
         "data": drawn,
         "probe_cards": probe_cards(drawn.probes, drawn.scores),
@@ -51,14 +61,18 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "retest": retest,
         "feature_in_words": feature_in_words,
         "bars": _bars(cards),
-        "system_list": _system_list(drawn),
-        "shared": shared_figures(drawn),
-        "gold": gold_figures(drawn),
+        "system_list": systems,
+        "picture": picture(drawn, verdict, rows, systems),
+        "trusted": trusted(cards),
+        "front": [figure for figure in (*shared, *gold) if figure.key in _FRONT],
+        "shared": [figure for figure in shared if figure.key not in _FRONT],
+        "gold": [figure for figure in gold if figure.key not in _FRONT],
         "agreement": agreement_figures(drawn),
         "assumptions": assumptions(drawn),
         "columns": _metric_columns(drawn),
         "provenance": json.dumps(drawn.provenance, indent=1, sort_keys=True, default=str),
         "details": {n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in drawn.aggregates.items()},
+        "counted": counted,
         "summary": summary(data, cards, rows, count),
         "verdict": verdict,
         "items_page": items_page,
@@ -110,15 +124,15 @@ def figure_page(drawn: Figure) -> str:
 
 def replace_verdict(path: Path, verdict: Verdict) -> None:
     """Put another verdict at the top of a page that stays as it is; one that says the same already is left alone."""
-    text = path.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(_VERDICT_BEGINS)
-    old, end, after = rest.partition(_VERDICT_ENDS)
-    if not end:
-        return  # a page of a release without a verdict, which the next `report` draws anew
-    new = _environment().get_template("verdict.html").render(verdict=verdict)
-    new = new.partition(_VERDICT_BEGINS)[2].partition(_VERDICT_ENDS)[0]
-    if new != old:
-        write_bytes(path, f"{before}{begin}{new}{end}{after}".encode())
+    text = shown = path.read_text(encoding="utf-8")
+    for template, (begin, finish) in _OF_THE_VERDICT.items():
+        before, _, rest = shown.partition(begin)
+        _, end, after = rest.partition(finish)
+        if not end:
+            return  # a page of another release, which the next `report` draws anew
+        shown = before + _rendered(template, verdict=verdict).decode().removesuffix("\n") + after
+    if shown != text:
+        write_bytes(path, shown.encode())
 
 
 def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:

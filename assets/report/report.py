@@ -57,8 +57,8 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             "page": dg.MetadataValue.path(str(path)),
             "aggregates": len(data.aggregates),
             "state": verdict.state,
-            "verdict": verdict.sentence,
-            "why": dg.MetadataValue.md("\n".join(f"- {r.sentence}" for r in verdict.reasons) or "nothing to add"),
+            "verdict": verdict.headline,
+            "why": dg.MetadataValue.md("\n".join(f"- {reason}" for reason in verdict.why) or "nothing to add"),
             "next": dg.MetadataValue.md(
                 "\n".join(f"- {s.sentence}" + (f" `{s.command}`" if s.command else "") for s in verdict.next_steps)
             ),

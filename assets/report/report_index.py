@@ -31,7 +31,7 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
         metadata={
             "page": dg.MetadataValue.path(str(workspace.report_folder / "index.html")),
             "testsets": len(verdicts),
-            "verdicts": table([{"testset": name, "verdict": v.sentence} for name, v in verdicts.items()]),
+            "verdicts": table([{"testset": name, "verdict": v.headline} for name, v in verdicts.items()]),
         }
     )
 

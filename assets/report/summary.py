@@ -11,7 +11,7 @@ import numpy as np
 from assets.report.items import interval_of
 from care_ops.errors import listed
 from care_ops.least import FOLLOWS
-from care_ops.results.verdict import feature_in_words
+from care_ops.results.reasons import feature_in_words
 
 if TYPE_CHECKING:
     from assets.report.cards import JudgeCard

@@ -84,6 +84,7 @@ def fit_facts(
         doubts=details.doubted,
         agreement=details.agreement,
         rival=details.rival,
+        parted_by=details.parted_by,
         misfit=details.misfit,
         signal=details.signal,
         copies=details.copies,

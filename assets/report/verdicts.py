@@ -18,7 +18,9 @@ from assets.publication.editions import held_back
 from assets.report.documents import FactsDocument, FailureDocument, HeldDocument, VerdictDocument
 from assets.report.names import labels_name, page_name
 from assets.versions import panel_version, settings_version, source_changed
-from care_ops.results.verdict import Reason, Remedies, Standing, Step, Verdict, decide
+from care_ops.results.decide import Standing, decide
+from care_ops.results.reasons import capital
+from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -59,7 +61,7 @@ def verdict_on(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> 
     if held is None:
         return decide(facts, standing, todo)
     if facts is not None and facts.edition == held.published:
-        said = f"The published fit by itself: {decide(facts, Standing(), todo).sentence}"
+        said = f"The published fit by itself: {decide(facts, Standing(), todo).headline}"
         standing = replace(standing, notes=(Reason("publication", said), *standing.notes))
     waiting = HeldDocument.find(folder)
     if waiting is None or waiting.facts.edition != held.edition:  # its report has not been made yet
@@ -71,7 +73,7 @@ def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> S
     held = held_back(workspace, testset)
     failure = FailureDocument.find(workspace.fit_folder(testset))
     unverified = workspace.testset(testset).unverified()
-    stale = [sentence for entry in owing if not entry.why for sentence in _unscored(entry)]
+    stale = [reason for entry in owing if not entry.why for reason in _unscored(entry)]
     notes = [Reason("owing judge", sentence, (entry.judge,)) for entry in owing for sentence in _partly_scored(entry)]
     return Standing(
         failures=failure.failures if failure is not None else (),
@@ -84,8 +86,8 @@ def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> S
     )
 
 
-def _changed_since(workspace: Workspace, testset: str) -> list[str]:
-    """A sentence about what the latest fit was not made from, by what its stages recorded; none without a fit."""
+def _changed_since(workspace: Workspace, testset: str) -> list[Reason]:
+    """A reason about what the latest fit was not made from, by what its stages recorded; none without a fit."""
     folder = workspace.fit_folder(testset)
     panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
     if panel is None or fit is None:
@@ -98,18 +100,22 @@ def _changed_since(workspace: Workspace, testset: str) -> list[str]:
         names.append("judges or admission rule")
     if fit.settings != settings_version(workspace, testset):
         names.append("settings or anchors")
-    return [f"{', '.join(names)} changed since the last run; `care run` brings it up to date."] if names else []
+    if not names:
+        return []
+    changed = f"{capital(', '.join(names))} changed since the last run."
+    return [Reason("stale", changed, detail="`care run` brings it up to date.")]
 
 
-def _unscored(entry: Unheard) -> list[str]:
-    """Sentences about scores that the next night asks for, and that the fit therefore lacks."""
+def _unscored(entry: Unheard) -> list[Reason]:
+    """Reasons about scores that the next night asks for, and that the fit therefore lacks."""
     if not entry.unscored:
         return []
-    return [
-        f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items as it is specified now: it is "
-        "new or has changed, or its last run failed or was stopped. The next `care run` asks for them and says why, "
-        "should it fail again."
-    ]
+    why = (
+        "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
+        "asks for them and says why, should it fail again."
+    )
+    said = f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items yet."
+    return [Reason("stale", said, (entry.judge,), why)]
 
 
 def _partly_scored(entry: Unheard) -> list[str]:

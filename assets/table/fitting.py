@@ -31,11 +31,13 @@ from care_ops.least import LEAST_JUDGES
 from care_ops.metrics import evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Evaluation, Intervals, JudgeCheck
+from care_ops.results.decide import Standing, decide
 from care_ops.results.drop_evidence import NO_REFITS, Dropping
 from care_ops.results.dropping import leave_each_out
 from care_ops.results.interpret import counted
+from care_ops.results.reasons import refusal
 from care_ops.results.uncertainty import weight_intervals
-from care_ops.results.verdict import Remedies, Standing, Step, Verdict, decide, refusal
+from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now

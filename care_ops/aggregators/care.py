@@ -16,6 +16,7 @@ from care_ops.aggregators.defensible import Defensible, defensible
 from care_ops.aggregators.doubts import doubts_of, followed_feature, signal_of
 from care_ops.aggregators.latent import family_of
 from care_ops.calibration import logistic_map, to_panel_scale
+from care_ops.least import FOLLOWS
 from care_ops.metrics import changed
 from care_ops.models.hypotheses import Hypothesis, average_hypotheses
 from care_ops.models.probes import doubted, evidence_of, weigh
@@ -178,6 +179,7 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
         "scale": "location and spread of the panel mean",
         "copies": [names for names in voices.values() if len(names) > 1],
         "follows": {name: round(value, 4) for name, value in answers.follows.items()},
+        "parted_by": _parted_by(answers, candidates),
         "features": sorted(problem.scores.features),
         "taken_off": {name: round(liking.removed, 4) for name, liking in answers.likings.items() if liking.removed > 0},
         "beside_mean": asdict(changed(answers.latent[answers.scored], answers.mean[answers.scored])),
@@ -222,6 +224,17 @@ def disagreement(answers: Defensible, candidates: Candidates) -> Array:
     """By how many ranks the two ``rival_answers`` differ on each item, shape (n,); 0 on items without a score."""
     first, second = rival_answers(answers, candidates).values()
     return np.abs(rankdata(first) - rankdata(second)) * answers.scored
+
+
+def _parted_by(answers: Defensible, candidates: Candidates) -> str | None:
+    """The feature of the texts that the difference of the two ``rival_answers`` follows; None where it follows none."""
+    first, second = (answer[answers.scored] for answer in rival_answers(answers, candidates).values())
+    size = float(np.linalg.norm(first - second)) * len(first) ** 0.5
+    if size == 0.0:
+        return None
+    follows = {name: abs(float((first - second) @ w[answers.scored])) / size for name, w in answers.features.items()}
+    nearest = max(follows, key=lambda name: follows[name], default=None)
+    return nearest if nearest is not None and follows[nearest] >= FOLLOWS else None
 
 
 def rival_answers(answers: Defensible, candidates: Candidates) -> dict[str, Array]:

@@ -119,6 +119,8 @@ class FitFacts:
         Correlation of the two answers that are defensible without labels.
     rival : float or None
         Correlation with the answer of the factor that is least like it among those that several judges follow.
+    parted_by : str or None
+        The feature of the texts in which the defensible answers differ most, where they plainly differ in one.
     misfit : float
         Root mean square of the correlations of judges that one common factor leaves unexplained.
     signal : float
@@ -154,6 +156,7 @@ class FitFacts:
     doubts: tuple[Doubt, ...] = ()
     agreement: float = 1.0
     rival: float | None = None
+    parted_by: str | None = None
     misfit: float = 0.0
     signal: float = 1.0
     copies: tuple[tuple[str, ...], ...] = ()

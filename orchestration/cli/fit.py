@@ -11,6 +11,7 @@ from orchestration.cli import tables
 from orchestration.cli.inputs import read_table
 from orchestration.cli.output import (
     Json,
+    Why,
     console,
     errors,
     print_verdict,
@@ -69,6 +70,7 @@ def fit(
     features: Features = None,
     probes: Probes = None,
     json: Json = False,
+    why: Why = False,
     *,
     form: tables.Form,
     settings: tables.Settings,
@@ -94,7 +96,7 @@ def fit(
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
     write_files(result, folder)
-    _print(result, folder, as_json=json)
+    _print(result, folder, as_json=json, everything=why)
     if result.verdict.state == "failed":
         raise typer.Exit(1)
 
@@ -119,7 +121,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
     )
 
 
-def _print(result: TableFit, out: Path, *, as_json: bool) -> None:
+def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> None:
     """Aggregates and systems, and at the end what a reader needs first: the verdict, the weights, and the page."""
     from assets.table.files import PAGE
     from assets.table.rows import aggregate_rows, constraints_sentence
@@ -133,7 +135,7 @@ def _print(result: TableFit, out: Path, *, as_json: bool) -> None:
     kept = constraints_sentence(result.fit.structure)
     if kept and not as_json:
         console.print(kept, highlight=False, soft_wrap=True)
-    print_verdict(result.verdict, errors if as_json else console)
+    print_verdict(result.verdict, errors if as_json else console, everything=everything)
     if not as_json:
         _print_weights(page)
         console.print(f"report: {out / PAGE}", highlight=False, soft_wrap=True)

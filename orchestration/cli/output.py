@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _WIDTH = None if sys.stdout.isatty() else 160  # wide enough that no table is cut where the output is a file
 
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+Why = Annotated[bool, typer.Option("--why", help="Give every reason for a verdict, and the numbers behind it.")]
 Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
 """Options that most commands have."""
 
@@ -132,27 +134,18 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
     console.print(table)
 
 
-_STYLES = {
-    "clear": "green",
-    "settled by labels": "green",
-    "settled by probes": "green",
-    "clear if": "yellow",
-    "ambiguous": "yellow",
-    "too little data": "yellow",
-    "no common signal": "yellow",
-    "stale": "yellow",
-    "held back": "red",
-    "failed": "red",
-}
+_STYLES = {"Use": "green", "Check": "yellow", "Don't use yet": "yellow", "Waiting": "blue", "Failed": "red"}
 
 
-def print_verdict(verdict: Verdict, where: Console, name: str | None = None) -> None:
-    """The verdict, each sentence whole on a line of its own; ``name`` is of the test set, where there are several."""
-    first, *more = verdict.lines()
-    sentence = first if name is None else f"{name}: {first}"
-    where.print(sentence, style=f"bold {_STYLES[verdict.state]}", markup=False, highlight=False, soft_wrap=True)
-    for line in more:
-        where.print(line, markup=False, highlight=False, soft_wrap=True)
+def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, everything: bool = False) -> None:
+    """The verdict, on a terminal broken between words; ``name`` is of the test set, where there are several."""
+    first, *more = verdict.lines(everything=everything)
+    commands = {f"        {step.command}" for step in verdict.next_steps}
+    for number, line in enumerate([first if name is None else f"{name}: {first}", *more]):
+        if where.is_terminal and line not in commands:  # a command is copied whole
+            line = fill(line, where.width - 1, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+        style = "" if number else f"bold {_STYLES[verdict.pill]}"
+        where.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

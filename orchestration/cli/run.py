@@ -13,6 +13,7 @@ from orchestration.cli.forecast import print_forecast
 from orchestration.cli.output import (
     Json,
     Root,
+    Why,
     console,
     errors,
     print_failures,
@@ -24,6 +25,8 @@ from orchestration.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
     from orchestration.launches import Launch
@@ -46,6 +49,7 @@ def run(
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say what is asked for, by whom, and why.")] = False,
     json: Json = False,
+    why: Why = False,
 ) -> None:
     """Materialise everything that is stale, and nothing else; experiments only where they are selected.
 
@@ -82,9 +86,7 @@ def run(
         if deployed_home(loaded) is None:
             leave_record_of_runs(loaded)
     seconds = time.perf_counter() - started
-    for name, verdict in verdicts.items():
-        print_verdict(verdict, errors if json else console, name)
-    _print_results(loaded, as_json=json)
+    _print_results(loaded, verdicts, as_json=json, everything=why)
     _print_notes(loaded)
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
@@ -120,7 +122,10 @@ def _failed_testsets(outcome: Outcome) -> dict[str, dict[str, str]]:
     return failed
 
 
-def _print_results(loaded: Workspace, *, as_json: bool) -> None:
+def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_json: bool, everything: bool) -> None:
+    """The verdicts, and then how the aggregates order the items beside gold."""
+    for name, verdict in verdicts.items():
+        print_verdict(verdict, errors if as_json else console, name, everything=everything)
     rows = results(loaded) if loaded.warehouse.usable() else []
     if as_json:
         show(rows, "", as_json=True)

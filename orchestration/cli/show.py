@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import Json, Root, console, errors, print_verdict, show, speaking_errors, system_table
+from orchestration.cli.output import (
+    Json,
+    Root,
+    Why,
+    console,
+    errors,
+    print_verdict,
+    show,
+    speaking_errors,
+    system_table,
+)
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -31,6 +41,7 @@ _DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
 def status(
     workspace: Root = Path(),
     json: Json = False,
+    why: Why = False,
 ) -> None:
     """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
     from assets.experiments.registry import outdated_kept
@@ -44,11 +55,11 @@ def status(
     verdicts = current_verdicts(loaded)
     if json:
         rows = [{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()]
-        sentences = {testset: verdict.sentence for testset, verdict in verdicts.items()}
+        sentences = {testset: verdict.headline for testset, verdict in verdicts.items()}
         show([{**row, "verdict": sentences.get(row["testset"])} for row in rows], "", as_json=True)
         return
     for name, verdict in verdicts.items():
-        print_verdict(verdict, console, name)
+        print_verdict(verdict, console, name, everything=why)
     rows = [
         {"judge": judge, **{testset: slices.get((judge, testset), "") for testset in sorted(loaded.testsets)}}
         for judge in sorted(loaded.judges)

@@ -81,9 +81,9 @@ def numbers_can_be_used(reading: Reading) -> list[str]:
 
 
 def why(reading: Reading) -> list[str]:
-    sentence = reading.verdict["sentence"]
-    reasons = [reason["sentence"] for reason in reading.verdict["reasons"] if reason["topic"] != "suspect judge"]
-    return [reason for reason in reasons if reason not in sentence]
+    """The first six beside the sentence; the others are behind one click, with the numbers."""
+    sentences = [reason["sentence"] for reason in reading.verdict["reasons"]]
+    return [sentence for sentence in sentences if sentence != reading.verdict["sentence"]][:6]
 
 
 def what_to_do(reading: Reading) -> list[str]:
@@ -289,7 +289,7 @@ NIGHTS = (
 
 QUESTIONS = {
     "Can I use these numbers?": (numbers_can_be_used, "verdict"),
-    "Why?": (why, "verdict"),
+    "Why?": (why, "why"),
     "What do I do now?": (what_to_do, "verdict"),
     "Which fit is this, and do people read it?": (which_fit, "title"),
     "What changed since the fit before?": (what_changed, "changes"),
@@ -326,7 +326,7 @@ def test_the_answer_stands_within_the_first_600_words(reading, question):
 
 
 def test_each_question_that_is_answered_further_down_has_its_whole_answer_there():
-    assert list(IN_FULL) == [name for name, (_, place) in QUESTIONS.items() if place not in ("verdict", "title")]
+    assert list(IN_FULL) == [name for name, (_, place) in QUESTIONS.items() if place not in ("verdict", "why", "title")]
 
 
 @pytest.mark.parametrize("question", IN_FULL)

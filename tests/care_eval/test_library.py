@@ -181,8 +181,8 @@ def test_a_panel_that_allows_two_answers_says_so(rng):
     scores = {"item_id": [f"i{k}" for k in range(200)], **{f"j{j}": values[:, j] for j in range(6)}}
     result = care_eval.fit(scores, intervals=0)
     assert result.verdict.state == "ambiguous"
-    assert repr(result).startswith(result.verdict.sentence[:60])
-    assert result.summary().startswith(str(result.verdict))
+    assert repr(result).startswith(result.verdict.headline[:60])
+    assert result.summary().startswith("\n".join(result.verdict.lines(everything=True)))
 
 
 def test_a_notebook_shows_tables_and_escapes_names(wide):

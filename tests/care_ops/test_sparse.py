@@ -13,8 +13,9 @@ from care_ops.fit import fit_panel
 from care_ops.metrics import auc
 from care_ops.models import factor_analysis, sparse_factor
 from care_ops.results.coverage import coverage_of
+from care_ops.results.decide import Standing, decide
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
-from care_ops.results.verdict import Remedies, Standing, Step, decide
+from care_ops.results.verdict import Remedies, Step
 from care_ops.sparsity import comparable, components, is_sparse, scales_are_unlike
 from tests.support.matrices import matrix
 from tests.support.planted import crowd
@@ -206,7 +207,9 @@ def verdict(scores, *, not_asked):
 
 def test_the_verdict_says_where_items_have_fewer_than_three_scores():
     _, two = crowd(6, 100, 20, 2, 2)
-    assert "100 of 100 items have fewer than 3 scores" in verdict(matrix(two), not_asked=True).sentence
+    said = verdict(matrix(two), not_asked=True)
+    assert said.pill == "Check"
+    assert "100 of 100 items have fewer than 3 scores" in said.reasons[0].sentence
     _, three = crowd(6, 100, 20, 3, 2)
     three[0, np.flatnonzero(~np.isnan(three[0]))[0]] = np.nan
     said = verdict(matrix(three), not_asked=True)

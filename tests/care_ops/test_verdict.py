@@ -1,16 +1,19 @@
 """The rules that lead from facts to a verdict, and the facts that are computed for it alone."""
 
+import re
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
-from care_ops.doubt import Changed
+from care_ops.doubt import Changed, Doubt
+from care_ops.results.decide import Standing, decide
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
 from care_ops.results.settled import probability_settled
-from care_ops.results.verdict import Remedies, Standing, Step, decide
+from care_ops.results.verdict import Reason, Remedies, Step
 from care_ops.scores import ScoreMatrix
 
 REMEDIES = Remedies(
@@ -25,58 +28,104 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
 @pytest.mark.parametrize(
     ("facts", "standing", "state", "begins"),
     [
-        (CLEAR, Standing(), "clear", "Clear: 4 judges allow one answer for 60 items"),
-        (AMBIGUOUS, Standing(), "ambiguous", "Ambiguous: the mean of the judges and the factor"),
-        (replace(AMBIGUOUS, rival=0.2), Standing(), "ambiguous", "Ambiguous: several judges follow a factor"),
-        (replace(AMBIGUOUS, labels=LABELS), Standing(), "settled by labels", "Settled by 12 labels: with probability"),
-        (replace(CLEAR, labels=LABELS), Standing(), "clear", "Clear: "),
+        (CLEAR, Standing(), "clear", "Use. 4 judges allow one answer for 60 items"),
+        (AMBIGUOUS, Standing(), "ambiguous", "Don't use yet. Two sensible ways to combine your judges rank"),
+        (replace(AMBIGUOUS, rival=0.2), Standing(), "ambiguous", "Don't use yet. Your judges split into camps"),
+        (replace(AMBIGUOUS, labels=LABELS), Standing(), "settled by labels", "Use. 12 labels by people have settled"),
+        (replace(CLEAR, labels=LABELS), Standing(), "clear", "Use. 4 judges"),
         (
             replace(AMBIGUOUS, probes=ProbeEvidence(0.93, ("padded: quality kept", "facts exchanged: quality spoilt"))),
             Standing(),
             "settled by probes",
-            "Settled by probes with probability 0.93, if what was declared of them (padded: quality kept; facts "
-            "exchanged: quality spoilt) is true.",
+            "Use. Probes have settled which answer is right, if what was declared of them is true.",
         ),
         (
             replace(AMBIGUOUS, probes=ProbeEvidence(0.6, ("padded: quality kept",))),
             Standing(),
             "ambiguous",
-            "Ambiguous: the mean of the judges and the factor",
+            "Don't use yet. Two sensible ways",
         ),
-        (CLEAR, Standing(stale=("The source changed.",)), "stale", "Stale: The source changed."),
-        (CLEAR, Standing(failures=("No.",), stale=("Old.",), held_back=("Drift.",)), "failed", "Failed: No."),
+        (CLEAR, Standing(stale=(Reason("stale", "The source changed."),)), "stale", "Waiting. The source changed."),
+        (
+            CLEAR,
+            Standing(failures=("No.",), stale=(Reason("stale", "Old."),), held_back=("Drift.",)),
+            "failed",
+            "Failed. No.",
+        ),
         (
             CLEAR,
             Standing(held_back=("it drifts",), held_edition="e2", held_made_at="2026-11-23T03:15:00+00:00"),
             "held back",
-            "Held back: the new fit e2, made 2026-11-23 03:15, waits for a person: it drifts.",
+            "Waiting. A new fit waits for you: it drifts.",
         ),
-        (None, Standing(), "stale", "Stale: no fit has been made yet."),
-        (replace(CLEAR, judges=JUDGES[:2]), Standing(), "failed", "Failed: two judges (a, b) can be heard"),
-        (replace(CLEAR, failure="too few items"), Standing(), "failed", "Failed: there is no answer to judge"),
+        (None, Standing(), "stale", "Waiting. No fit has been made yet."),
+        (replace(CLEAR, judges=JUDGES[:2]), Standing(), "failed", "Failed. Two judges (a, b) can be heard"),
+        (replace(CLEAR, failure="too few items"), Standing(), "failed", "Failed. There is no answer to judge"),
     ],
 )
 def test_a_state_follows_from_the_facts(facts, standing, state, begins):
     verdict = decide(facts, standing, REMEDIES)
-    assert (verdict.state, verdict.sentence[: len(begins)]) == (state, begins)
+    assert (verdict.state, verdict.headline[: len(begins)]) == (state, begins)
     assert verdict.next_steps
-    assert str(verdict).startswith(verdict.sentence)
+    assert str(verdict).startswith(verdict.headline)
+
+
+OF_THE_PAPER = re.compile(r"\d\.\d|factor|correlat|edition|eigen|rival|Q = 1", re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        CLEAR,
+        replace(CLEAR, blind=True, feature="words"),
+        AMBIGUOUS,
+        replace(AMBIGUOUS, rival=0.2, parted_by="authority_markers"),
+        replace(AMBIGUOUS, parted_by="authority_markers"),
+        replace(AMBIGUOUS, agreement=0.99, misfit=0.13),
+        replace(AMBIGUOUS, labels=LABELS),
+        replace(AMBIGUOUS, probes=ProbeEvidence(0.93, ("padded: quality kept",))),
+        *(
+            replace(CLEAR, doubts=(doubt,), feature="authority_markers", follows=0.4, without=Changed(0.5, 9, 2, 6))
+            for doubt in get_args(Doubt)
+        ),
+    ],
+)
+def test_what_a_fit_says_first_is_short_and_in_everyday_words(facts):
+    """Numbers of the paper stand in the details, which the page and ``--why`` have."""
+    verdict = decide(facts, Standing(), REMEDIES)
+    assert len(verdict.sentence.split()) <= 20, verdict.sentence
+    first = verdict.lines()[:-1]
+    assert not OF_THE_PAPER.search("\n".join(first)), first
+    assert len([line for line in first if line.startswith("  - ")]) <= 3
+    assert len([line for line in first if line.startswith("        ")]) <= 1, "one command"
+    everything = "\n".join(verdict.lines(everything=True))
+    assert all(reason.sentence in everything and reason.detail in everything for reason in verdict.reasons)
+
+
+def test_the_gravest_doubt_is_said_once_and_its_numbers_where_everything_is_asked_for():
+    verdict = decide(replace(AMBIGUOUS, rival=0.2), Standing(), REMEDIES)
+    assert "\n".join(verdict.lines(everything=True)).count(verdict.sentence) == 1
+    assert "only +0.20 with the answer" in "\n".join(verdict.lines(everything=True))
+    assert "+0.20" not in str(verdict)
 
 
 @pytest.mark.parametrize("weak", [replace(LABELS, labels=4), replace(LABELS, probability=0.6)])
 def test_few_labels_or_unsure_ones_settle_nothing_and_are_told(weak):
     verdict = decide(replace(AMBIGUOUS, labels=weak), Standing(), REMEDIES)
     assert verdict.state == "ambiguous"
-    assert f"{weak.labels} labels have not settled it." in verdict.sentence
+    assert f"{weak.labels} labels have not settled it" in str(verdict)
 
 
-def test_the_sentence_names_what_nobody_may_overlook_and_the_reasons_do_not_repeat_it():
+def test_what_nobody_may_overlook_stands_first():
     judges = (*JUDGES[:3], JudgeFacts("mute", admitted=False, reason="degenerate", entropy=0.0))
-    verdict = decide(replace(CLEAR, judges=judges), Standing(), REMEDIES)
-    assert "there are only three judges" in verdict.sentence
-    assert "Judge 'mute' is dead" in verdict.sentence
-    assert {reason.topic for reason in verdict.reasons} == {"few judges", "dead judge"}
-    assert verdict.further_reasons == []
+    verdict = decide(replace(AMBIGUOUS, judges=judges), Standing(), REMEDIES)
+    assert [reason.topic for reason in verdict.reasons] == ["dead judge", "few judges", "ambiguity"]
+    assert "Judge 'mute' is dead" in verdict.lines()[1]
+    assert "there are only three judges" in verdict.lines()[2]
+    two = decide(replace(CLEAR, judges=(*JUDGES, judges[3], replace(judges[3], judge="dumb"))), Standing(), REMEDIES)
+    (dead,) = two.reasons[:-1]
+    assert dead.sentence == "2 judges are dead, and are left out: mute, dumb."
+    assert dead.judges == ("mute", "dumb")
 
 
 def test_a_judge_is_suspect_and_never_to_be_dropped_for_its_weight():
@@ -90,39 +139,39 @@ def test_a_judge_is_suspect_and_never_to_be_dropped_for_its_weight():
 
 def test_a_sentence_names_the_doubt_that_there_is():
     alike = replace(CLEAR, doubts=("several answers",), agreement=0.99, misfit=0.13)
-    assert "one common factor leaves correlations unexplained (0.13" in decide(alike, Standing(), REMEDIES).sentence
+    everything = "\n".join(decide(alike, Standing(), REMEDIES).lines(everything=True))
+    assert "correlations of judges unexplained, by 0.13" in everything
     opposed = replace(CLEAR, doubts=("opposed", "feature"), feature="words", follows=0.6, without=Changed(0.5, 9, 2, 6))
-    said = [reason.sentence for reason in decide(opposed, Standing(), REMEDIES).reasons]
-    assert any(
-        "The answer follows the number of words (correlation +0.60)" in each and "no part of quality, 9 of" in each
-        for each in said
-    )
+    said = "\n".join(decide(opposed, Standing(), REMEDIES).lines(everything=True))
+    assert "The answer follows the number of words" in said
+    assert "no part of quality, 9 of 60 items change halves" in said
     few = decide(replace(CLEAR, judges=JUDGES[:3], doubts=("few judges",)), Standing(), REMEDIES)
-    assert few.sentence.count("share a mistake") == 1
+    assert str(few).count("share a mistake") == 1
 
 
 def test_an_answer_that_hardly_follows_the_texts_is_not_suspected_of_it():
     facts = replace(CLEAR, feature="words", follows=0.05, followed=(FollowedFeature(0, "characters", 0.7),))
-    (reason,) = decide(facts, Standing(), REMEDIES).reasons
+    _, reason = decide(facts, Standing(), REMEDIES).reasons
     assert "the answer hardly does" in reason.sentence
     assert "may be that" not in reason.sentence
-    (reason,) = decide(replace(facts, follows=0.6), Standing(), REMEDIES).reasons
+    _, reason = decide(replace(facts, follows=0.6), Standing(), REMEDIES).reasons
     assert "may be that" in reason.sentence
 
 
 def test_what_is_clear_if_a_feature_counts_says_how_to_declare_that_it_does_not():
     facts = replace(CLEAR, doubts=("feature",), feature="sentences", follows=0.4)
     verdict = decide(facts, Standing(), REMEDIES)
-    assert verdict.sentence.startswith("Clear if the number of sentences is part of quality")
+    assert verdict.sentence.startswith("The answer follows the number of sentences: use it only if")
     assert "--not-quality sentences" in verdict.next_steps[0].sentence
 
 
-def test_many_judges_that_deserve_a_look_do_not_bury_the_rest():
+def test_many_judges_that_deserve_a_look_are_one_reason():
     odd = tuple(JudgeFacts(f"odd{k}", admitted=True, notes="it is odd") for k in range(40))
     verdict = decide(replace(CLEAR, judges=(*JUDGES, *odd)), Standing(), REMEDIES)
-    assert len(verdict.lines()) < 12
-    assert "35 more judges deserve a look" in str(verdict)
-    assert len(verdict.reasons) == 40
+    (suspects,) = [reason for reason in verdict.reasons if reason.topic == "suspect judge"]
+    assert suspects.sentence == "40 judges deserve a look: odd0, odd1, odd2, odd3 and 36 more."
+    assert len(suspects.judges) == 40
+    assert suspects.detail.count("it is odd") == 40
 
 
 def test_labels_settle_two_factors_and_no_labels_settle_nothing(rng):

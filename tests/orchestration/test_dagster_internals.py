@@ -25,6 +25,7 @@ from orchestration.dagster_internals import (
     RANGE_END_TAG,
     RANGE_START_TAG,
     cancel_backfill,
+    commits_without_waiting,
     daemon_is_alive,
     dump_cursor,
     end_run_as_failed,
@@ -324,6 +325,31 @@ def test_settings_are_checked_without_a_storage_being_made(tmp_path):
     assert refused is not None
     assert "telemetri" in refused
     assert [path.name for path in tmp_path.iterdir()] == ["dagster.yaml"]
+
+
+@builds_upon_dagster("commits_without_waiting")
+def test_commits_wait_for_the_disk_only_where_sqlite_writes_its_log_back(tmp_path):
+    def settings_of_a_run(name: str) -> set[tuple[str, int]]:
+        seen: set[tuple[str, int]] = set()
+
+        def look(connection, _):
+            asked = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous"))
+            seen.add(tuple(asked))
+
+        folder = tmp_path / name
+        folder.mkdir()
+        with dg.instance_for_test(temp_dir=str(folder)) as instance:
+            event.listen(Engine, "connect", look)
+            try:
+                run_of("plain", instance)
+            finally:
+                event.remove(Engine, "connect", look)
+        return seen
+
+    waits, normal = 2, 1
+    with commits_without_waiting():
+        assert settings_of_a_run("quick") == {("wal", normal)}
+    assert {synchronous for _, synchronous in settings_of_a_run("usual")} == {waits}
 
 
 @builds_upon_dagster("engines_kept")

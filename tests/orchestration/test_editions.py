@@ -78,7 +78,8 @@ def test_held_back_pinned_and_taken_back(nights):
     assert published(folder) == [(first, "review", False)]
     old = estimates(folder)
     warned = care(folder, "run")
-    assert f"Held back: the new fit {second}, made" in warned
+    assert "Waiting. A new fit waits for you: 1 judge came: readability." in warned
+    assert f"(held back; fit {second}, made" in warned
     assert "nothing to do" in warned
 
     moved = care_json(folder, "diff", "one")[0]
@@ -121,9 +122,9 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     folder = nights
     with (folder / "care.yaml").open("a") as file:
         file.write("alerts: {file: told.jsonl}\n")
-    second, first = (row["edition"] for row in care_json(folder, "history", "one"))
+    first = care_json(folder, "history", "one")[1]["edition"]
     report = folder / "data" / "report"
-    sentence = f"Held back: the new fit {second}, made"
+    sentence = "A new fit waits for you: 1 judge came: readability."
     care(folder, "run")  # a quiet night: it was held back the night before
     index = (report / "index.html").read_text()
     assert sentence in html.unescape(index)

@@ -22,7 +22,7 @@ from orchestration.cli.tables import SETTINGS
 from orchestration.template import template
 from tests.support.matrices import matrix
 
-OF_FILES = {"scores", "out", "items", "judges", "anchors", "probes", "json"}
+OF_FILES = {"scores", "out", "items", "judges", "anchors", "probes", "json", "why"}
 OF_TYPER = {"context"}
 OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet"}
 IN_ONE_OPTION = {"scales"}
@@ -202,5 +202,6 @@ def test_a_judge_on_another_scale_is_said_to_lie_outside_and_not_to_repeat_itsel
     (files / "scores.csv").write_text("\n".join(map(",".join, rows)) + "\n")
     result = care("fit", files / "scores.csv", "--scale", -10, 10, "--out", files / "out", "--intervals", 0)
     assert result.exit_code == 0, result.output
-    sentence = json.loads((files / "out" / "fit.json").read_text())["verdict"]["sentence"]
-    assert "Judge 'percent' is dead: 79 of its 80 scores lie outside the scale, and it is left out." in sentence
+    assert (
+        "  - Judge 'percent' is dead: 79 of its 80 scores lie outside the scale, and it is left out." in result.stdout
+    )

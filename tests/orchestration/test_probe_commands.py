@@ -143,9 +143,11 @@ def test_the_page_says_in_words_what_moves_each_judge(judged, tmp_path):
         assert result.exit_code == 0, result.output
         page = (tmp_path / "out" / "report.html").read_text()
         assert ("What moves the judges" in page) == shown
-    sentence = json.loads((tmp_path / "out" / "fit.json").read_text())["verdict"]["sentence"]
-    stated = set(re.findall(r"probability (?:above )?0\.\d\d", page))
-    assert stated == set(re.findall(r"probability (?:above )?0\.\d\d", sentence)), "one number, that of the verdict"
-    assert ("Settled by probes" in page) == sentence.startswith("Settled by probes")
+    verdict = json.loads((tmp_path / "out" / "fit.json").read_text())["verdict"]
+    sentence, number = verdict["sentence"], r"a probability (?:of|above) \d+ %"
+    stated = set(re.findall(number, page))
+    assert len(stated) == 1
+    assert stated == set(re.findall(number, json.dumps(verdict["reasons"]))), "one number, that of the verdict"
+    assert ("Probes have settled" in page) == sentence.startswith("Probes have settled")
     assert "sd when an answer is padded" in page
     assert page.index("<td>reference_precision</td>") < page.index("<td>length</td>"), "who falls most comes first"

@@ -59,12 +59,13 @@ for key, size in {
     "aggregation_tables": {"seeds": 1, "resamples": 20},
     "paper_protocol": {"seeds": 1},
     "regime_sufficient": {"seeds": 1, "items": 400},
-    "regime_insufficient": {"seeds": 1},
+    "sufficient_family": {"tables": 8, "seeds": 1, "items": 400, "strengths": [0.0, 1.0]},
+    "regime_insufficient": {"seeds": 1, "strengths": [0.0, 1.0]},
     "graph_aware_views": {"seeds": 1, "items": [400]},
     "orthogonality": {"seeds": 1, "items": 400},
     "tensor_against_svd": {"seeds": 1},
     "observation_models": {"seeds": 1, "items": [400, 800]},
-    "edges_within_states": {"seeds": 1, "items": 800},
+    "edges_within_states": {"seeds": 1, "items": 300},
     "theory_rates": {"seeds": 2, "items": [400, 800, 1600], "models": 10},
 }.items():
     experiments()[key].small.update(size)
@@ -89,8 +90,14 @@ def bring_scores(folder: Path) -> None:
 
 
 def bring_a_testset(folder: Path) -> None:
-    """The newcomer's own test set, whose answers are two systems', beside the demo."""
+    """The newcomer's own test set, whose answers are two systems', beside the demo; fewer items and resamples of it."""
     workspace = folder / "mine"
+    (workspace / "testsets" / "demo.yaml").write_text(
+        "source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n"
+    )
+    settings = (workspace / "care.yaml").read_text()
+    assert settings.count("resamples: 60\n") == 1
+    (workspace / "care.yaml").write_text(settings.replace("resamples: 60\n", "resamples: 20\n"))
     write_items(workspace, n=40, name="own")
     lines = (workspace / "own.csv").read_text().splitlines()
     named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]

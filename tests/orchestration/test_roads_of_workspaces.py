@@ -80,7 +80,7 @@ def test_the_demo_beside_recorded_scores_of_ones_own(tmp_path):
     printed = care(folder, "run")
     assert "failed:" not in printed
     for testset in ("demo", "own"):
-        assert re.search(rf"^{testset}: (Clear|Ambiguous|Settled|Too little data)", printed, re.M), printed
+        assert re.search(rf"^{testset}: (Use|Check|Don't use yet)\.", printed, re.M), printed
     assert "nothing to do" in care(folder, "run")
     states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
     assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
@@ -161,7 +161,9 @@ def test_a_template_that_needs_what_no_item_has_is_told_before_and_red_after(tmp
             "failed: scores api|own: not one of its 40 items has a score (40 refused); most often it said: "
             "template answer_rating needs prompt" in printed
         )
-        assert re.search(r"^own: Too little data.*Judge 'api' is dead: it gave no score at all", printed, re.M), printed
+        assert re.search(
+            r"^own: Don't use yet\. .*\n  - Judge 'api' is dead: it gave no score at all", printed, re.M
+        ), printed
     assert endpoint.requests == []
     states = {row["judge"]: row["state"] for row in care_json(folder, "status")}
     assert (states["api"], states["gpt"]) == ("failed", "40 / 40")
@@ -185,7 +187,7 @@ def test_a_test_set_without_scores_loses_no_other_of_a_recorded_judge(tmp_path):
     states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
     assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
     assert states["gpt", "one"] == "failed"
-    assert re.search(r"^own: (Clear|Ambiguous|Too little data)", printed, re.M), printed
+    assert re.search(r"^own: (Use|Check|Don't use yet)\.", printed, re.M), printed
 
 
 def test_a_copied_workspace_tells_its_own_commands(one_night, after_a_night):

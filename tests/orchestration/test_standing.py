@@ -116,7 +116,7 @@ def test_a_stage_that_fails_under_the_daemon_is_told_until_it_is_mended(daemon):
     assert daemon.look() == [], "it is asked for once"
     assert request.asset_selection in (None, [dg.AssetKey("report_index")])
     assert daemon.run("report_index").success
-    assert daemon.told().startswith("Failed: `items` could not be made: ")
+    assert daemon.told().startswith("`items` could not be made: ")
     assert daemon.look() == []
 
     source.write_text(good)
@@ -201,7 +201,7 @@ def test_a_fit_that_is_held_back_is_alerted_once_and_without_the_names_of_dagste
     daemon.look()
     daemon.look()
     (alert,) = (daemon.folder / "told.jsonl").read_text().splitlines()
-    assert "one: Held back: the new fit " in alert
+    assert "one: Waiting. A new fit waits for you: " in alert
     assert "1 judge came: readability" in alert
     assert "dagster" not in alert.lower()
     assert daemon.told() in json.loads(alert)["text"]
@@ -253,8 +253,8 @@ def test_a_fit_that_is_stale_is_told_without_care_run(daemon):
     assert len(daemon.look()) == 1
     assert daemon.run("report_index").success
     sentence = daemon.told()
-    assert sentence.startswith("Stale: source, settings or anchors changed since the last run")
-    assert f"one: {sentence}" in care(daemon.folder, "status"), "the command says what the page says"
+    assert sentence.startswith("Source, settings or anchors changed since the last run")
+    assert f"one: Waiting. {sentence}" in care(daemon.folder, "status"), "the command says what the page says"
 
 
 def test_a_failure_is_forgotten_with_the_asset_that_failed_and_no_other(daemon):
@@ -285,7 +285,7 @@ def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(d
     daemon.hear(sensor, run.run_id)
     assert len(daemon.look()) == 1
     assert daemon.run("report_index").success
-    assert daemon.told().startswith(f"Failed: `panel` could not be made: {says}")
+    assert daemon.told().startswith(f"`panel` could not be made: {says}")
     assert daemon.look() == []
 
     assert daemon.run("panel", "one").success
@@ -315,7 +315,7 @@ def test_a_run_whose_process_is_killed_is_told(daemon):
     daemon.look()
     assert len(daemon.look()) == 1
     assert daemon.run("report_index").success
-    assert daemon.told().startswith("Failed: `items` could not be made: the process of its run was killed")
+    assert daemon.told().startswith("`items` could not be made: the process of its run was killed")
 
 
 def _materialise_elsewhere(daemon: Daemon) -> subprocess.Popen[bytes]:

@@ -20,9 +20,8 @@ FEATURES = ("characters", "words", "list_items")
 
 VERDICT = Verdict(
     "ambiguous",
-    "Ambiguous: the mean of the judges and one common factor correlate at +.61, and the scores alone cannot say which "
-    "of them is quality.",
-    (Reason("followed", "Factor 1 of the judges follows words of the texts (rank correlation +.93)."),),
+    "Two sensible ways to combine your judges rank the answers differently, and scores cannot say which is right.",
+    (Reason("followed", "Something that several judges share follows words.", detail="It is factor 1, by +.93."),),
     (
         Step(
             "Fill in the column `label` of /srv/evaluations/workspaces/answers_of_the_second_quarter/to_label.csv, "

@@ -65,9 +65,17 @@ def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str 
 
 
 def begins_with(folder: Path, code: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which every process of Python runs this code before anything else; it is kept in a folder."""
+    """The environment in which every process of Python runs this code before anything else; it is kept in a folder.
+
+    Two processes for each step, by which Dagster watches a `tail`, are left out: the code may import for seconds.
+    """
     folder.mkdir(exist_ok=True)
-    (folder / "sitecustomize.py").write_text(code)
+    (folder / "runs_first.py").write_text(code)
+    (folder / "sitecustomize.py").write_text(
+        "import sys\n\n"
+        "if not any(word.endswith('watch_orphans.py') for word in sys.orig_argv):\n"
+        "    import runs_first  # noqa: F401\n"
+    )
     return {**environment, "PYTHONPATH": os.pathsep.join([str(folder), environment.get("PYTHONPATH", "")])}
 
 

@@ -1,0 +1,142 @@
+"""The first screen of a page: one picture of the reason for its verdict, and whom the answer trusts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from assets.report.charts import Axes, Dot, Figure, Ranked, Series, domain, line_chart, ranked_list, scatter
+from assets.report.svg import shortened
+from care_ops.results.interpret import counted
+from care_ops.results.reasons import feature_in_words
+
+if TYPE_CHECKING:
+    from assets.report.cards import JudgeCard
+    from assets.report.data import ReportData
+    from assets.report.items import ItemRow
+    from care_ops.results.verdict import Verdict
+    from care_ops.scores import Array
+
+_MOST_DOTS = 500
+"""Items that a picture shows; of more, those to label and a sample that is spread over the ranking."""
+
+_MOST_INTERVALS = 60
+_LEVELS = 5
+_TEXT_SHOWN = 80
+_JUDGES_SHOWN = 12
+
+
+def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems: tuple[str, Markup] | None) -> Figure:
+    """What there is to see: rival answers where there are any, else systems, else the items by their rank.
+
+    Parameters
+    ----------
+    data : ReportData
+    verdict : Verdict
+    rows : sequence of ItemRow
+        Best first.
+    systems : (heading, drawing) or None
+        The systems as they are ranked, where there are any.
+    """
+    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care is not None and data.care.doubted:
+        return _rivals(data)
+    if systems is not None:
+        heading, drawn = systems
+        return Figure("first", "Systems, with 90 % intervals", f"{heading}.", drawn)
+    return _ranked(data, rows)
+
+
+def _rivals(data: ReportData) -> Figure:
+    """Every item by its ranks in two answers that are both defensible, coloured by what these differ in."""
+    assert data.care is not None
+    first, second = data.rivals.values()
+    one, other = (name.replace("_", " ") for name in data.rivals)
+    known = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
+    ranks = [100.0 * rankdata(answer[known]) / len(known) for answer in (first, second)]
+    levels, legend = _levels(data, known)
+    to_label = set(data.care.label_first)
+    ringed = np.array([data.scores.item_ids[k] in to_label for k in known])
+    spread = np.argsort(ranks[0], kind="stable")[np.linspace(0, len(known) - 1, _MOST_DOTS).astype(int)]
+    shown = np.arange(len(known)) if len(known) <= _MOST_DOTS else np.union1d(spread, np.flatnonzero(ringed))
+    dots = [
+        Dot(
+            float(ranks[0][k]),
+            float(ranks[1][k]),
+            int(levels[k]),
+            bool(ringed[k]),
+            shortened(f"{data.scores.item_ids[known[k]]}: {data.responses[known[k]] or ''}", _TEXT_SHOWN),
+        )
+        for k in shown
+    ]
+    far = np.abs(ranks[0] - ranks[1]) > 25.0
+    caption = f"{int(far.sum()):,} of {len(known):,} items differ by more than 25 places of 100."
+    axes = Axes(f"rank, {one} (100 is best)", f"rank, {other}", (0.0, 100.0), (0.0, 100.0), diagonal=True)
+    return scatter("first", "Two answers that part: each dot is an item", caption, dots, axes, legend)
+
+
+def _levels(data: ReportData, known: NDArray[np.intp]) -> tuple[Array, tuple[str, str, str]]:
+    """A shade for each item by the feature in which the answers differ, and what the lightest and darkest mean."""
+    feature = None if data.care is None else data.care.parted_by
+    values = counted(data.responses).get(feature or "")
+    if feature is None or values is None:
+        return np.full(len(known), _LEVELS - 1), ("", "", "label these first")
+    place = rankdata(np.nan_to_num(values[known], nan=-np.inf), method="average") / len(known)
+    levels = np.minimum((place * _LEVELS).astype(int), _LEVELS - 1)
+    return levels, (f"{feature_in_words(feature)}: few", "many", "label these first")
+
+
+def _ranked(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
+    """The items by their rank, with intervals; of many items some, evenly spread."""
+    places = np.unique(np.linspace(0, max(len(rows) - 1, 0), _MOST_INTERVALS).astype(int)) if rows else []
+    shown = [rows[k] for k in places]
+    some = f"{len(shown)} of them, evenly spread" if len(shown) < len(rows) else "all of them"
+    has = shown and shown[0].lo is not None
+    series = Series(
+        data.lead or "none",
+        [row.rank for row in shown],
+        [row.estimate for row in shown],
+        [row.lo or 0.0 for row in shown] if has else (),
+        [row.hi or 0.0 for row in shown] if has else (),
+    )
+    title = "Items ranked, with 90 % intervals" if has else "Items ranked"
+    return line_chart("first", title, f"Best first; {some}.", [series], Axes("rank", "score"))
+
+
+def trusted(cards: Sequence[JudgeCard]) -> Markup:
+    """The judges of the answer by family, each with its weight, its interval, and what moves it."""
+    panel = [card for card in cards if card.weight.weight is not None]
+    shown = sorted(panel, key=lambda card: -abs(card.weight.weight or 0.0))[:_JUDGES_SHOWN]
+    families: dict[str, list[JudgeCard]] = {}
+    for card in shown:
+        families.setdefault(card.row.family or "", []).append(card)
+    several = {name: group for name, group in families.items() if name and len(group) > 1}
+    alone = [card for card in shown if card.row.family not in several]
+    ranks = {card.row.check.judge: _ranked_judge(card) for card in shown}
+    scale = domain([*ranks.values()])
+    groups = [(Markup("<h3>Family {}</h3>").format(name), group) for name, group in several.items()]
+    groups += [(Markup("<h3>Others</h3>" if groups else ""), alone)] if alone else []
+    parts = [
+        heading + ranked_list([ranks[card.row.check.judge] for card in group], "weight", scale)
+        for heading, group in groups
+    ]
+    if len(shown) < len(panel):
+        parts.append(Markup(f'<p class="soft"><a href="#judges">{len(panel) - len(shown)} more judges</a></p>'))
+    return Markup("").join(parts)
+
+
+def _ranked_judge(card: JudgeCard) -> Ranked:
+    weight = card.weight
+    return Ranked(card.row.check.judge, weight.weight or 0.0, weight.lo, weight.hi, _moved_by(card))
+
+
+def _moved_by(card: JudgeCard) -> str:
+    """What of the texts moves a judge, with an arrow for the direction; empty where nothing does."""
+    follows = card.follows
+    if follows is None or follows.feature is None or follows.correlation is None:
+        return ""
+    return f"{'↑' if follows.correlation >= 0 else '↓'} {follows.feature.replace('_', ' ')}"

@@ -1,0 +1,127 @@
+"""How a verdict is decided, from what a fit says of itself and what has happened since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from care_ops.least import LEAST_JUDGES
+from care_ops.results.fit_facts import FitFacts
+from care_ops.results.reasons import answer_of, capital, feature_in_words, reasons_of, refused
+from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What has happened to a test set since its fit was made.
+
+    Attributes
+    ----------
+    failures : tuple of str
+        What failed when it was last brought up to date.
+    held_back : tuple of str
+        What the checks found that hold the latest fit back.
+    held_edition, held_made_at : str or None
+        The fit that is held back, and when it was made.
+    changes, moves : tuple of str
+        What went into the fit that is held back and not into the published one, and how far its answer lies from that.
+    reading : str
+        What people read meanwhile.
+    stale : tuple of Reason
+        What the fit does not know yet.
+    notes : tuple of Reason
+        What else to know, such as judges of which single scores are lacking.
+    """
+
+    failures: tuple[str, ...] = ()
+    held_back: tuple[str, ...] = ()
+    held_edition: str | None = None
+    held_made_at: str | None = None
+    changes: tuple[str, ...] = ()
+    moves: tuple[str, ...] = ()
+    reading: str = ""
+    stale: tuple[Reason, ...] = ()
+    notes: tuple[Reason, ...] = ()
+
+
+def decide(facts: FitFacts | None, standing: Standing, remedies: Remedies) -> Verdict:
+    """The verdict on a fit, or on a test set that has none yet.
+
+    What happened last counts first: a failure, then a fit that is held back, then one that is stale, and only then what
+    the fit says of itself. Where a fit is held back, the facts are those of that fit.
+    """
+    said = [] if facts is None else reasons_of(facts)
+    if standing.failures:
+        return _verdict("failed", _ended(standing.failures[0]), [*_since(standing), *said], facts, remedies)
+    if standing.held_back:
+        return _held_back(facts, standing, said, remedies)
+    if facts is None:
+        stale = standing.stale or (Reason("stale", "No fit has been made yet."),)
+        return _verdict("stale", stale[0].sentence, [*stale, *standing.notes], None, remedies)
+    if (why := refused(facts)) is not None:
+        return _verdict("failed", why, [*_since(standing), *said], facts, remedies)
+    if standing.stale:
+        return _verdict("stale", standing.stale[0].sentence, [*_since(standing), *said], facts, remedies)
+    state, first = answer_of(facts)
+    return _verdict(state, first.sentence, [*_since(standing), *said], facts, remedies)
+
+
+def _verdict(
+    state: State, sentence: str, reasons: Sequence[Reason], facts: FitFacts | None, remedies: Remedies
+) -> Verdict:
+    edition, made_at = (None, None) if facts is None else (facts.edition, facts.made_at)
+    return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), edition, made_at)
+
+
+def _held_back(facts: FitFacts | None, standing: Standing, said: Sequence[Reason], remedies: Remedies) -> Verdict:
+    """The verdict where a new fit waits for a person: what changed, how far the answer moves, what it is by itself."""
+    sentence = f"A new fit waits for you: {_ended('; '.join(standing.changes) or standing.held_back[0])}"
+    told: list[str] = []
+    if facts is not None and refused(facts) is None:
+        state, first = answer_of(facts)
+        told.append(f"The new fit by itself: {Verdict(state, first.sentence).headline}")
+    told += ["; ".join(standing.moves)] if standing.moves else []
+    reasons = [Reason("held back", _ended(capital(each))) for each in told]
+    if standing.reading:
+        reasons.append(Reason("publication", standing.reading))
+    reasons += [Reason("held back", _ended(capital(each))) for each in standing.held_back]
+    reasons += [*standing.stale, *standing.notes, *said]
+    steps = _steps("held back", facts, remedies)
+    return Verdict("held back", sentence, tuple(reasons), steps, standing.held_edition, standing.held_made_at)
+
+
+def _since(standing: Standing) -> list[Reason]:
+    """What happened since the fit, the gravest first."""
+    failures = [Reason("failure", _ended(sentence)) for sentence in standing.failures]
+    return [*failures, *standing.stale, *standing.notes]
+
+
+def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[Step, ...]:
+    """What to do, the most useful step first."""
+    if state == "held back":
+        return (remedies.decide,)
+    if state == "stale" or facts is None:
+        return (remedies.again,)
+    if state == "failed" and len(facts.admitted) < LEAST_JUDGES:
+        return (Step("Give scores of more judges, then fit again.", remedies.again.command),)
+    if state == "failed":
+        return (remedies.again,)
+    if state == "clear if":
+        return (
+            Step(
+                f"If {feature_in_words(str(facts.feature))} is no part of quality, declare it: `not_quality` of a fit, "
+                f"which is `--not-quality {facts.feature}` at the command line."
+            ),
+            remedies.label,
+        )
+    if state in ("ambiguous", "no common signal"):
+        return (remedies.label,)
+    if state == "too little data":
+        return (remedies.label, Step("Add judges of other kinds, or items, too."))
+    return (remedies.use, remedies.label) if state == "clear" else (remedies.use,)
+
+
+def _ended(sentence: str) -> str:
+    """The sentence with a full stop, where it has no mark at its end."""
+    sentence = sentence.strip()
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."

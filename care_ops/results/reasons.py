@@ -1,0 +1,307 @@
+"""What a fit says of itself, in words that people have; the numbers behind a sentence stand in its detail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt
+from care_ops.errors import counted, listed
+from care_ops.least import FOLLOWS, LEAST_JUDGES, TELLING_ITEMS
+from care_ops.results.coverage import Coverage
+from care_ops.results.fit_facts import FitFacts, JudgeFacts
+from care_ops.results.verdict import Reason, State, Topic
+
+_FEATURES_IN_WORDS = {
+    "characters": "the number of characters",
+    "words": "the number of words",
+    "sentences": "the number of sentences",
+    "words_per_sentence": "the words per sentence",
+    "list_items": "the number of list items",
+    "numbers": "the number of figures",
+    "authority_markers": "the number of citations and links",
+    "emoji": "the number of emoji",
+    "smog": "the reading grade (SMOG)",
+}
+"""Names of the features of texts (``interpret.FEATURES``), each of which goes on with "of the texts"."""
+
+_NAMED = 4
+"""Judges that a sentence names; its detail has all of them."""
+
+
+def feature_in_words(feature: str) -> str:
+    """A feature of texts as people name it, such as "the number of words"."""
+    return _FEATURES_IN_WORDS.get(feature.replace(" ", "_"), f"the {feature.replace('_', ' ')}")
+
+
+def refused(facts: FitFacts) -> str | None:
+    """Why the fit gives no answer that could be trusted; None where it gives one."""
+    if len(facts.admitted) < LEAST_JUDGES:
+        return capital(f"{refusal(facts.admitted)}.")
+    return None if facts.failure is None else f"There is no answer to judge: {facts.failure}."
+
+
+def refusal(judges: Sequence[str]) -> str:
+    """Why a panel of so few judges is refused."""
+    count = ("no judge", "one judge", "two judges")[len(judges)]
+    named = f" ({', '.join(judges)})" if judges else ""
+    return f"{count}{named} can be heard, and a panel needs three: where fewer disagree, nothing says which is wrong"
+
+
+def answer_of(facts: FitFacts) -> tuple[State, Reason]:
+    """The state of a fit that gives an answer and is up to date, and what to say of it first."""
+    judges, items = len(facts.admitted), counted(facts.items, "item")
+    if not facts.doubts:
+        far = (
+            "as far as scores can tell without texts."
+            if facts.feature is None
+            else "and nothing seen in scores or texts would turn it."
+        )
+        return "clear", Reason("ambiguity", f"{judges} judges allow one answer for {items}, {far}")
+    doubted = _doubted(facts, facts.doubts[0])
+    alone = f"By scores alone it is not clear. {doubted.sentence}"
+    if facts.labels is not None and facts.labels.settles:
+        settled = f"{counted(facts.labels.labels, 'label')} by people have settled which answer is right."
+        return "settled by labels", Reason("ambiguity", settled, detail=alone)
+    if facts.probes is not None and facts.probes.settles:
+        settled = "Probes have settled which answer is right, if what was declared of them is true."
+        return "settled by probes", Reason("ambiguity", settled, detail=alone)
+    return _STATE_OF.get(facts.doubts[0], "ambiguous"), doubted
+
+
+_STATE_OF: dict[Doubt, State] = {
+    "few judges": "too little data",
+    "few items": "too little data",
+    "no common signal": "no common signal",
+    "feature": "clear if",
+}
+"""The state that a doubt leads to where it is the gravest; of the others it is ambiguous."""
+
+
+def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
+    """What a doubt is about."""
+    if doubt == "several answers":
+        return _several_answers(facts)
+    if doubt == "few judges":
+        alone = len(facts.admitted) - sum(len(names) - 1 for names in facts.copies)
+        said = (
+            f"Only {alone} judges speak for themselves: where two share a mistake, nothing shows it. Four are needed."
+        )
+        return Reason("ambiguity", said)
+    if doubt == "few items":
+        said = f"{counted(facts.items, 'item')} are too few to tell the judges apart; {TELLING_ITEMS} are needed."
+        return Reason("ambiguity", said)
+    if doubt == "feature":
+        return _feature(facts)
+    sentence, detail = {
+        "no common signal": (
+            "Your judges hardly agree with one another, so there is nothing to combine.",
+            f"Each correlates with what all share by {facts.signal:+.2f} on average.",
+        ),
+        "copies": (
+            "Copies of one judge make up half of your panel, and nothing says whether they are right.",
+            "",
+        ),
+        "opposed": (
+            "A quarter of your judges or more rank the answers the other way round, and nothing says who is right.",
+            "Look whether some scales are reversed.",
+        ),
+        "families": (
+            "The answer depends on which judges were declared one family: other declarations lead to other answers.",
+            "",
+        ),
+    }[doubt]
+    return Reason("ambiguity", sentence, detail=detail)
+
+
+def _feature(facts: FitFacts) -> Reason:
+    """That the answer follows a feature of the texts."""
+    sentence = f"The answer follows {feature_in_words(str(facts.feature))}: use it only if that is part of quality."
+    detail = f"Its correlation with it is {facts.follows:+.2f}, and the scores cannot say whether it should follow it."
+    return Reason("ambiguity", sentence, detail=detail)
+
+
+def _several_answers(facts: FitFacts) -> Reason:
+    """In what the defensible answers of an ambiguous panel differ."""
+    parted = "and scores cannot say which is right"
+    if facts.parted_by is not None:
+        parted = f"mostly by {feature_in_words(facts.parted_by)}"
+    if facts.rival is not None and abs(facts.rival) < RIVAL:
+        return Reason(
+            "ambiguity",
+            f"Your judges split into camps that rank the answers differently, {parted}.",
+            detail=f"Several follow a factor that correlates at only {facts.rival:+.2f} with the answer.",
+        )
+    if facts.agreement >= LEAST_AGREEMENT and facts.misfit > 0:
+        return Reason(
+            "ambiguity",
+            "Your judges share more than one thing, and scores cannot say which of them is quality.",
+            detail=f"One common factor leaves correlations of judges unexplained, by {facts.misfit:.2f} on average.",
+        )
+    return Reason(
+        "ambiguity",
+        f"Two sensible ways to combine your judges rank the answers differently, {parted}.",
+        detail=f"The mean of the judges and the factor that they share correlate at only {facts.agreement:+.2f}.",
+    )
+
+
+def reasons_of(facts: FitFacts) -> list[Reason]:
+    """Every reason that the fit itself gives, what nobody may overlook first."""
+    why = refused(facts)
+    reasons = [] if why is None else [Reason("failure", why)]
+    if facts.coverage is not None:
+        reasons += _on_coverage(facts.coverage)
+    reasons += _no_judges(facts.judges) + _dead(facts.judges)
+    if len(facts.admitted) == LEAST_JUDGES and answer_of(facts)[0] != "too little data":
+        said = "Caution: there are only three judges, and where two of them share a mistake nothing shows it."
+        reasons.append(Reason("few judges", said, tuple(facts.admitted)))
+    if why is None:
+        reasons += _about_the_answer(facts)
+    reasons += _suspects(facts.judges)
+    reasons += [Reason("certificate", caution) for caution in facts.cautions]
+    return reasons if facts.publication is None else [*reasons, Reason("publication", facts.publication)]
+
+
+def _about_the_answer(facts: FitFacts) -> list[Reason]:
+    """Why the answer is clear, ambiguous or settled, and what the judges follow."""
+    state, first = answer_of(facts)
+    reasons = [first, *_evidence(facts)]
+    for names in facts.copies:
+        said = f"{', '.join(names[:-1])} and {names[-1]} say the same thing, and are counted once."
+        reasons.append(Reason("copies", said, names))
+    if not state.startswith("settled"):
+        reasons += [_doubted(facts, doubt) for doubt in facts.doubts[1:]]
+    if "feature" in facts.doubts and facts.without is not None:
+        changed = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')}"
+        said = (
+            f"If {feature_in_words(str(facts.feature))} is no part of quality, {changed} change halves of the ranking."
+        )
+        reasons.append(Reason("ambiguity", said))
+    if facts.blind and facts.doubts and not state.startswith("settled"):
+        reasons.append(
+            Reason(
+                "followed",
+                "No text of the items is known, so nobody can see whether judges follow the length of answers.",
+                detail="Give the texts too: `--items`, or the items of the test set.",
+            )
+        )
+    if facts.taken_off:
+        features = " and ".join(feature_in_words(name) for name in facts.taken_off)
+        said = f"What single judges like about {features} beyond the others is taken off their scores."
+        reasons.append(Reason("taken off", said))
+    if facts.beside_mean is not None:
+        reasons.append(_beside_the_mean(facts.beside_mean))
+    return reasons + _followed(facts)
+
+
+def _evidence(facts: FitFacts) -> list[Reason]:
+    """What labels and probes say of the answer."""
+    reasons: list[Reason] = []
+    if facts.labels is not None:
+        number, found = counted(facts.labels.labels, "label"), facts.labels
+        said = f"{number} agree with the answer: {_probability(found.probability)} that it is the right one."
+        if not found.settles:
+            said = f"{number} have not settled it: {_probability(found.probability)} that this is the right answer."
+        most = _probability(found.hypothesis_probability)
+        detail = f"The single thing that quality follows most probably is {found.hypothesis}: {most}."
+        reasons.append(Reason("labels", said, detail=detail))
+    if facts.probes is not None:
+        found, kinds = facts.probes, "; ".join(facts.probes.kinds)
+        said = f"By the probes this answer is right with {_probability(found.probability)}"
+        said += "." if found.settles else ", which is not sure enough."
+        reasons.append(Reason("probes", said, detail=f"That rests on what was declared of them: {kinds}."))
+    return reasons
+
+
+def _followed(facts: FitFacts) -> list[Reason]:
+    """What the judges follow in the texts."""
+    so, also = "so what looks like quality may be that", ""
+    if facts.feature is not None and abs(facts.follows) < MAY_BE_A_FEATURE:
+        so = "and the answer hardly does"
+        also = f" What the answer follows most is {feature_in_words(facts.feature)}, by {facts.follows:+.2f}."
+    return [
+        Reason(
+            "followed",
+            f"Something that several judges share follows {feature_in_words(feature.feature)}, {so}.",
+            detail=f"It is factor {feature.factor + 1}, by a rank correlation of {feature.correlation:+.2f}.{also}",
+        )
+        for feature in facts.followed
+        if abs(feature.correlation) >= FOLLOWS
+    ]
+
+
+def _beside_the_mean(mean: Changed) -> Reason:
+    """What aggregating changed at all."""
+    if mean.top_changed == 0 and mean.correlation > 0.995:
+        return Reason("beside the mean", "The plain mean of the judges would order the items nearly the same.")
+    are = "is" if mean.top_changed == 1 else "are"
+    others = f"{mean.top_changed:,} of the best {mean.top:,} items {are} not among the best"
+    return Reason(
+        "beside the mean",
+        f"{others} by the plain mean of the judges.",
+        detail=f"The two orders have a rank correlation of {mean.correlation:+.2f}.",
+    )
+
+
+def _on_coverage(coverage: Coverage) -> list[Reason]:
+    """What is to be known of items with few scores, of judges that share no item, and of scores that are absent."""
+    few_scores: Topic = "few scores" if coverage.mostly_few else "missing scores"
+    said: list[tuple[Topic, str | None]] = [
+        (few_scores, coverage.on_few_scores()),
+        ("not connected", coverage.on_groups()),
+        ("missing scores", coverage.on_missing_scores()),
+    ]
+    return [Reason(topic, sentence) for topic, sentence in said if sentence is not None]
+
+
+def _no_judges(judges: Sequence[JudgeFacts]) -> list[Reason]:
+    return [
+        Reason("no judge", f"Column {judge.judge!r} looks like {judge.looks_like}, not like a judge.", (judge.judge,))
+        for judge in judges
+        if judge.looks_like is not None
+    ]
+
+
+def _dead(judges: Sequence[JudgeFacts]) -> list[Reason]:
+    dead = {
+        judge.judge: f"Judge {judge.judge!r} is dead: {judge.dead}, and it is left out."
+        for judge in judges
+        if judge.dead
+    }
+    if len(dead) < 2:
+        return [Reason("dead judge", said, (name,)) for name, said in dead.items()]
+    sentence = f"{len(dead)} judges are dead, and are left out: {listed([*dead], _NAMED)}."
+    return [Reason("dead judge", sentence, tuple(dead), " ".join(dead.values()))]
+
+
+def _suspects(judges: Sequence[JudgeFacts]) -> list[Reason]:
+    """Judges to look at. None of them is to be dropped for that: only labels can say that a judge is bad."""
+    odd = {judge.judge: said for judge in judges if judge.dead is None and (said := _oddness(judge)) is not None}
+    if len(odd) < 2:
+        return [Reason("suspect judge", said, (name,)) for name, said in odd.items()]
+    sentence = f"{len(odd)} judges deserve a look: {listed([*odd], _NAMED)}."
+    return [Reason("suspect judge", sentence, tuple(odd), " ".join(odd.values()))]
+
+
+def _oddness(judge: JudgeFacts) -> str | None:
+    """Why a judge deserves a look; None where it does not."""
+    name = f"Judge {judge.judge!r}"
+    if not judge.admitted:
+        return f"{name} is left out: {str(judge.reason).rstrip('.')}."
+    if judge.notes is not None:
+        return f"{name} deserves a look: {judge.notes.rstrip('.')}."
+    if judge.counts_against:
+        return (
+            f"{name} runs against the answer (weight {judge.weight:+.2f}): look whether its scale is reversed. "
+            "Disagreement alone is no reason to drop it."
+        )
+    return None
+
+
+def capital(sentence: str) -> str:
+    """The sentence with a capital at its beginning."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _probability(value: float) -> str:
+    """A probability in words; one that rounds to certainty is not called certain."""
+    return "a probability above 99 %" if value > 0.99 else f"a probability of {100 * value:.0f} %"
