@@ -9,6 +9,8 @@ import json
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from unittest.mock import MagicMock
 
 import dagster as dg
@@ -30,6 +32,7 @@ from orchestration.dagster_internals import (
     dump_cursor,
     end_run_as_failed,
     engines_kept,
+    evaluations_unrecorded,
     implicit_asset_job,
     is_worked_on,
     latest_tags,
@@ -294,6 +297,37 @@ def test_an_evaluation_of_conditions_reads_dynamic_partitions_less_often(instanc
     assert sum("dynamic_partitions" in statement for statement in statements) < without, "it saves no query any more"
     instance.add_dynamic_partitions("names", ["c"])
     assert instance.get_dynamic_partitions("names") == ["a", "b", "c"], "afterwards they are read anew"
+
+
+@builds_upon_dagster("evaluations_unrecorded")
+def test_an_evaluation_without_its_record_has_the_same_cursor(instance, monkeypatch):
+    @dg.asset(
+        partitions_def=dg.DynamicPartitionsDefinition(name="names"),
+        automation_condition=dg.AutomationCondition.eager() | dg.AutomationCondition.missing().newly_true(),
+    )
+    def named() -> None: ...
+
+    instance.add_dynamic_partitions("names", ["a", "b"])
+    definitions, now = dg.Definitions([named]), datetime.now(UTC)
+    before = dg.evaluate_automation_conditions(definitions, instance).cursor
+    instance.add_dynamic_partitions("names", ["c"])
+    evaluate = partial(dg.evaluate_automation_conditions, definitions, instance, cursor=before, evaluation_time=now)
+    recorded = evaluate()
+    made: list[object] = []
+    make = dg.AutomationCondition.get_node_snapshot
+    monkeypatch.setattr(
+        dg.AutomationCondition, "get_node_snapshot", lambda self, name: [made.append(name), make(self, name)][1]
+    )
+    evaluate()
+    assert made, "unnecessary by now: no record is made for a cursor"
+    made.clear()
+    with evaluations_unrecorded():
+        unrecorded = evaluate()
+    assert unrecorded.total_requested == recorded.total_requested == 1
+    assert unrecorded.cursor == recorded.cursor
+    assert not made
+    evaluate()
+    assert made, "afterwards it is made again"
 
 
 @builds_upon_dagster("runs_of_code_location")
