@@ -294,76 +294,41 @@ def runs_of_code_location(instance: dg.DagsterInstance, module: str) -> Generato
         del instance.create_run_for_job
 
 
-@contextmanager
-def partitions_read_once(instance: dg.DagsterInstance) -> Generator[None]:
-    """Read each set of dynamic partitions once while conditions are evaluated.
+def evaluated(
+    defs: dg.Definitions, instance: dg.DagsterInstance, cursor: AutomationCursor | None = None
+) -> dg.EvaluateAutomationConditionsResult:
+    """What the conditions ask for after what a cursor has seen.
 
-    Why: an evaluation asks for them thousands of times, each time with a query: nine tenths of its time. Nobody adds
-    partitions meanwhile in this process, and the next evaluation sees what another process adds. Unnecessary once
-    Dagster keeps them for the time of an evaluation.
+    Why: an evaluation asks for dynamic partitions thousands of times, each time with a query, though nobody adds any
+    meanwhile in this process; and it makes a record of every node, of which the cursor takes one set. Unnecessary once
+    Dagster keeps partitions for the time of an evaluation, and takes the set from the result.
     """
+    from dagster._core.definitions.declarative_automation import automation_condition as conditions
+
+    subset = conditions.get_serializable_true_subset  # type: ignore[attr-defined]
+    taken = property(lambda result: SimpleNamespace(true_subset=subset(result.true_subset)))
+    record = vars(conditions.AutomationResult)["serializable_evaluation"]
+    conditions.AutomationResult.serializable_evaluation = taken  # type: ignore[method-assign,assignment]
     instance.get_dynamic_partitions = cache(instance.get_dynamic_partitions)  # type: ignore[method-assign]
     try:
-        yield
+        return dg.evaluate_automation_conditions(defs, instance, cursor=cursor)
     finally:
+        conditions.AutomationResult.serializable_evaluation = record
         del instance.get_dynamic_partitions
 
 
 @contextmanager
-def evaluations_unrecorded() -> Generator[None]:
-    """Evaluate conditions for their cursor alone, without the record of every node that the UI would show.
-
-    Why: a cursor takes one set of partitions from that record, which is made for nothing else: a third of the time of
-    an evaluation. Unnecessary once Dagster takes the set from the result itself.
-    """
-    from dagster._core.definitions.declarative_automation.automation_condition import AutomationResult
-    from dagster._core.definitions.declarative_automation.serialized_objects import get_serializable_true_subset
-
-    def asked_for(result: Any) -> Any:
-        return SimpleNamespace(true_subset=get_serializable_true_subset(result.true_subset))
-
-    recorded = vars(AutomationResult)["serializable_evaluation"]
-    AutomationResult.serializable_evaluation = property(asked_for)  # type: ignore[method-assign,assignment]
-    try:
-        yield
-    finally:
-        AutomationResult.serializable_evaluation = recorded
-
-
-@contextmanager
-def commits_without_waiting() -> Generator[None]:
-    """Let SQLite wait for the disk when it writes its log back, and not at every commit.
-
-    Why: a night commits hundreds of times, and makes a database for each run, of twenty tables and indexes. Where the
-    power fails, each database stays whole; the last seconds' commits may be lost, and what they told of is made again.
-    Unnecessary once Dagster says `PRAGMA synchronous = NORMAL` itself, and makes the tables once its log is on.
-    """
-    from sqlalchemy import Engine
-    from sqlalchemy.event import listen, remove
-
-    def say(connection: object, _record: object) -> None:
-        if isinstance(connection, sqlite3.Connection):
-            with suppress(sqlite3.Error):  # whoever uses the file is told; of one that is locked each commit waits
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = NORMAL")
-
-    listen(Engine, "connect", say)
-    try:
-        yield
-    finally:
-        remove(Engine, "connect", say)
-
-
-@contextmanager
 def engines_kept() -> Generator[None]:
-    """Let Dagster's SQLite storages keep their SQLAlchemy engines, each with one idle connection.
+    """Let Dagster's SQLite storages keep their SQLAlchemy engines, and not wait for the disk at each commit.
 
     Why: they make an engine for every event, compile each statement anew, and on closing the last connection SQLite
     writes its log back: most of the time of a run of small steps. Each run's log is a file, and few of them stay open.
-    Unnecessary once Dagster keeps its engines, or takes the class of their pool from ``dagster.yaml``.
+    Where the power fails, each database stays whole; the last seconds' commits may be lost, and what they told of is
+    made again. Unnecessary once Dagster does both, or takes the class of their pool from ``dagster.yaml``.
     """
     from dagster._core.storage.event_log.sqlite import sqlite_event_log
     from dagster._core.storage.runs.sqlite import sqlite_run_storage
+    from sqlalchemy import Engine, event
     from sqlalchemy.pool import NullPool, QueuePool
 
     storages: list[Any] = [sqlite_event_log, sqlite_run_storage]
@@ -385,12 +350,18 @@ def engines_kept() -> Generator[None]:
             kept.pop(next(iter(kept))).pool.dispose()
         return engine
 
+    def log_and_go_on(connection: object, _record: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            with suppress(sqlite3.Error):  # whoever uses the file is told; of one that is locked each commit waits
+                connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+
+    event.listen(Engine, "connect", log_and_go_on)
     try:
         for storage in storages:
             storage.create_engine = create_or_reuse
-        with commits_without_waiting():
-            yield
+        yield
     finally:
+        event.remove(Engine, "connect", log_and_go_on)
         for storage in storages:
             storage.create_engine = create_engine
         for engine in kept.values():

@@ -19,9 +19,9 @@ from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import (
     cancel_backfill,
-    commits_without_waiting,
     daemon_is_alive,
     end_run_as_failed,
+    engines_kept,
     unfinished_backfills,
     unreachable_storage,
 )
@@ -110,7 +110,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 
 def _opened(home: Path) -> dg.DagsterInstance:
     try:
-        with opening(home), commits_without_waiting():
+        with opening(home), engines_kept():
             return dg.DagsterInstance.get()
     except CommandError as error:  # of a storage that two processes made at once, before they waited for each other
         raise WarehouseError(_damaged(home, str(error))) from None

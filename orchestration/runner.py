@@ -28,11 +28,10 @@ from orchestration.alerts import failure_message
 from orchestration.dagster_internals import (
     dump_cursor,
     engines_kept,
-    evaluations_unrecorded,
+    evaluated,
     implicit_asset_job,
     load_cursor,
     materialisations,
-    partitions_read_once,
     runs_of_code_location,
     selected_assets,
     storage_id,
@@ -190,7 +189,7 @@ class _Run:
         self.is_first = cursor is None
         if cursor is None:
             # The baseline: a first night that is killed must not take what changes meanwhile for the start.
-            cursor = _evaluated(defs, instance).cursor
+            cursor = evaluated(defs, instance).cursor
             self._cursor_file.save(cursor)
         self._cursor = self._next_cursor = cursor
         self._tried: set[Partition] = set()
@@ -276,7 +275,7 @@ class _Run:
 
     def _stale(self) -> Requests:
         """What the conditions ask for, and in the first step what failed last time or was asked for by name."""
-        result = _evaluated(self._defs, self._instance, self._cursor)
+        result = evaluated(self._defs, self._instance, self._cursor)
         self._next_cursor = result.cursor
         for asset in ORDER:
             self.requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
@@ -409,14 +408,6 @@ class Scope:
         judge, testset = split_partition(asset, partition)
         judge_fits = self.judge is None or judge is None or judge == self.judge
         return judge_fits and (self.testset is None or testset is None or testset == self.testset)
-
-
-def _evaluated(
-    defs: dg.Definitions, instance: dg.DagsterInstance, cursor: AutomationCursor | None = None
-) -> dg.EvaluateAutomationConditionsResult:
-    """What the conditions ask for after what the cursor has seen."""
-    with partitions_read_once(instance), evaluations_unrecorded():
-        return dg.evaluate_automation_conditions(defs, instance, cursor=cursor)
 
 
 class CursorFile:

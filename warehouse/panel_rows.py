@@ -249,9 +249,8 @@ def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
 
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
     """Remove a judge's scores on a test set from the warehouse; its parts stay."""
-    known = connection.execute("SELECT 1 FROM slices WHERE judge = ? AND testset = ?", [judge, testset]).fetchall()
-    if not known:  # of most pairs, where each judge scores one test set of many
-        return
+    if not connection.execute("SELECT 1 FROM slices WHERE judge = ? AND testset = ?", [judge, testset]).fetchall():
+        return  # as of most pairs, where each judge scores one test set of many
     connection.execute(
         """
         DELETE FROM scores WHERE judge_ix IN (SELECT judge_ix FROM judges WHERE judge = ?)
