@@ -13,6 +13,9 @@ for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np
 import pytest
 
+LONGEST = ("test_readme.py", "test_roads_of_workspaces.py", "test_experiments.py", "test_demo.py", "test_nights.py")
+"""Modules with tests of a minute and more that would otherwise begin late, and end alone on one of the cores."""
+
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,7 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Otherwise each process would make that fixture: a deployment, a night, pages of 50,000 items. A fixture whose name
     begins with ``_`` makes nothing.
     """
-    items.sort(key=lambda item: item.path.parent.name not in ("orchestration", "browser"))
+    whole = ("orchestration", "browser")
+    items.sort(key=lambda item: (item.path.name not in LONGEST, item.path.parent.name not in whole))
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
         made = [one for definitions in fixtures for one in definitions if not one.argname.startswith("_")]

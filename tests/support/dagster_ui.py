@@ -71,7 +71,9 @@ def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:
         expect(boxes.last).to_be_enabled(timeout=WAIT_MS)
         if boxes.last.is_checked() != on:
             boxes.last.locator("xpath=..").click(timeout=WAIT_MS)
-        page.wait_for_timeout(5_000)
+        until = time.monotonic() + 5
+        while _state(ui, sensor)[0] != wanted and time.monotonic() < until:
+            page.wait_for_timeout(250)
     while not on and _state(ui, sensor)[1] == "STARTED":
         assert time.monotonic() < deadline, f"a tick of {sensor} does not end"
         page.wait_for_timeout(500)
