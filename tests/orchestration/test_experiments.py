@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import false_discovery_control, spearmanr, studentized_range
 
+from assets.experiments import sufficient_family
 from assets.experiments.adversarial_answers import planted, recovered
 from assets.experiments.aggregation_tables import critical_difference
 from assets.experiments.base import ExperimentFindings, Heatmap
@@ -169,6 +170,21 @@ def test_a_table_whose_mean_is_all_confounder_lets_the_mean_collapse_and_a_harml
     assert told["care_svd by labels stays"]
     assert not any(told[name] for name in ("mv", "avg", "ws", "uws", "all collapse", "picture, care_svd"))
     assert picture(harmful, 0)["labels"]["avg"]
+
+
+def test_the_first_table_with_the_papers_picture_is_swept(monkeypatch):
+    """Of two hundred tables number 71 is the first; here it is the only one."""
+    table = allowed_table(np.random.default_rng([71, 91]))
+    monkeypatch.setattr("care_ops.simulate.allowed_table", lambda _: table)
+    monkeypatch.setattr("assets.experiments.sufficient_family.picture", lambda table, _: picture(table, 71))
+    found = sufficient_family.run(None, tables=1, seeds=1, items=400, strengths=[0.0, 1.0])
+    assert found.says[-1].startswith("The first of them, table 0, cut at the panel's mean or one half, with 400 items")
+    assert [t.title for t in found.tables][-2:] == [
+        "Table 0: shifts of its views",
+        "Table 0, cut at the panel's mean or one half: accuracy over 1 draws",
+    ]
+    assert len(found.figures) == 1
+    assert len(found.tables[-2].rows) == 3
 
 
 def test_states_mapped_by_labels_find_quality_where_means_do_not():
