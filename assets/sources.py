@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FORGOTTEN = "forgotten.jsonl"
-"""File of the data folder: hashes of the items that `care forget` removed."""
+"""File of the data folder: hashes of the items that `care admin forget` removed."""
 
 
 def forgotten_key(testset: str, item_id: str) -> str:
@@ -40,7 +40,7 @@ def forgotten_items(workspace: Workspace) -> set[str]:
     except DamagedError as error:
         raise DamagedError(
             f"{error}. It lists what must never be read again, so nothing is read before it is whole: put it back "
-            "from a backup, or move it away and `care forget` each of those items again"
+            "from a backup, or move it away and `care admin forget` each of those items again"
         ) from None
 
 

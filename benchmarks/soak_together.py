@@ -1,6 +1,6 @@
 """Eight processes at once on one tiny workspace, for ten minutes. ``make soak-together``.
 
-``care run``, ``care status``, the reading commands, ``care gc``, ``care forget``, ``care accept``, runs as Dagster's
+``care run``, ``care status``, the reading commands, ``care admin gc``, ``care admin forget``, ``care fits accept``, runs as Dagster's
 daemon starts them, and a reader of the database (``reading_together``), each again and again, while items and judges
 are edited. In the end no score that was ever written may be missing without a reason, none may be there twice, no
 command may have ended with anything but success or one clear sentence, and one more ``care run`` must give what a fresh
@@ -231,7 +231,7 @@ def _rows(path: Path) -> list[Row]:
 
 
 def _lost(soak: SharedSoak) -> list[str]:
-    """Rows that were written and are missing, although neither ``care forget`` nor ``care gc`` has removed them."""
+    """Rows that were written and are missing, although neither ``care admin forget`` nor ``care admin gc`` has removed them."""
     kept = {row for path in (soak.folder / "data" / "parts" / "scores").rglob("*.parquet") for row in _rows(path)}
     forgotten = set((soak.notes / "forgotten").read_text().split())
     gc = "\n".join(ended.output for ended in soak.ended if ended.words[0] == "gc")

@@ -1,7 +1,7 @@
 """What the daemon takes while nothing changes: CPU seconds and bytes on disk an hour.
 
 ``python -m benchmarks.study_rest [--judges P] [--testsets T] [--items N] [--minutes M]`` makes a workspace of recorded
-judges, brings it up to date with ``care run``, starts ``care daemon`` with the settings of a new workspace, lets it
+judges, brings it up to date with ``care run``, starts ``care admin daemon`` with the settings of a new workspace, lets it
 settle, and then looks at it for so many minutes. CPU seconds are those of the daemon, its code server and whatever they
 start. Bytes are those by which the workspace's folder grows. Beside it, at the same time, runs Dagster's own daemon
 over definitions of nothing, which is what Dagster takes by itself.
@@ -69,9 +69,9 @@ def at_rest(workspace: Path, nothing: Path, minutes: float) -> dict[str, tuple[f
     python = [sys.executable, "-W", "ignore", "-m"]
     ours = [*python, "orchestration.cli", "daemon", "--workspace", str(workspace)]
     alone = [str(Path(sys.executable).with_name("dagster-daemon")), "run", "-f", str(nothing / "nothing.py")]
-    with running("care daemon", ours, workspace) as daemon, running("Dagster's daemon", alone, nothing) as empty:
+    with running("care admin daemon", ours, workspace) as daemon, running("Dagster's daemon", alone, nothing) as empty:
         time.sleep(_SETTLES_S)
-        looked_at = {"care daemon": (daemon, workspace), "Dagster's over nothing": (empty, nothing)}
+        looked_at = {"care admin daemon": (daemon, workspace), "Dagster's over nothing": (empty, nothing)}
         began = time.monotonic()
         before = {name: (cpu_seconds(process), size(folder)) for name, (process, folder) in looked_at.items()}
         time.sleep(60 * minutes)

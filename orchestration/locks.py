@@ -3,7 +3,7 @@
 The system releases a lock when the process that holds it dies, however it dies, so nobody has to clean up after one.
 A command holds ``workspace.lock`` alone; runs of Dagster share it. Everybody takes ``turnstile.lock`` first, and a
 command that waits for the workspace keeps it meanwhile: runs that come later queue behind the command, so a busy
-daemon cannot keep ``care gc`` waiting for ever. Each process that holds the workspace or waits for it keeps a file, its
+daemon cannot keep ``care admin gc`` waiting for ever. Each process that holds the workspace or waits for it keeps a file, its
 note, that says who it is.
 
 While a process opens Dagster's storage, which it may have to make, it holds ``opening.lock``.
@@ -128,7 +128,7 @@ def hold_daemon_lock(workspace: Workspace) -> int:
     except BlockingIOError as error:
         os.close(descriptor)
         raise WarehouseError(
-            f"{workspace.root} has a daemon already (`care daemon` or `care ui`); there may be one only"
+            f"{workspace.root} has a daemon already (`care admin daemon` or `care ui`); there may be one only"
         ) from error
     os.set_inheritable(descriptor, True)
     return descriptor

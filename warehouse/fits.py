@@ -249,12 +249,12 @@ class FitStore:
         path = self.fit_file(testset, fit_id)
         then = (
             ". `care run` makes fits of the latest edition again; one of an older edition comes back from a backup "
-            f"only, and `care history {testset}` lists the others"
+            f"only, and `care fits list {testset}` lists the others"
         )
         try:
             return read_sound(path, fit_of, then)
         except FileNotFoundError:
-            raise WarehouseError(f"{path}: no such fit; `care history {testset}` lists those that are kept") from None
+            raise WarehouseError(f"{path}: no such fit; `care fits list {testset}` lists those that are kept") from None
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
         """Keep what was found out about a fit later, in a file of its own; it replaces what has the same class."""

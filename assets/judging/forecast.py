@@ -33,7 +33,8 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items and probes to be scored, and different texts among them. Probes are known once the items have been read.
+        Items and probes to be scored, and different texts among them, or 0 where the scores are recorded. Probes are
+        known once the items have been read.
     tokens : float
         Tokens to be read and written; 0 where the judge is no language model.
     dollars : float or None
@@ -128,12 +129,12 @@ def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Colle
 def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -> Forecast:
     wanted = pending(workspace, workspace.parts, judge, testset)
     to_ask = [item for item in items if item.key not in wanted.settled]
-    recorded = wanted.spec.engine.needs.recordings
-    if not recorded:
-        settled = pending(workspace, workspace.probe_parts, judge, testset).settled
-        probes = [judge_item(record) for record in probe_items(workspace, testset)]
-        to_ask += [probe for probe in probes if probe.key not in settled]
-    questions = len(to_ask) if recorded else len({item.text_key for item in to_ask})
+    if wanted.spec.engine.needs.recordings:  # which are read from a file
+        return Forecast(judge, testset, len(to_ask), seconds=0.0)
+    settled = pending(workspace, workspace.probe_parts, judge, testset).settled
+    probes = [judge_item(record) for record in probe_items(workspace, testset)]
+    to_ask += [probe for probe in probes if probe.key not in settled]
+    questions = len({item.text_key for item in to_ask})
     rate = _measured(workspace, judge)
     guess = (0.0, 0.0) if rate else _guessed(workspace, testset, wanted.spec, to_ask)
     tokens_in, tokens_out = (rate.tokens_in, rate.tokens_out) if rate else guess

@@ -36,7 +36,7 @@ def find(workspace: Workspace, edition: str) -> Edition:
     }
     if len(candidates) != 1:
         what = "no kept fit has" if not candidates else f"{len(candidates)} kept fits begin with"
-        raise InputError(f"{what} {edition!r}; `care history TESTSET` lists them")
+        raise InputError(f"{what} {edition!r}; `care fits list TESTSET` lists them")
     return next(iter(candidates.values()))
 
 
@@ -361,7 +361,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
             edition = kept[publication.edition]
             promote(workspace, edition, by="rollback", why=why, pinned=True)
             return edition
-    raise InputError(f"test set {testset!r} has no earlier published fit that is kept; see `care history {testset}`")
+    raise InputError(f"test set {testset!r} has no earlier published fit that is kept; see `care fits list {testset}`")
 
 
 def score(workspace: Workspace, edition: Edition, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ MOST_JUDGES = 40
 
 _WHAT_TO_DO = (
     "`care run` again; where this comes back, a library or this machine computes wrongly: go back to the versions of "
-    "the last good night, or `care accept`"
+    "the last good night, or `care fits accept`"
 )
 
 

@@ -2,7 +2,7 @@
 
 Publication is what people read: the views ``latest_fits`` and ``latest_aggregates``, and the report. Where a
 blocking check fails, the edition before stays published until a person accepts the new one
-(``care accept``) or the cause is mended.
+(``care fits accept``) or the cause is mended.
 """
 
 import logging
@@ -335,7 +335,7 @@ def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[
         "panel_shrunk",
         False,
         f"{len(lost)} judge(s) of the published panel are no longer admitted ({why}). Mend them and run again, delete "
-        "their files, or `care accept` the smaller panel",
+        "their files, or `care fits accept` the smaller panel",
         {"lost": len(lost)},
     )
 
@@ -350,7 +350,7 @@ def _missing(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: Rev
         False,
         f"{tonight.missing:.1%} of the panel's scores are missing, {rise:+.1%} against the published fit (limits "
         f"{limits.max_missing:.0%} and {_MOST_MISSING_RISE:+.0%}). See `by_status` of the judges' `scores`, or "
-        "`care accept`",
+        "`care fits accept`",
         numbers,
     )
 
@@ -364,7 +364,7 @@ def _certificate(tonight: ReviewedEdition) -> CheckResult:
         "certificate",
         False,
         f"the structure stopped at a relative gap of {tonight.gap:.1e}, short of its certificate. Raise `fit.gamma`, "
-        "drop judges that repeat one another, or `care accept`",
+        "drop judges that repeat one another, or `care fits accept`",
         numbers,
     )
 
@@ -383,7 +383,7 @@ def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]
         check,
         False,
         f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {_LEAST_COSINE:.2f}). Give "
-        "anchors (care.yaml) to say which factor is quality, or `care accept`",
+        "anchors (care.yaml) to say which factor is quality, or `care fits accept`",
         numbers,
     )
 
@@ -405,7 +405,7 @@ def _drift(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: Revie
     return _result(
         "drift",
         False,
-        f"{says}: {', '.join(wrong)}. `care diff` names the judges and items that moved; accept it if that is right",
+        f"{says}: {', '.join(wrong)}. `care fits diff` names the judges and items that moved; accept it if that is right",
         numbers,
     )
 
@@ -448,7 +448,7 @@ def _duplicates(tonight: ReviewedEdition, then: ReviewedEdition | None) -> Check
         "duplicate_items",
         False,
         f"{says}, {rise:+.1%} against the published fit. Remove the copies from the source, give them one "
-        "`split_unit`, or `care accept`",
+        "`split_unit`, or `care fits accept`",
         numbers,
     )
 

@@ -136,7 +136,7 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
                 path,
                 "fails",
                 f"{error}. It lists what must never be read again: put it back from a backup, or move it away and "
-                "`care forget` each of those items again",
+                "`care admin forget` each of those items again",
             )
         elif not repair:
             costs = ", which costs money: put a backup in its place first" if _costs_money(workspace, path) else ""

@@ -45,7 +45,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class Removable:
-    """Something that ``care gc`` deletes.
+    """Something that ``care admin gc`` deletes.
 
     Attributes
     ----------
@@ -306,7 +306,7 @@ def _promised(workspace: Workspace) -> UnderWay | None:
         return None
     except DamagedError as error:
         raise DamagedError(
-            f"{error}. An item was being forgotten: move the file away and `care forget` that item again"
+            f"{error}. An item was being forgotten: move the file away and `care admin forget` that item again"
         ) from None
 
 

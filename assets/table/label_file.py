@@ -77,7 +77,7 @@ class LabelFile:
             if tuple(reader.fieldnames or ()) != COLUMNS:
                 raise InputError(
                     f"{path}: its columns are {', '.join(reader.fieldnames or ())}, and labels are collected in a file "
-                    f"with the columns {', '.join(COLUMNS)}; name another file with --output"
+                    f"with the columns {', '.join(COLUMNS)}; name another file with --out"
                 )
             rows = [LabelRow(**{name: row[name] or "" for name in COLUMNS}) for row in reader]
         if rows:
@@ -102,7 +102,7 @@ class LabelFile:
         """Raise ``InputError`` where a row is of none of these items."""
         strange = next((row.item_id for row in self.rows if row.item_id not in items), None)
         if strange is not None:
-            raise InputError(f"{self.path}: item {strange!r} is not among the items; name another file with --output")
+            raise InputError(f"{self.path}: item {strange!r} is not among the items; name another file with --out")
 
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
         """Take labels that came from elsewhere: into rows that wait or were skipped, else as a second label.

@@ -47,7 +47,7 @@ def rows_to_label(
         drawn = "a sample with unequal probabilities" if mixed else "a simple random sample"
         raise InputError(
             f"the file has {len(items)} items, {drawn}, which cannot be enlarged to {count} with --chosen {chosen:g}; "
-            "label what it has, or draw another file with --output"
+            "label what it has, or draw another file with --out"
         )
     rng = np.random.default_rng([seed, len(items)])
     if not chosen:

@@ -11,7 +11,7 @@ from orchestration.cli.backup import backup
 from orchestration.cli.commands import Commands
 from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
-from orchestration.cli.editions import accept, diff, history, promote, rollback, score
+from orchestration.cli.editions import fits
 from orchestration.cli.fit import fit
 from orchestration.cli.imports import import_
 from orchestration.cli.judge_report import judge_report
@@ -24,7 +24,7 @@ from orchestration.cli.retention import forget, gc
 from orchestration.cli.run import run
 from orchestration.cli.select import select
 from orchestration.cli.setup import init, schema
-from orchestration.cli.show import daemon, report, status, systems, ui
+from orchestration.cli.show import daemon, report, status, ui
 from orchestration.cli.testsets import testsets
 
 
@@ -39,20 +39,35 @@ def _print_version(wanted: bool) -> None:
 app = Commands(
     name="care",
     help="One trustworthy score per item out of many biased judges.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-LOOKING = (status, report, systems, ui, daemon, history, diff)
-PUBLISHING = (accept, promote, rollback, score)
-TABLES = (fit, criteria, label, rate, gate, select)
-for command in (run, *TABLES, *LOOKING, *PUBLISHING, init, schema, doctor, backup, gc, forget):
-    app.command()(command)
-app.command("import")(import_)
+EVERYDAY, WORKSPACE, PUBLISH, ADMINISTER = "Everyday", "Workspace", "Publish", "Administer"
+for command in (fit, label, rate, gate, criteria, select):
+    app.command(rich_help_panel=EVERYDAY)(command)
+app.command("import", rich_help_panel=EVERYDAY)(import_)
+for command in (init, run, status, report, ui, doctor):
+    app.command(rich_help_panel=WORKSPACE)(command)
 judges.command("report")(judge_report)
-app.add_typer(judges, name="judges")
-app.add_typer(probes, name="probes")
-app.add_typer(testsets, name="testsets")
+app.add_typer(judges, name="judges", rich_help_panel=WORKSPACE)
+app.add_typer(probes, name="probes", rich_help_panel=WORKSPACE)
+app.add_typer(testsets, name="testsets", rich_help_panel=WORKSPACE)
+app.add_typer(fits, name="fits", rich_help_panel=PUBLISH)
+admin = Commands(help="Run the daemon, copy, tidy and correct a workspace.", no_args_is_help=True)
+for command in (daemon, backup, gc, forget, schema):
+    admin.command()(command)
+app.add_typer(admin, name="admin", rich_help_panel=ADMINISTER)
+
+_FIRST = """\
+One trustworthy score per item out of many biased judges.
+
+  care fit scores.csv --items items.csv     one score per item, and whether you can trust it
+  care label --items items.csv              label a few answers: they settle what scores cannot
+  care rate --help                          pass rates of systems from few labels; care gate decides on a release
+  care init panel                           a workspace whose judges are asked every night: care run
+
+care --help shows every command, care fit --help what a command takes."""
 
 
 Version = Annotated[
@@ -61,8 +76,10 @@ Version = Annotated[
 
 
 @app.callback()
-def care(version: Version = False) -> None:
+def care(context: typer.Context, version: Version = False) -> None:
     """One trustworthy score per item out of many biased judges."""
+    if context.invoked_subcommand is None:
+        typer.echo(_FIRST)
 
 
 def main() -> None:

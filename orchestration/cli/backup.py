@@ -1,4 +1,4 @@
-"""``care backup``: a copy of a workspace in one file, while nobody else changes it."""
+"""``care admin backup``: a copy of a workspace in one file, while nobody else changes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def backup(
     from assets.state.backup import write_backup
     from orchestration.locks import workspace_alone
 
-    with workspace_alone(workspace, "care backup") as loaded:
+    with workspace_alone(workspace, "care admin backup") as loaded:
         written = write_backup(loaded, file)
     console.print(
         f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. To restore it, unpack it into an empty "

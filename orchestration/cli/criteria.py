@@ -12,8 +12,8 @@ from orchestration.cli.output import Json, console, errors, show, speaking_error
 
 
 @speaking_errors
-@tables.with_form
 @tables.with_settings
+@tables.with_form
 def criteria(
     scores: tables.Scores,
     by: Annotated[str, typer.Option(help="Column of the scores that names the criterion of each row.")],

@@ -1,4 +1,4 @@
-"""``care history | diff | accept | promote | rollback | score``: fits that are kept, and which is published."""
+"""``care fits``: fits that are kept, and which one of them is published."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestration.cli import tables
+from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show, speaking_errors
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from orchestration.runner import Outcome
     from warehouse.fits import Edition
+
+fits = Commands(help="The fits of a test set that are kept: compare, publish and undo.", no_args_is_help=True)
 
 Why = Annotated[str, typer.Option(help="Reason for the decision, which is kept with it.")]
 
@@ -57,8 +60,9 @@ def _end(outcome: Outcome, published: str) -> None:
         raise typer.Exit(1)
 
 
+@fits.command("list")
 @speaking_errors
-def history(
+def list_fits(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
     """List every fit that is kept, which one is published, and what changed from one to the next."""
@@ -72,10 +76,11 @@ def history(
         print_verdict(verdict, console, testset)
 
 
+@fits.command()
 @speaking_errors
 def diff(
     before: Annotated[
-        str, typer.Argument(help="A fit, as `care history TESTSET` lists them; or a test set, for its last two.")
+        str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them; or a test set, for its last two.")
     ],
     after: Annotated[
         str | None, typer.Argument(help="A later fit; left out where the first argument is a test set.")
@@ -115,6 +120,7 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
     return editions[-2], editions[-1]
 
 
+@fits.command()
 @speaking_errors
 def accept(
     testset: Annotated[
@@ -128,15 +134,16 @@ def accept(
     from assets.publication.editions import accept as publish_latest
     from orchestration.locks import workspace_alone
 
-    with workspace_alone(workspace, "care accept") as loaded:
+    with workspace_alone(workspace, "care fits accept") as loaded:
         edition = publish_latest(loaded, loaded.testset(testset).name, why)
         outcome = _remake(loaded, testset)
     _end(outcome, f"{testset}: {edition.edition} is published")
 
 
+@fits.command()
 @speaking_errors
 def promote(
-    fit: Annotated[str, typer.Argument(help="A fit, as `care history TESTSET` lists them.")],
+    fit: Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")],
     why: Why = "",
     workspace: Root = Path(),
 ) -> None:
@@ -145,7 +152,7 @@ def promote(
     from assets.publication.editions import promote as publish
     from orchestration.locks import workspace_alone
 
-    with workspace_alone(workspace, "care promote") as loaded:
+    with workspace_alone(workspace, "care fits promote") as loaded:
         edition = find(loaded, fit)
         publish(loaded, edition, by="promote", why=why, pinned=True)
         added = extend(loaded, edition)
@@ -154,6 +161,7 @@ def promote(
     _end(outcome, f"{edition.testset}: {edition.edition} is published and pinned{more}")
 
 
+@fits.command()
 @speaking_errors
 def rollback(
     testset: Annotated[str, typer.Argument(help="A test set.")], why: Why = "", workspace: Root = Path()
@@ -162,17 +170,18 @@ def rollback(
     from assets.publication.editions import rollback as publish_previous
     from orchestration.locks import workspace_alone
 
-    with workspace_alone(workspace, "care rollback") as loaded:
+    with workspace_alone(workspace, "care fits rollback") as loaded:
         edition = publish_previous(loaded, loaded.testset(testset).name, why)
         outcome = _remake(loaded, testset)
     _end(outcome, f"{testset}: {edition.edition} is published and pinned again")
 
 
+@fits.command()
 @speaking_errors
 @tables.with_form
 def score(
     scores: tables.Scores,
-    fit: Annotated[str, typer.Option(help="A fit, as `care history TESTSET` lists them.")],
+    fit: Annotated[str, typer.Option(help="A fit, as `care fits list TESTSET` lists them.")],
     workspace: Root = Path(),
     aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
     out: Annotated[

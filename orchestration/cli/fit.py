@@ -53,8 +53,8 @@ _WEIGHTS_SHOWN = 12
 
 
 @speaking_errors
-@tables.with_form
 @tables.with_settings
+@tables.with_form
 def fit(
     context: typer.Context,
     scores: tables.Scores,

@@ -35,10 +35,13 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
             "tokens": f"{unmeasured}{row.tokens:,.0f}" if row.tokens else "–",
             "US $": "price unknown" if row.dollars is None else dollars,
             "time": "not measured yet" if row.seconds is None else duration(row.seconds),
-            "note": row.failure,
+            "note": row.failure or ("" if row.questions else "recorded scores: nobody is asked"),
         }
 
     show([printed(row) for row in rows], "What `care run` would ask", as_json=False)
+    if not any(row.questions or row.failure for row in rows):
+        console.print("all these scores are recorded: `care run` reads them and asks nobody")
+        return
     known = [row.seconds for row in rows if row.seconds is not None]
     unpriced = sorted({row.judge for row in rows if row.dollars is None})
     console.print(

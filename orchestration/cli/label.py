@@ -53,7 +53,7 @@ def label(
     workspace: Root = Path(),
     items: Annotated[Path | None, typer.Option(help="Table of items, where there is no workspace.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Table of their scores, for --chosen and --width.")] = None,
-    output: Annotated[
+    out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
     count: Annotated[
@@ -85,7 +85,7 @@ def label(
     from assets.report.label_page import returned
     from assets.table.label_file import LabelFile
 
-    subject = _subject(testset, workspace, items, scores, output)
+    subject = _subject(testset, workspace, items, scores, out)
     possible = subject.answers(answers)
     file = LabelFile.read(subject.output)
     rater = rater or getpass.getuser()

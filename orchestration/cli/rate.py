@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ import typer
 
 from orchestration.cli import tables
 from orchestration.cli.inputs import read_table
-from orchestration.cli.output import Json, console, errors, show, speaking_errors, watching
+from orchestration.cli.output import Json, console, errors, show, speaking_errors, system_table, watching
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
@@ -28,10 +28,13 @@ _KINDS = {
 REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
 """Exit codes of the gate beside 0; 1 and 2 are those of every command that failed or was given what is wrong."""
 
+ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace the name of a test set.")]
+Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml, instead of tables.")]
 Labels = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        help="item_id, label; drawn (random or chosen) and probability say how the items came to be labelled."
+        help="item_id, label; drawn (random or chosen) and probability say how the items came to be labelled. In a "
+        "workspace by default the test set's anchors."
     ),
 ]
 Drawn = Annotated[
@@ -56,11 +59,12 @@ Looks = dict[str, Any]
 @speaking_errors
 @tables.with_form
 def rate(
-    scores: tables.Scores,
-    labels: Labels,
+    scores: ScoresOrName,
+    labels: Labels = None,
     drawn: Drawn = None,
     items: Items = None,
     system: tables.System = None,
+    workspace: Folder = None,
     judges: tables.Judges = None,
     anchors: Anchors = None,
     population: Annotated[
@@ -76,14 +80,26 @@ def rate(
     *,
     form: tables.Form,
 ) -> None:
-    """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels."""
+    """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels.
+
+    Of a workspace's test set without labels: how far each system is behind the best, by the published answer alone.
+    """
     from assets.table.rating import rate_table
     from care_ops.errors import InputError
     from care_ops.results.rates import labels_needed
 
     if sequential and width is not None:
         raise InputError("--width counts labels for intervals of one look; leave out either it or --sequential")
-    table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
+    if workspace is not None:
+        _refuse_of_tables({"--items": items, "--judges": judges, "--anchors": anchors, **dict.fromkeys(form.given, 1)})
+        if _labels_of(workspace, str(scores), labels) is None:
+            _compare(workspace, str(scores), system, as_json=json)
+            return
+        table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, None)
+    elif labels is None:
+        raise InputError("rates over a table need --labels; without any, `care fit` with --system compares systems")
+    else:
+        table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
     _tell_sides(table, config)
     looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     with watching("fitting the panel") as watch:
@@ -109,21 +125,20 @@ def _tell_sides(table: ScoreTable, config: TableConfig) -> None:
 @speaking_errors
 @tables.with_form
 def gate(
-    scores: Annotated[Path, typer.Argument(help="Table of scores; with --workspace the name of a test set.")],
+    scores: ScoresOrName,
     new: Annotated[str, typer.Argument(help="The system that is to be released.")],
     against: Annotated[str, typer.Option(help="The system that it is compared with.")],
-    labels: Annotated[
-        Path | None, typer.Option(help="As for `care rate`; in a workspace by default the test set's anchors.")
-    ] = None,
+    labels: Labels = None,
     drawn: Drawn = None,
     items: Items = None,
     system: tables.System = None,
     margin: Annotated[float, typer.Option(help="Loss that is let pass; fix it before you look.")] = 0.0,
     method: Annotated[str, typer.Option(help="ppi, or rogan-gladen, by the judges' errors on each system.")] = "ppi",
     cut: Annotated[float | None, typer.Option(help="For rogan-gladen: an answer above it passes.")] = None,
-    workspace: Annotated[Path | None, typer.Option(help="Folder of care.yaml, instead of tables.")] = None,
+    workspace: Folder = None,
     against_edition: Annotated[
-        str | None, typer.Option(help="Kept fit (`care history TESTSET`) whose labels and judges must be those of now.")
+        str | None,
+        typer.Option(help="Kept fit (`care fits list TESTSET`) whose labels and judges must be those of now."),
     ] = None,
     judges: tables.Judges = None,
     anchors: Anchors = None,
@@ -175,6 +190,34 @@ def _refuse_of_tables(options: dict[str, object]) -> None:
         raise InputError(f"{extra[0]} is for tables; with --workspace the test set's file says it, so leave it out")
 
 
+def _labels_of(root: Path, testset: str, labels: Path | None) -> Path | None:
+    from orchestration.workspace import labels_file
+
+    return labels or labels_file(root, testset)
+
+
+def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: bool) -> None:
+    """Print how far each system is behind the best, by the published answer."""
+    from assets.report.gather import gather
+    from assets.results.comparison import compared_in
+    from care_ops.errors import InputError
+    from orchestration.stores import workspace_to_look_at
+
+    loaded, columns = workspace_to_look_at(root), tuple(system or ())
+    if not loaded.systems_of(testset, columns):
+        raise InputError(f"test set {testset!r} declares no systems; name their column by --system, or in its YAML")
+    data = gather(loaded, testset)
+    if columns:
+        data = replace(data, systems=compared_in(loaded, testset, columns))
+    compared = data.systems
+    if as_json:
+        show([asdict(comparison) for comparison in compared.comparisons], "", as_json=True)
+    elif compared.failure:
+        raise InputError(compared.failure)
+    else:
+        show(system_table(data.system_rows()), f"{testset}: {compared.kind} by {compared.aggregator}", as_json=False)
+
+
 def _from_workspace(
     root: Path, testset: str, system: list[str] | None, labels: Path | None, drawn: Drawn, edition: str | None
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
@@ -183,11 +226,10 @@ def _from_workspace(
     from assets.table.rating import workspace_table
     from care_ops.errors import InputError
     from orchestration.stores import workspace_to_look_at
-    from orchestration.workspace import labels_file
 
     loaded = workspace_to_look_at(root)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
-    file = labels or labels_file(loaded.root, testset)
+    file = _labels_of(loaded.root, testset, labels)
     if file is None:
         raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
     given = read_labels(file, tell=tables.tell, unstated=drawn)

@@ -1,4 +1,4 @@
-"""``care gc`` and ``care forget``: the only commands that delete anything. ``care gc`` also merges score files."""
+"""``care admin gc`` and ``care admin forget``: the only commands that delete anything. ``care admin gc`` also merges score files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gc(
     from assets.state.retention import merge, removable, remove, scattered
     from orchestration.locks import workspace_alone
 
-    with workspace_alone(workspace, "care gc") as loaded:
+    with workspace_alone(workspace, "care admin gc") as loaded:
         to_delete = removable(loaded, editions=editions, months=months, days=days)
         rows = [{"what": entry.what, "why": entry.why, "bytes": entry.size or None} for entry in to_delete]
         to_merge = scattered(loaded)
@@ -58,7 +58,7 @@ def forget(
     from orchestration.locks import workspace_alone
     from orchestration.workspace import labels_file
 
-    with workspace_alone(workspace, "care forget") as loaded:
+    with workspace_alone(workspace, "care admin forget") as loaded:
         removed = remove_item(loaded, testset, item)
     counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
     console.print(f"{item} is forgotten: {counts}. `care run` writes the pages anew")

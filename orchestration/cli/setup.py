@@ -1,14 +1,17 @@
-"""``care init`` makes a workspace, ``care schema`` says what its files may hold."""
+"""``care init`` makes a workspace, also from a table of scores; ``care admin schema`` says what its files may hold."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from orchestration.cli import tables
+from orchestration.cli.inputs import read_table
 from orchestration.cli.output import console, speaking_errors
 
 _DEMO_YAML = """\
@@ -38,23 +41,39 @@ _TEMPLATES = {"demo": _DEMO_YAML, "endpoints": _ENDPOINTS_YAML}
 """The test set of each template of a workspace; its judges are the roster of the same name."""
 
 
+From = Annotated[
+    Path | None,
+    typer.Option("--from", help="Table of scores that exist: its judges are recorded, nobody is asked."),
+]
+
+
 @speaking_errors
+@tables.with_form
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.")],
     template: Annotated[
         Literal["demo", "endpoints"],
         typer.Option(help="demo: programs judge simulated answers; endpoints: models of three vendors do."),
     ] = "demo",
+    scores: From = None,
+    items: Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")] = None,
+    judges: tables.Judges = None,
+    system: tables.System = None,
+    scale: tables.Scale = None,
+    *,
+    form: tables.Form,
 ) -> None:
-    """Make a workspace: care.yaml, judges and a test set, all of them simulated or to be replaced."""
+    """Make a workspace: care.yaml, judges and a test set, simulated; or from a table of scores that you have."""
     from care_ops.errors import InputError
     from judges.panels import find, judge_files
     from orchestration.template import template as care_yaml
 
     if (folder / "care.yaml").exists():
         raise InputError(f"{folder / 'care.yaml'}: there is a workspace already; delete it or choose another folder")
-    for name in ("judges", "testsets"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    if scores is not None:
+        _from_table(folder, scores, items, judges, system or (), scale or (), form)
+        return
+    _folders(folder)
     for name, text in judge_files(find(template)).items():
         (folder / "judges" / f"{name}.yaml").write_text(text, encoding="utf-8")
     (folder / "testsets" / "demo.yaml").write_text(_TEMPLATES[template], encoding="utf-8")
@@ -65,6 +84,37 @@ def init(
         f"care doctor --workspace {folder} and care run --dry-run --workspace {folder}",
     }
     console.print(f"made {folder}; next: {following[template]}", highlight=False, soft_wrap=True)
+
+
+def _folders(folder: Path) -> None:
+    for name in ("judges", "testsets"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+
+
+def _from_table(
+    folder: Path,
+    scores: Path,
+    items: Path | None,
+    judges: Path | None,
+    system: Sequence[str],
+    scale: Sequence[str],
+    form: tables.Form,
+) -> None:
+    """A workspace of one test set, whose judges are the columns of a table."""
+    from assets.table.as_testset import CARE_YAML, Declared, testset_name, testset_yaml
+
+    name, of_scales = testset_name(scores), tables.declared_scales(scale)
+    table = read_table(scores, items, judges, None, form, of_scales)
+    _folders(folder)
+    declared = Declared(*of_scales, system, form.columns, form.reading)
+    written = testset_yaml(folder, table, scores, items, declared)
+    (folder / "testsets" / f"{name}.yaml").write_text(written, encoding="utf-8")
+    (folder / "care.yaml").write_text(CARE_YAML.format(name=name), encoding="utf-8")
+    m, p = table.scores.shape
+    told = f"made {folder}: test set {name}, {m} items, {p} recorded judges; nobody will be asked. "
+    if not table.scores.families:
+        told += f"Which judges share a base model? Say it under `families` in {folder / 'testsets' / f'{name}.yaml'}. "
+    console.print(f"{told}Next: care run --workspace {folder}", highlight=False, markup=False, soft_wrap=True)
 
 
 @speaking_errors

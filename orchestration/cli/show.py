@@ -1,4 +1,4 @@
-"""``care status``, ``report``, ``systems``, ``ui`` and ``daemon``: look at a workspace, and watch over it."""
+"""``care status``, ``report``, ``ui`` and ``care admin daemon``: look at a workspace, and watch over it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import sys
 import time
 import webbrowser
 from contextlib import suppress
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli import tables
 from orchestration.cli.output import (
     Json,
     Root,
@@ -25,7 +23,6 @@ from orchestration.cli.output import (
     print_verdict,
     show,
     speaking_errors,
-    system_table,
 )
 
 if TYPE_CHECKING:
@@ -128,37 +125,6 @@ def report(
     console.print(str(index), highlight=False, soft_wrap=True)
     if open_:
         webbrowser.open(index.as_uri())
-
-
-@speaking_errors
-def systems(
-    testset: Annotated[str, typer.Argument(help="A test set.")],
-    workspace: Root = Path(),
-    system: tables.System = None,
-    json: Json = False,
-) -> None:
-    """Compare the systems of a test set: how far each is behind the best, with an interval."""
-    from assets.report.gather import gather
-    from assets.results.comparison import compared_in
-    from care_ops.errors import InputError
-    from orchestration.stores import workspace_to_look_at
-
-    loaded, columns = workspace_to_look_at(workspace), tuple(system or ())
-    if not loaded.systems_of(testset, columns):
-        raise InputError(f"test set {testset!r} declares no systems; name their column by --system, or in its YAML")
-    data = gather(loaded, testset)
-    if columns:
-        data = replace(data, systems=compared_in(loaded, testset, columns))
-    if json:
-        show([asdict(comparison) for comparison in data.systems.comparisons], "", as_json=True)
-        return
-    if data.systems.failure:
-        raise InputError(data.systems.failure)
-    show(
-        system_table(data.system_rows()),
-        f"{testset}: {data.systems.kind} by {data.systems.aggregator}",
-        as_json=False,
-    )
 
 
 @speaking_errors

@@ -78,6 +78,12 @@ _SEVERAL = {
 }
 """Options that can be repeated, and what is said of that."""
 
+_OFTEN = ("not_quality", "cut", "seed")
+"""Settings whose options every help shows; the others stand under ``--help-all``."""
+
+READING, METHODS = "How a table is read", "Settings of the methods"
+"""Panels of a command's help."""
+
 _NO_GROUP = "none"
 
 Settings = dict[str, Any]
@@ -100,7 +106,8 @@ def with_form(command: Callable[..., R]) -> Callable[..., R]:
         reading = reading_options(*(given[name] for name in ReadingOptions.model_fields))
         return Form(columns, reading, tuple(f"--{name}" for name, value in given.items() if value is not None))
 
-    return _with_options(command, "form", [_option(name, *option) for name, option in OF_FILES.items()], form)
+    added = [_option(name, *option, rich_help_panel=READING) for name, option in OF_FILES.items()]
+    return _with_options(command, "form", added, form)
 
 
 def with_settings(command: Callable[..., R]) -> Callable[..., R]:
@@ -111,10 +118,30 @@ def with_settings(command: Callable[..., R]) -> Callable[..., R]:
 
     def settings(given: dict[str, Any]) -> Settings:
         given |= {name: _judge_groups(given[name]) for name in _GROUPS if given[name]}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in given.items() if value is not None and name != "help_all"}
 
-    added = [_option(name, _plain(name, hints[name]), text) for name, text in SETTINGS.items()]
-    return _with_options(command, "settings", added, settings)
+    added = [
+        _option(name, _plain(name, hints[name]), text, rich_help_panel=METHODS, hidden=name not in _OFTEN)
+        for name, text in SETTINGS.items()
+    ]
+    help_all = inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll)
+    return _with_options(command, "settings", [*added, help_all], settings)
+
+
+def _show_all(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        for each in context.command.params:
+            each.hidden = False  # type: ignore[attr-defined]  # every option has it
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", is_eager=True, callback=_show_all, help="Show also the settings of the methods, and exit."
+    ),
+]
 
 
 def _with_options(
@@ -143,10 +170,11 @@ def _plain(name: str, hint: Any) -> Any:
     return first if isinstance(first, type) else type(first)
 
 
-def _option(name: str, kind: Any, text: str) -> inspect.Parameter:
+def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
     """The parameter of an option, whose value None stands for the default."""
     text = f"{text} {_SEVERAL.get(name, '')}".rstrip()
-    option = Annotated[kind | None, typer.Option(f"--{name.replace('_', '-')}", help=escape(text), show_default=False)]
+    word = f"--{name.replace('_', '-')}"
+    option = Annotated[kind | None, typer.Option(word, help=escape(text), show_default=False, **shown)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
 
 

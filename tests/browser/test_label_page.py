@@ -65,7 +65,7 @@ def folder(tmp_path):
 
 
 def label(folder, *words, items="items.csv"):
-    return care("label", "--items", folder / items, "--output", folder / "labels.csv", *words)
+    return care("label", "--items", folder / items, "--out", folder / "labels.csv", *words)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Commands killed in the middle: the library that kills them, the comparison, and a few kills of ``care forget``.
+"""Commands killed in the middle: the library that kills them, the comparison, and a few kills of ``care admin forget``.
 
 Belongs here: that a fault happens where it is meant, that states are told apart which differ to a reader, that the
 comparison sees what is wrong, that a command says what the disk refused, and the few points that a test can pay for.
@@ -370,7 +370,7 @@ def _care(workspace: Path, *arguments: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def forgotten(made_once, one_night, library) -> tuple[State, list[faults.Point]]:
-    """A workspace after ``care forget`` and a night that nothing disturbed, and the changes that forgetting made."""
+    """A workspace after ``care admin forget`` and a night that nothing disturbed, and the changes that forgetting made."""
 
     def make(folder: Path) -> None:
         workspace = shutil.copytree(one_night, folder / "ws")
@@ -383,7 +383,7 @@ def forgotten(made_once, one_night, library) -> tuple[State, list[faults.Point]]
 
 
 def _point(points: list[faults.Point], where: str) -> int:
-    """A point of ``care forget`` by a name: where it is most in danger, or one drawn."""
+    """A point of ``care admin forget`` by a name: where it is most in danger, or one drawn."""
     outside = [p for p in points if not p.path.startswith("data/dagster/")]
     if where == "drawn":
         return random.Random(20261122).choice(outside).number

@@ -52,7 +52,7 @@ def rows_of(path):
 
 def care(folder, *words):
     """Exit code and both streams on one line, of a command that asks nothing."""
-    given = ["label", "--items", folder / "items.csv", "--output", folder / "labels.csv", *words]
+    given = ["label", "--items", folder / "items.csv", "--out", folder / "labels.csv", *words]
     result = CliRunner().invoke(app, [str(word) for word in given])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, " ".join(result.output.split())
@@ -63,7 +63,7 @@ class Terminal:
 
     def __init__(self, folder, *words):
         self.master, slave = pty.openpty()
-        given = ["--items", folder / "items.csv", "--output", folder / "labels.csv", "--rater", "ann", *words]
+        given = ["--items", folder / "items.csv", "--out", folder / "labels.csv", "--rater", "ann", *words]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "orchestration.cli", "label", *map(str, given)],
             stdin=slave,

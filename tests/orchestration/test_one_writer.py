@@ -108,7 +108,11 @@ def test_whoever_holds_the_workspace_is_named(tmp_path, impatient, words):
 
 def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
     workspace = load_workspace(make(tmp_path / "ws"))
-    with pytest.raises(WarehouseError, match="care gc"), alone(workspace, "care gc"), alone(workspace, "care run"):
+    with (
+        pytest.raises(WarehouseError, match="care admin gc"),
+        alone(workspace, "care admin gc"),
+        alone(workspace, "care run"),
+    ):
         pass
     with alone(workspace, "care run"):
         pass
@@ -158,7 +162,7 @@ def test_runs_that_come_later_queue_behind_a_command_that_waits(tmp_path):
     order: list[str] = []
     with ThreadPoolExecutor(2) as threads:
         with together(workspace, "at work", print):
-            command = threads.submit(hold, alone(workspace, "care gc"), lambda: order.append("command"))
+            command = threads.submit(hold, alone(workspace, "care admin gc"), lambda: order.append("command"))
             until(lambda: list((folder_of(workspace) / "waiting").glob("*")))
             later = threads.submit(hold, together(workspace, "later", print), lambda: order.append("later run"))
             until(lambda: runs_that_wait(workspace) == {"later"})

@@ -67,7 +67,7 @@ def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(road):
 
 def test_labels_that_a_person_gave_in_a_spreadsheet_decide_the_gate(road):
     truth, sheet, kept = json.loads((road / "truth.json").read_text()), road / "sheet.csv", road / "asked.csv"
-    label = ("label", "--items", road / "items.jsonl", "--output", kept, "--count", 40)
+    label = ("label", "--items", road / "items.jsonl", "--out", kept, "--count", 40)
     code, printed = care(*label, "--export", sheet)
     assert code == 0, printed
     with sheet.open(newline="", encoding="utf-8-sig") as file:

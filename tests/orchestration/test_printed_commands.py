@@ -20,17 +20,17 @@ NO_COMMANDS = {
 }
 
 ONLY_NAMED = {
-    "care accept": {
+    "care fits accept": {
         "assets/publication/other_solvers.py": "a check's advice; the verdict of a fit that is held back has the whole",
         "assets/publication/review.py": "a check's advice; the verdict of a fit that is held back has the whole",
         "orchestration/cli/editions.py": "the lock's holder",
     },
-    "care backup": {"orchestration/cli/backup.py": "the lock's holder"},
-    "care diff": {"assets/publication/review.py": "as care accept"},
+    "care admin backup": {"orchestration/cli/backup.py": "the lock's holder"},
+    "care fits diff": {"assets/publication/review.py": "as care fits accept"},
     "care fit": {"assets/table/criteria.py": "an error of `care criteria` names the command for one criterion"},
     "care fit --items": {"orchestration/cli/imports.py": "help of an option: what its table is for"},
     "care fit --probes": {"orchestration/cli/probes.py": "what the table that was written is for"},
-    "care forget": {
+    "care admin forget": {
         "assets/sources.py": "of each of the items that the error has named",
         "assets/state/repair.py": "of each of the items that the error has named",
         "assets/state/retention.py": "of the item that the error has named",
@@ -40,12 +40,12 @@ ONLY_NAMED = {
     "care judges report": {"assets/publication/label_agreement.py": "a check, which has no tables"},
     "care judges retest": {"orchestration/cli/retest.py": "the lock's holder"},
     "care probes make": {"orchestration/cli/fit.py": "help of an option: who wrote the table"},
-    "care promote": {
+    "care fits promote": {
         "assets/judging/canary.py": "a check's advice: pin the fit",
         "orchestration/cli/editions.py": "the lock's holder",
     },
     "care rate": {"orchestration/cli/rate.py": "help of an option"},
-    "care rollback": {"orchestration/cli/editions.py": "the lock's holder"},
+    "care fits rollback": {"orchestration/cli/editions.py": "the lock's holder"},
 }
 """Commands in sentences of the code that lack what they need: where, and why nobody types them as they stand."""
 
@@ -128,4 +128,4 @@ def test_commands_are_found_where_they_are_printed():
     assert what_is_wrong("care labels one") == "there is no command 'labels'"
     assert what_is_wrong("care judges tset one") == "there is no command 'tset'"
     assert what_is_wrong("care run --worksapce x") == "run has no option --worksapce"
-    assert what_is_wrong("care accept") == "lacks testset"
+    assert what_is_wrong("care fits accept") == "lacks testset"

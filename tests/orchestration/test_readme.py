@@ -179,7 +179,7 @@ def test_every_command_of_readme_does_what_a_newcomer_expects(tmp_path, monkeypa
         for beginning, prepare in BEFORE.items():
             if line.startswith(beginning):
                 prepare(tmp_path)
-        if line.startswith(("care ui", "care daemon")):
+        if line.startswith(("care ui", "care admin daemon")):
             started_and_stopped(line, tmp_path)
         elif line.startswith(EXPERIMENTS):
             env = begins_with(tmp_path / "first", OF_A_MINUTE, environment())
@@ -202,7 +202,7 @@ def test_readme_is_read_as_a_newcomer_reads_it():
     assert "care init mine" in lines
     qwen = "care judges new qwen --model Qwen/Qwen3-4B --revision 0000000000000000000000000000000000000000"
     assert f"{qwen} --template answer_rating --workspace mine" in lines
-    assert "care history own --workspace mine" in lines
+    assert "care fits list own --workspace mine" in lines
     assert not any("#" in line for line in lines)
     assert all(any(line.startswith(left) for line in lines) for left in (*LEFT_OUT, *BEFORE, *AFTER, EXPERIMENTS)), (
         "none is stale"

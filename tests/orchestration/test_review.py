@@ -86,7 +86,7 @@ def test_a_structure_that_cvxpy_does_not_confirm_is_held_back(folder, monkeypatc
     assert failures.keys() == {"other_solvers"}
     numbers = finding(folder, "other_solvers").numbers
     assert numbers["cvxpy_difference"] > 10 * numbers["cvxpy_allowed"]
-    assert "`care accept`" in failures["other_solvers"]
+    assert "`care fits accept`" in failures["other_solvers"]
 
 
 def test_one_fit_is_compared_within_twelve_hours_however_many_are_reviewed_at_once(folder):
@@ -179,7 +179,7 @@ def test_a_night_is_held_back_for_each_reason_and_says_what_to_do(folder, night,
     for check, sentence in told.items():
         assert finding(folder, check).holds_back, check
         assert sentence in failures[check]
-        assert "`care accept`" in failures[check] or "review.declared" in failures[check]
+        assert "`care fits accept`" in failures[check] or "review.declared" in failures[check]
     assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
     page = (folder / "data" / "report" / "trend.html").read_text()
     assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["edition"] in page

@@ -41,7 +41,7 @@ OPEN, STRICT = "{hold: false}\n", "{max_psi: 0.0, min_rank_correlation: 1.0}\n"
 
 NOT_TYPED = {
     "care --install-completion": "changes the shell of whoever runs the tests",
-    "care daemon": "stays; started and stopped by tests/orchestration/test_readme.py",
+    "care admin daemon": "stays; started and stopped by tests/orchestration/test_readme.py",
     "care ui": "stays; started and stopped by tests/orchestration/test_readme.py",
     "care judges new": "named in a sentence, without a name and an engine",
     "care label": "named in a sentence, without what is to be labelled",
@@ -66,15 +66,15 @@ VALUES = {
 
 PAIRS = "--items items.jsonl --system model_a --system model_b --labels"
 INSTEAD = {
-    "care accept FILLED_IN FILLED_IN": "care accept one --workspace .",
+    "care fits accept FILLED_IN FILLED_IN": "care fits accept one --workspace .",
     "care criteria scores.csv --by criterion --items items.csv --out out": (
         "care criteria criteria.csv --by criterion --items items.csv --out out"
     ),
-    "care diff FILLED_IN FILLED_IN": "care diff one --workspace .",
+    "care fits diff FILLED_IN FILLED_IN": "care fits diff one --workspace .",
     f"care gate scores.jsonl new --against old {PAIRS} labels.csv": (
         f"care gate scores.jsonl new --against old {PAIRS} of_pairs.csv"
     ),
-    "care history FILLED_IN": "care history one",
+    "care fits list FILLED_IN": "care fits list one",
     "care import KIND PATH --out FILE": "care import inspect_ai logs/ --out imported.parquet",
     "care init FILLED_IN": "care init new",
     "care init FOLDER --template endpoints": "care init new --template endpoints",

@@ -198,7 +198,7 @@ def test_a_fit_that_is_held_back(clear):
     sentence = assert_told_alike(places, "held back")
     assert sentence.startswith("A new fit waits for you: ")
     assert f"People read fit {first}" in places.page
-    assert f"care accept one --workspace {folder}" in places.page
+    assert f"care fits accept one --workspace {folder}" in places.page
     assert "The published fit by itself: Use. 6 judges" in places.page
     assert "The new fit by itself: Use. 5 judges" in places.page
 

@@ -385,7 +385,7 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
 
     assert kept.remove_edition(new, [old]) > 0
     assert kept.editions("set one") == [old]
-    with pytest.raises(WarehouseError, match="care history"):
+    with pytest.raises(WarehouseError, match="care fits list"):
         kept.read_fit("set one", "g")
 
 

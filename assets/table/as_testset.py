@@ -1,0 +1,121 @@
+"""A test set of a workspace from the tables that ``care fit`` reads; its files stay where they are and are read there."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from care_ops.errors import InputError
+from warehouse.items import ITEM_TEXTS
+from warehouse.testsets import ReadingOptions, ScoreColumns, TestsetSpec
+
+if TYPE_CHECKING:
+    from assets.table.fitting import ScoreTable
+    from care_ops.scales import Scale
+
+CARE_YAML = """\
+# A CARE workspace over recorded scores: nobody is asked, and what changes in the files is fitted by the next run.
+# `care admin schema` lists every setting with what it means and its default.
+
+# The folder of scores, fits and pages.
+data: data
+
+# Labels by people that the fit may see, a file for each test set; `care label {name}` draws items and asks.
+# anchors:
+#   {name}: labels/{name}.csv
+
+# When a daemon (`care admin daemon`) brings everything up to date, beside looking at the files every half minute.
+# nightly:
+#   at: "02:00"
+#   zone: Europe/Berlin
+
+# Who is told when a night failed, or a fit waits for a person.
+# alerts:
+#   webhook: ${{ALERT_WEBHOOK}}
+
+# Judges of your own (models, endpoints, programs) are files in the folder judges; `care judges new` writes one.
+"""
+"""care.yaml of such a workspace, with ``{name}`` for its test set."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the files of a test set do not say of themselves.
+
+    Attributes
+    ----------
+    scale : (low, high), optional
+        Of the panel.
+    scales : mapping judge -> (low, high)
+        Of judges on another scale.
+    systems : sequence of str
+        Columns of the items that name the systems.
+    """
+
+    scale: Scale | None
+    scales: dict[str, Scale]
+    systems: Sequence[str]
+    columns: ScoreColumns
+    reading: ReadingOptions
+
+
+def testset_name(scores: Path) -> str:
+    """The name of a test set, after its file of scores: ``scores`` for ``scores.csv``."""
+    name = scores.name.split(".")[0]
+    try:
+        return TestsetSpec.model_validate({"name": name, "source": {"kind": "demo"}}).name
+    except ValueError as error:
+        raise InputError(f"{scores}: no test set can have the name {name!r}; give the file another name") from error
+
+
+def testset_yaml(folder: Path, table: ScoreTable, scores: Path, items: Path | None, declared: Declared) -> str:
+    """The file of the test set; where there is no table of items, one is written that holds what stands beside scores.
+
+    Parameters
+    ----------
+    folder : Path
+        The workspace's, from which paths are told.
+    table : ScoreTable
+        What was read.
+    """
+    if items is None:
+        items = folder / f"items-{testset_name(scores)}.csv"
+        _write_items(items, table)
+    of_scores: dict[str, Any] = {
+        "path": _told(scores, folder),
+        "families": dict(table.scores.families),
+        "scales": {judge: list(scale) for judge, scale in declared.scales.items()},
+        "columns": declared.columns.model_dump(exclude_defaults=True, mode="json"),
+        "reading": declared.reading.model_dump(exclude_defaults=True, mode="json"),
+    }
+    document = {
+        "description": f"Recorded scores of {scores.name}.",
+        "scale": list(declared.scale) if declared.scale else None,
+        "systems": list(declared.systems),
+        "source": {
+            "kind": "files",
+            "items": _told(items, folder),
+            "scores": {name: value for name, value in of_scores.items() if value},
+        },
+    }
+    return yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
+
+
+def _told(path: Path, folder: Path) -> str:
+    return os.path.relpath(path.absolute(), folder.absolute())
+
+
+def _write_items(path: Path, table: ScoreTable) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        records = [table.items.get(item) for item in table.scores.item_ids]
+        texts = [name for name in ITEM_TEXTS if any(getattr(record, name, None) is not None for record in records)]
+        writer = csv.writer(file)
+        writer.writerow(["item_id", *texts])
+        for item, record in zip(table.scores.item_ids, records, strict=True):
+            writer.writerow([item, *(getattr(record, name, None) for name in texts)])
