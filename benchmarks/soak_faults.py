@@ -1,8 +1,8 @@
 """A kill at every change of a workspace, and what the next run makes of it. ``python -m benchmarks.soak_faults``.
 
 A workspace as small as may be goes through one command (a first night, a judge more, an item edited, another edition
-published, ``care admin gc``, ``care admin forget``). Every call by which the command changes a file below it is a point at which a
-kill may come. One run is stopped at each of them, which shows what a kill would leave there; states that are equal to
+published, ``gc``, ``forget``). Every call by which the command changes a file below it is a point at which a kill may
+come. One run is stopped at each of them, which shows what a kill would leave there; states that are equal to
 whoever reads the workspace afterwards are tried once: the same command runs again, undisturbed, and must end as if
 nothing had happened. A sample of points whose states are called equal is tried too. Faults that do not end a process (a
 full disk, a broken one, one that is read-only, a clock set back) are tried at a sample of points: the command must say

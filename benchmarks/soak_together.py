@@ -1,7 +1,7 @@
 """Eight processes at once on one tiny workspace, for ten minutes. ``make soak-together``.
 
-``care run``, ``care status``, the reading commands, ``care admin gc``, ``care admin forget``, ``care fits accept``, runs as Dagster's
-daemon starts them, and a reader of the database (``reading_together``), each again and again, while items and judges
+``care run``, ``care status``, the reading commands, ``gc``, ``forget`` and ``accept``, runs as Dagster's daemon starts
+them, and a reader of the database (``reading_together``), each again and again, while items and judges
 are edited. In the end no score that was ever written may be missing without a reason, none may be there twice, no
 command may have ended with anything but success or one clear sentence, and one more ``care run`` must give what a fresh
 workspace of the same inputs gives.
@@ -58,7 +58,7 @@ class Ended:
     @property
     def wrong(self) -> bool:
         """Whether the command showed a traceback or a lock error, or failed without one clear sentence."""
-        looks = self.words[0] in ("report", "history", "diff")
+        looks = self.words[:2] in (["fits", "list"], ["fits", "diff"]) or self.words[0] == "report"
         return bool(_FAULTS.search(self.output)) or not (self.code == 0 or (looks and "error:" in self.output))
 
 
@@ -161,19 +161,19 @@ def _states(soak: SharedSoak) -> None:
 
 def _looks(soak: SharedSoak) -> None:
     for number in _again(soak, 2):
-        soak.care(*(("report",), ("history", "one"), ("diff", "one"))[number % 3])
+        soak.care(*(("report",), ("fits", "list", "one"), ("fits", "diff", "one"))[number % 3])
 
 
 def _collects(soak: SharedSoak) -> None:
     for _ in _again(soak, 5):
-        soak.care("gc", "--yes", "--editions", "2", "--months", "0", "--days", "0")
+        soak.care("admin", "gc", "--yes", "--editions", "2", "--months", "0", "--days", "0")
 
 
 def _forgets(soak: SharedSoak) -> None:
     for number in _again(soak, 25):
         if number:
             item = f"i{number}"
-            soak.care("forget", item, "--testset", "one")
+            soak.care("admin", "forget", item, "--testset", "one")
             with (soak.notes / "forgotten").open("a") as file:
                 file.write(f"{item}\n")
 
@@ -181,7 +181,7 @@ def _forgets(soak: SharedSoak) -> None:
 def _accepts(soak: SharedSoak) -> None:
     for number in _again(soak, 15):
         if number:
-            soak.care("accept", "one", "--why", "looked at")
+            soak.care("fits", "accept", "one", "--why", "looked at")
 
 
 def _daemons(soak: SharedSoak) -> None:
@@ -231,10 +231,10 @@ def _rows(path: Path) -> list[Row]:
 
 
 def _lost(soak: SharedSoak) -> list[str]:
-    """Rows that were written and are missing, although neither ``care admin forget`` nor ``care admin gc`` has removed them."""
+    """Rows that were written and are missing, although neither ``forget`` nor ``gc`` has removed them."""
     kept = {row for path in (soak.folder / "data" / "parts" / "scores").rglob("*.parquet") for row in _rows(path)}
     forgotten = set((soak.notes / "forgotten").read_text().split())
-    gc = "\n".join(ended.output for ended in soak.ended if ended.words[0] == "gc")
+    gc = "\n".join(ended.output for ended in soak.ended if ended.words[:2] == ["admin", "gc"])
     collected = set(re.findall(r"parts of (\S+) on one", gc))
     missing = soak.written.keys() - kept
     lost = [row for row in missing if row[1] not in forgotten and row[0] not in collected]

@@ -1,13 +1,13 @@
 """What the daemon takes while nothing changes: CPU seconds and bytes on disk an hour.
 
-``python -m benchmarks.study_rest [--judges P] [--testsets T] [--items N] [--minutes M]`` makes a workspace of recorded
-judges, brings it up to date with ``care run``, starts ``care admin daemon`` with the settings of a new workspace, lets it
-settle, and then looks at it for so many minutes. CPU seconds are those of the daemon, its code server and whatever they
-start. Bytes are those by which the workspace's folder grows. Beside it, at the same time, runs Dagster's own daemon
-over definitions of nothing, which is what Dagster takes by itself.
+``python -m benchmarks.study_rest [--judges P] [--testsets T] [--items N] [--minutes M]`` makes a workspace of
+recorded judges, brings it up to date with ``care run``, starts the daemon with the settings of a new workspace, lets
+it settle, and then looks at it for so many minutes. CPU seconds are those of the daemon, its code server and whatever
+they start. Bytes are those by which the workspace's folder grows. Beside it, at the same time, runs Dagster's own
+daemon over definitions of nothing, which is what Dagster takes by itself.
 
-Belongs here: a daemon at rest. Belongs elsewhere: what a night takes (``study_recorded_nights``), exactly what a daemon
-runs (``verify_nights``).
+Belongs here: a daemon at rest. Belongs elsewhere: what a night takes (``study_recorded_nights``), exactly what a
+daemon runs (``verify_nights``).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def at_rest(workspace: Path, nothing: Path, minutes: float) -> dict[str, tuple[f
     (nothing / "nothing.py").write_text("import dagster as dg\n\ndefs = dg.Definitions()\n")
     (nothing / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     python = [sys.executable, "-W", "ignore", "-m"]
-    ours = [*python, "orchestration.cli", "daemon", "--workspace", str(workspace)]
+    ours = [*python, "orchestration.cli", "admin", "daemon", "--workspace", str(workspace)]
     alone = [str(Path(sys.executable).with_name("dagster-daemon")), "run", "-f", str(nothing / "nothing.py")]
     with running("care admin daemon", ours, workspace) as daemon, running("Dagster's daemon", alone, nothing) as empty:
         time.sleep(_SETTLES_S)

@@ -58,7 +58,7 @@ def _daemon(folder: Path) -> subprocess.Popen[bytes]:
     loaded = load_workspace(folder)
     home = dagster_home(loaded)
     environment = {**os.environ, "DAGSTER_HOME": str(home), "CARE_WORKSPACE": str(folder)}
-    command = [sys.executable, "-m", "orchestration.cli", "daemon", "--workspace", str(folder)]
+    command = [sys.executable, "-m", "orchestration.cli", "admin", "daemon", "--workspace", str(folder)]
     with (home / f"daemon-{time.time_ns()}.log").open("w") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 

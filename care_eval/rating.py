@@ -13,7 +13,7 @@ from assets.table.options import names_of
 from assets.table.rating import Method, gate_table, rate_table
 from assets.table.reading import TableInputs, read_table, score_columns
 from assets.table.selecting import Choice, Search, select_table
-from care_eval.table import Columns, as_table, optional_table, several
+from care_eval.table import Columns, as_table, in_python, optional_table, several
 from care_ops.config import FitConfig
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision
@@ -23,6 +23,7 @@ from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions
 
 
+@in_python
 def rate(
     scores: TableSource | Columns,
     labels: TableSource | Mapping[str, float],
@@ -85,6 +86,7 @@ def rate(
     )
 
 
+@in_python
 def gate(
     scores: TableSource | Columns,
     new: str,
@@ -145,6 +147,7 @@ def gate(
     )
 
 
+@in_python
 def select(
     scores: TableSource | Columns,
     items: TableSource | Columns,

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from jinja2 import Environment
 from markupsafe import Markup
 
 from assets.fit.stages import recommended
 from assets.report.charts import Figure
 from assets.report.figures import agreement_figures, gold_figures, shared_figures
-from assets.report.page import figure_page, write_page
+from assets.report.page import card, figure_page, write_page
 from assets.table.criteria import CriteriaFit, write_criteria
 from assets.table.files import aggregates_table, judges_table, write_files
 from assets.table.fitting import TableFit
@@ -34,24 +34,22 @@ FrameKind = Literal["arrow", "pandas", "polars"]
 _LINE = 96
 """Longest line of a result's short text, so that its ten lines have less than a thousand characters."""
 
-_HTML = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-    """<div>
-<p>{% for line in lines %}{{ line }}{{ "" if loop.last else "<br>"|safe }}{% endfor %}</p>
-{% for title, rows in tables %}
-<table><caption>{{ title }}</caption>
-<thead><tr>{% for name in rows[0] %}<th>{{ name }}</th>{% endfor %}</tr></thead>
-<tbody>{% for row in rows %}<tr>{% for value in row.values() %}<td>{{ value }}</td>{% endfor %}</tr>{% endfor %}</tbody>
-</table>
-{% endfor %}
-</div>
-"""
-)
-
 
 def frame_kind(source: object) -> FrameKind:
-    """The kind of frame in which a caller who handed in ``source`` gets results: pandas, polars, or else Arrow."""
+    """The kind of frame in which a caller who handed in ``source`` gets results: that of a frame, else Arrow.
+
+    Of a file it is pandas, where that is installed.
+    """
     package = type(source).__module__.partition(".")[0]
+    if isinstance(source, str | Path):
+        return "pandas" if find_spec("pandas") else "arrow"
     return "pandas" if package == "pandas" else "polars" if package == "polars" else "arrow"
+
+
+def _framed(page: str, title: str, height: int) -> str:
+    """A page in a frame of its own, so that its styles do not reach the notebook's."""
+    frame = '<iframe srcdoc="{}" title="{}" style="width:100%; height:{}px; border:0"></iframe>'
+    return str(Markup(frame).format(page, title, height))
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,8 @@ class ResultFigure:
         return figure_page(self.drawn)
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, so that its styles do not reach the notebook's."""
-        page, title = Markup.escape(self.html()), Markup.escape(self.title)
-        return f'<iframe srcdoc="{page}" title="{title}" style="width:100%; height:520px; border:0"></iframe>'
+        """The page, for a notebook."""
+        return _framed(self.html(), self.title, 520)
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +83,7 @@ class FitResult:
     table : TableFit
         Everything that was computed.
     kind : {"arrow", "pandas", "polars"}
-        Kind of the frames that are given back: that of the scores; Arrow where they came in a file.
+        Kind of the frames that are given back: that of the scores; of a file pandas, where it is installed.
     """
 
     table: TableFit
@@ -204,10 +201,8 @@ class FitResult:
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
-        """The same for a notebook, with the tables of ``summary``."""
-        tables = [(title, [_shown(row) for row in rows]) for title, rows in self._tables()]
-        lines = [*self.verdict.lines(everything=True), *self._head(), *self._constraints()]
-        return _HTML.render(lines=lines, tables=tables)
+        """A card for a notebook: the verdict, its reasons, their picture, and whom the answer trusts."""
+        return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
 
     def _head(self) -> list[str]:
         """Five lines: what was fitted, the answer, its weights, other answers, agreement with gold."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -15,15 +17,35 @@ from assets.table.options import FitOptions, table_config
 from assets.table.probing import with_probes
 from assets.table.reading import TableInputs, read_criteria, read_table, reading_options, score_columns
 from care_eval.result import CriteriaResult, FitResult, frame_kind
-from care_ops.errors import InputError
+from care_ops.errors import CareError, InputError
 from warehouse.sources.files import tell_nobody
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+
+
+def in_python(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the errors of a function name its arguments (``item=``), where they name options (``--item``)."""
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except CareError as error:
+            told = _OPTION.sub(lambda option: option[1].replace("-", "_") + "=", str(error))
+            raise type(error)(told) from error
+
+    return wrapped
+
 
 Columns = Mapping[str, Sequence[Any]]
 """A table as a dictionary of columns of one length: lists, or arrays of numpy."""
 
 
+@in_python
 def fit(
     scores: TableSource | Columns,
     *,
@@ -83,6 +105,7 @@ def fit(
     return FitResult(fit_table(table, config), frame_kind(scores))
 
 
+@in_python
 def fit_criteria(
     scores: TableSource | Columns,
     by: str,

@@ -1,4 +1,4 @@
-"""``python -m orchestration.daemon``: what ``care admin daemon`` becomes, Dagster's daemon with a code server of its own."""
+"""``python -m orchestration.daemon``: what ``care admin daemon`` becomes, Dagster's daemon with its own code server."""
 
 import sys
 

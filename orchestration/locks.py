@@ -3,7 +3,7 @@
 The system releases a lock when the process that holds it dies, however it dies, so nobody has to clean up after one.
 A command holds ``workspace.lock`` alone; runs of Dagster share it. Everybody takes ``turnstile.lock`` first, and a
 command that waits for the workspace keeps it meanwhile: runs that come later queue behind the command, so a busy
-daemon cannot keep ``care admin gc`` waiting for ever. Each process that holds the workspace or waits for it keeps a file, its
+daemon cannot keep a command waiting for ever. Each process that holds the workspace or waits for it keeps a file, its
 note, that says who it is.
 
 While a process opens Dagster's storage, which it may have to make, it holds ``opening.lock``.

@@ -101,7 +101,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":
     """What can be seen of the items: counts in their texts, and the columns that the test set names."""
-    from care_ops.results.interpret import counted
+    from care_ops.results.interpret import check_declared, counted
     from warehouse.items import numbers_in
 
     stored = workspace.parts.read_item_columns(testset, ("item_id", "response", "response_2", "metadata"))
@@ -112,4 +112,5 @@ def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "d
     if named:
         metadata = [json.loads(text) if text else {} for text in stored.column("metadata").to_pylist()]
         features |= {name: numbers_in(metadata, name, f"test set {testset!r}, features") for name in named}
+    check_declared(workspace.testset(testset).not_quality, features, f"test set {testset!r}")
     return features

@@ -78,8 +78,8 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         says += f" (tolerance {_TOLERANCE:.0%}): the model behind {judge!r} seems to have changed"
     if not passed:
         says += (
-            ". Change `revision` in the judge's file to score everything anew, or pin the fit (`care fits promote`) until "
-            "you have"
+            ". Change `revision` in the judge's file to score everything anew, or pin the fit (`care fits promote`) "
+            "until you have"
         )
     return dg.MaterializeResult(
         metadata={

@@ -258,7 +258,7 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
 
     if before.testset != after.testset:
         raise InputError(f"{before.edition} is of {before.testset!r} and {after.edition} of {after.testset!r}")
-    fits = [_fit(workspace, edition, aggregator) for edition in (before, after)]
+    fits = [kept_fit(workspace, edition, aggregator) for edition in (before, after)]
     old, new = (fit.weights for fit in fits)
     both = sorted({judge for fit in fits for judge in fit.judges})
     names = sorted(both, key=lambda j: -abs(new.get(j, 0.0) - old.get(j, 0.0)))
@@ -288,7 +288,8 @@ def _spread(values: list[float]) -> float:
     return variance**0.5 or 1.0
 
 
-def _fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:
+def kept_fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:
+    """One aggregator's fit of an edition; ``InputError`` where it has none."""
     if aggregator not in edition.fits:
         raise InputError(f"fit {edition.edition} has no {aggregator!r}; it has {', '.join(edition.fits)}")
     return workspace.fits.read_fit(edition.testset, edition.fits[aggregator])
@@ -371,7 +372,7 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
     """
     from care_ops.frozen import Frozen
 
-    fit = _fit(workspace, edition, aggregator)
+    fit = kept_fit(workspace, edition, aggregator)
     stored = workspace.fits.find_annotation(edition.testset, fit.fit_id, Frozen)
     if stored is None:
         raise FitError(f"fit {edition.edition} was kept without the function that scores new items; run `care run`")
@@ -400,7 +401,7 @@ def extend(workspace: Workspace, edition: Edition) -> int:
         read = read_scores(connection, testset, set(workspace.judges_of(testset))).scores
     judged, added = set(workspace.fit_folder(testset).read_panel().item_ids), 0
     for aggregator in edition.fits:
-        fit = _fit(workspace, edition, aggregator)
+        fit = kept_fit(workspace, edition, aggregator)
         frozen = workspace.fits.find_annotation(testset, fit.fit_id, Frozen)
         known = set(fit.item_ids)
         fresh = np.array([item in judged and item not in known for item in read.item_ids])

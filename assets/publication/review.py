@@ -405,7 +405,7 @@ def _drift(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: Revie
     return _result(
         "drift",
         False,
-        f"{says}: {', '.join(wrong)}. `care fits diff` names the judges and items that moved; accept it if that is right",
+        f"{says}: {', '.join(wrong)}. `care fits diff` names the judges and items that moved; accept it if they should",
         numbers,
     )
 

@@ -117,7 +117,8 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
     several = {name: group for name, group in families.items() if name and len(group) > 1}
     alone = [card for card in shown if card.row.family not in several]
     ranks = {card.row.check.judge: _ranked_judge(card) for card in shown}
-    scale = domain([*ranks.values()])
+    low, high = domain([*ranks.values()])
+    scale = (min(low, 0.0), max(high, 0.0))  # so that lengths are the weights
     groups = [(Markup("<h3>Family {}</h3>").format(name), group) for name, group in several.items()]
     groups += [(Markup("<h3>Others</h3>" if groups else ""), alone)] if alone else []
     parts = [

@@ -117,6 +117,14 @@ def _system_list(data: ReportData) -> tuple[str, Markup] | None:
     return (heading, ranked_list(rows, data.systems.kind if valued else "difference from the best")) if rows else None
 
 
+def card(data: ReportData, verdict: Verdict) -> str:
+    """A page of the verdict, its reasons, their picture and the weights, as a notebook shows a fit."""
+    drawn = over_sample(data)
+    shown = picture(drawn, verdict, item_rows(data), _system_list(drawn))
+    values = {"data": data, "verdict": verdict, "picture": shown, "trusted": trusted(judge_cards(drawn))}
+    return _rendered("card.html", **values, counted=counted).decode()
+
+
 def figure_page(drawn: Figure) -> str:
     """One figure as a page of its own, which needs nothing beside it."""
     return _rendered("figure.html", drawn=drawn).decode()

@@ -155,8 +155,8 @@ def remedies(workspace: Workspace, testset: str) -> Remedies:
         ),
         again=Step("Bring the test set up to date; what cannot be made says why.", run),
         decide=Step(
-            f"Compare the two fits with `care fits diff {name}{where}`. If the new one is right, publish it; until then "
-            "people go on reading the other, and mending what changed makes another fit.",
+            f"Compare the two fits with `care fits diff {name}{where}`. If the new one is right, publish it; until "
+            "then people go on reading the other, and mending what changed makes another fit.",
             f"care fits accept {name}{where}",
         ),
     )

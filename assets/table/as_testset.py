@@ -1,4 +1,4 @@
-"""A test set of a workspace from the tables that ``care fit`` reads; its files stay where they are and are read there."""
+"""A test set of a workspace from the tables that ``care fit`` reads; whose files are read where they are."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from care_ops.records import Evaluation, Intervals, JudgeCheck
 from care_ops.results.decide import Standing, decide
 from care_ops.results.drop_evidence import NO_REFITS, Dropping
 from care_ops.results.dropping import leave_each_out
-from care_ops.results.interpret import counted
+from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import refusal
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Remedies, Step, Verdict
@@ -275,7 +275,9 @@ def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
     records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
     metadata = [record.metadata for record in records]
     columns = {name: numbers_in(metadata, name, f"items of {table.source}, features") for name in config.features}
-    return {**counted([r.response for r in records], [r.response_2 for r in records]), **columns}
+    known = {**counted([r.response for r in records], [r.response_2 for r in records]), **columns}
+    check_declared(config.fit.not_quality, known, f"items of {table.source}")
+    return known
 
 
 def item_columns(table: ScoreTable) -> ItemColumnsRead:

@@ -82,14 +82,14 @@ def _promote_often(folder: Path) -> int:
     return 0
 
 
-GC = ("gc", "--yes", "--editions", "1", "--months", "0", "--days", "0")
+GC = ("admin", "gc", "--yes", "--editions", "1", "--months", "0", "--days", "0")
 SCENARIOS = {
     "fresh": Scenario(_nothing),
     "judge": Scenario(_judge),
     "item": Scenario(_item),
     "edition": Scenario(_edition),
     "gc": Scenario(_old_editions, GC, (("run",),)),
-    "forget": Scenario(_nothing, ("forget", "i3", "--testset", "one"), (("run",),)),
+    "forget": Scenario(_nothing, ("admin", "forget", "i3", "--testset", "one"), (("run",),)),
 }
 
 

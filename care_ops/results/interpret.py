@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from care_ops.errors import InputError
 from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import rank_correlation
 from care_ops.scores import Array
@@ -65,6 +66,14 @@ def _counted(text: str | None) -> list[float]:
         return [float("nan")] * len(COUNTED)
     found = (len(text.split()), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
     return [float(np.log1p(count)) for count in (*found, len(_NUMBER.findall(text)))]
+
+
+def check_declared(not_quality: Collection[str], features: Collection[str], where: str) -> None:
+    """Raise ``InputError`` where what is declared to be no part of quality is nothing that is known of the items."""
+    unknown = [name for name in not_quality if name not in features]
+    if unknown:
+        known = f"there are {', '.join(features)}" if features else "no item has a text, from which they are counted"
+        raise InputError(f"{where}: not_quality names {unknown[0]!r}, which is no feature of these items; {known}")
 
 
 def feature_correlations(scores: Array, features: Array) -> Array:

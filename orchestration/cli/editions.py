@@ -76,6 +76,30 @@ def list_fits(
         print_verdict(verdict, console, testset)
 
 
+@fits.command("show")
+@speaking_errors
+def show_fit(
+    fit: Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")],
+    workspace: Root = Path(),
+    aggregator: Annotated[str, typer.Option(help="The aggregator whose weights are meant.")] = "care",
+    json: Json = False,
+) -> None:
+    """Show one fit that is kept: when and why it was made, whether people read it, and the judges' weights."""
+    from assets.publication.editions import find, kept_fit
+    from assets.publication.editions import history as rows_of
+
+    loaded = _load(workspace)
+    edition = find(loaded, fit)
+    row = next(row for row in rows_of(loaded, edition.testset) if row["edition"] == edition.edition)
+    weights = kept_fit(loaded, edition, aggregator).weights
+    if json:
+        show([{**row, "testset": edition.testset, "weights": weights}], "", as_json=True)
+        return
+    show([row], edition.testset, as_json=False)
+    heaviest = sorted(weights.items(), key=lambda pair: -abs(pair[1]))
+    show([{"judge": judge, "weight": weight} for judge, weight in heaviest], f"weights in {aggregator}", as_json=False)
+
+
 @fits.command()
 @speaking_errors
 def diff(

@@ -96,8 +96,6 @@ def rate(
             _compare(workspace, str(scores), system, as_json=json)
             return
         table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, None)
-    elif labels is None:
-        raise InputError("rates over a table need --labels; without any, `care fit` with --system compares systems")
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
     _tell_sides(table, config)
@@ -263,7 +261,7 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str,
 
 def read_with_labels(
     scores: Path,
-    labels: Path,
+    labels: Path | None,
     drawn: Drawn,
     items: Path | None,
     system: list[str] | None,
@@ -276,6 +274,8 @@ def read_with_labels(
     from assets.table.fitting import TableConfig
     from care_ops.errors import InputError
 
+    if labels is None:
+        raise InputError("this goes by what people say: give --labels, a table of item_id and label")
     if system and items is None:
         raise InputError(f"--system {system[0]}: give --items, the table that has this column")
     table = read_table(scores, items, judges, anchors, form)

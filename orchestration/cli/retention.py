@@ -1,4 +1,4 @@
-"""``care admin gc`` and ``care admin forget``: the only commands that delete anything. ``care admin gc`` also merges score files."""
+"""``care admin gc`` and ``forget``: the only commands that delete anything. The first also merges score files."""
 
 from __future__ import annotations
 

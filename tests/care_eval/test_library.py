@@ -1,6 +1,7 @@
 """The Python library: what may be handed in, and what a result gives."""
 
 import doctest
+import html
 import json
 import subprocess
 import sys
@@ -73,8 +74,8 @@ def test_every_form_of_the_same_scores_gives_the_same_digits(wide, long, tmp_pat
 
 def test_frames_come_back_as_they_were_handed_in(wide, tmp_path):
     wide.to_csv(tmp_path / "scores.csv", index=False)
-    kinds = {"pandas": wide, "polars": pl.from_pandas(wide), "pyarrow": str(tmp_path / "scores.csv")}
-    for package, scores in kinds.items():
+    file, columns = str(tmp_path / "scores.csv"), wide.to_dict("list")
+    for package, scores in (("pandas", wide), ("polars", pl.from_pandas(wide)), ("pandas", file), ("pyarrow", columns)):
         result = fit(scores)
         for frame in (result.to_frame(), result.to_frame("care"), result.judges_frame(), result.metrics_frame()):
             assert type(frame).__module__.startswith(package)
@@ -185,11 +186,30 @@ def test_a_panel_that_allows_two_answers_says_so(rng):
     assert result.summary().startswith("\n".join(result.verdict.lines(everything=True)))
 
 
-def test_a_notebook_shows_tables_and_escapes_names(wide):
-    page = fit(wide.rename(columns={"gpt": "<b>gpt</b>"}))._repr_html_()
+def test_a_notebook_shows_a_card_with_verdict_picture_and_weights_and_escapes_names(wide):
+    result = fit(wide.rename(columns={"gpt": "<b>gpt</b>"}))
+    framed = result._repr_html_()
+    page = html.unescape(framed)
+    assert framed.startswith("<iframe srcdoc=")
+    assert "<b>gpt" not in framed
     assert "&lt;b&gt;gpt&lt;/b&gt;" in page
-    assert "<b>gpt" not in page
-    assert page.count("<table>") == 2
+    assert f'data-pill="{result.verdict.pill}"' in page
+    assert result.verdict.sentence in html.unescape(page)
+    assert page.count("<svg") > len(JUDGES), "the picture, and a bar a judge"
+
+
+def test_errors_name_the_arguments_of_python(wide):
+    with pytest.raises(care_eval.InputError, match=r"with item= \(") as told:
+        fit(wide.rename(columns={"item_id": "key", "gpt": "text"}).assign(key="a", other="b"))
+    assert "--" not in str(told.value)
+
+
+def test_what_is_declared_no_part_of_quality_must_be_known_of_the_items(wide, items):
+    with pytest.raises(care_eval.InputError, match=r"not_quality names 'wrods'.*there are words, sentences"):
+        fit(wide, items=items, not_quality="wrods")
+    with pytest.raises(care_eval.InputError, match="no item has a text"):
+        fit(wide, not_quality="words")
+    assert fit(wide, items=items, not_quality="words").verdict
 
 
 def test_a_result_draws_its_figures_and_writes_its_page(wide, items, tmp_path):

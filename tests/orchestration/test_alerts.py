@@ -180,7 +180,7 @@ def test_a_second_daemon_is_refused(tmp_path):
     hold_daemon_lock(load_workspace(folder))
     with pytest.raises(WarehouseError, match="has a daemon already"):
         hold_daemon_lock(load_workspace(folder))
-    command = [sys.executable, "-m", "orchestration.cli", "daemon", "--workspace", str(folder)]
+    command = [sys.executable, "-m", "orchestration.cli", "admin", "daemon", "--workspace", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
     assert "there may be one only" in done.stderr.replace("\n", " ")

@@ -19,7 +19,7 @@ def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(after_a_nig
     (after_a_night / ".venv" / "large").write_text("not part of a workspace")
     file = tmp_path / "backups" / "mine.tar"
     file.parent.mkdir()
-    assert "To restore it" in care(after_a_night, "backup", str(file))
+    assert "To restore it" in care(after_a_night, "admin", "backup", str(file))
     assert list(file.parent.iterdir()) == [file], "no temporary file stays"
     with tarfile.open(file) as archive:
         names = archive.getnames()
@@ -35,8 +35,8 @@ def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(after_a_nig
 
 def test_a_backup_within_what_it_protects_is_refused(tmp_path):
     (tmp_path / "care.yaml").write_text("{}\n")
-    assert "is no folder" in care(tmp_path, "backup", str(tmp_path / "missing" / "mine.tar"), code=2)
-    said = care(tmp_path, "backup", str(tmp_path / "data" / "mine.tar"), code=2)
+    assert "is no folder" in care(tmp_path, "admin", "backup", str(tmp_path / "missing" / "mine.tar"), code=2)
+    said = care(tmp_path, "admin", "backup", str(tmp_path / "data" / "mine.tar"), code=2)
     assert "name a file on another disk" in said
 
 
@@ -54,7 +54,7 @@ def test_a_backup_holds_what_links_lead_to(tmp_path):
     (root / "tests" / "nowhere.csv").symlink_to(elsewhere / "missing.csv")
     (root / "data").symlink_to(tmp_path / "disk")
     (root / "the_data_again").symlink_to(tmp_path / "disk")
-    care(root, "backup", str(tmp_path / "mine.tar"))
+    care(root, "admin", "backup", str(tmp_path / "mine.tar"))
     with tarfile.open(tmp_path / "mine.tar") as archive:
         members = {member.name: member for member in archive.getmembers()}
         assert archive.extractfile("tests/linked/items.csv").read() == b"id,question\n1,why\n"

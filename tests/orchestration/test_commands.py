@@ -1,31 +1,131 @@
-"""What holds of every command and option that there is, as the command line itself lists them."""
+"""How the commands are laid out: what a person sees first, in four panels, and a workspace from a table of scores."""
 
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
-import typer
+import typer.main
+import yaml
 from typer.testing import CliRunner
 
+from assets.sources import recorded_scores
 from orchestration.cli.app import app
+from orchestration.cli.tables import SETTINGS
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import query, run
+
+GROUP = typer.main.get_command(app)
 
 
-def options_of_one_value(command, words=()):
-    """Each option that takes one value, as (words of its command, option, how many words make its value)."""
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from options_of_one_value(inner, (*words, name))
-    for option in command.params:
-        if option.param_type_name == "option" and not (option.is_flag or option.multiple):
-            yield words, option.opts[0], option.nargs
+def care(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words], terminal_width=200)
+    assert result.exit_code == code, result.output
+    return result.output
 
 
-ALL = list(options_of_one_value(typer.main.get_command(app)))
+def test_the_commands_stand_in_four_panels_and_are_at_most_twenty():
+    panels = {command.rich_help_panel for command in GROUP.commands.values()}
+    assert panels == {"Everyday", "Workspace", "Publish", "Administer"}
+    assert len(GROUP.commands) <= 20
+    assert set(GROUP.commands["fits"].commands) == {"list", "show", "diff", "accept", "promote", "rollback", "score"}
+    assert set(GROUP.commands["admin"].commands) == {"gc", "forget", "backup", "daemon", "schema"}
 
 
-def test_every_command_is_there():
-    assert {("fit",), ("gate",), ("judges", "new"), ("probes", "make"), ("testsets", "add")} <= {w for w, *_ in ALL}
+def test_without_a_word_it_says_what_most_people_want_in_ten_lines():
+    said = care()
+    assert len(said.splitlines()) <= 10
+    for word in ("care fit", "care label", "care rate", "care init", "care --help"):
+        assert word in said
 
 
-@pytest.mark.parametrize(("words", "option", "values"), ALL, ids=lambda part: str(part))
-def test_an_option_of_one_value_is_never_given_twice_in_silence(words, option, values):
-    twice = [option, *"1" * values] * 2
-    done = CliRunner().invoke(app, [*words, *twice])
-    said = " ".join(done.output.split())
-    assert (done.exit_code, said) == (2, f"error: {option} takes one value and was given 2 times; give it once")
+def test_settings_of_the_methods_are_shown_on_request():
+    few, all_of_them = care("fit", "--help"), care("fit", "--help-all")
+    hidden = {name for name in SETTINGS if f"--{name.replace('_', '-')} " not in few}
+    assert {"gamma", "tau", "states", "program", "views"} <= hidden
+    assert not {"seed", "cut", "not_quality"} & hidden
+    assert all(f"--{name.replace('_', '-')}" in all_of_them for name in SETTINGS)
+    assert "--gamma" not in care("fit", "--help"), "the next help is short again"
+
+
+@pytest.fixture
+def tables(tmp_path, rng):
+    """A wide table with a judge on 0 to 100, its items with gold and systems, and the judges' families."""
+    n, quality = 90, rng.normal(size=90)
+    judges = {name: 5 + quality + 0.6 * rng.normal(size=n) for name in ("gpt-a", "gpt-b", "claude", "llama", "qwen")}
+    judges["hundred"] = np.clip(10 * (5 + quality + 0.6 * rng.normal(size=n)), 0, 100)
+    rows = [",".join(["id", *judges])]
+    rows += [",".join([f"q{k}", *(f"{column[k]:.2f}" for column in judges.values())]) for k in range(n)]
+    (tmp_path / "scores.csv").write_text("\n".join(rows) + "\n")
+    items = [f"q{k},What is {k}?,It is {'very ' * (k % 9)}{k}.,{quality[k]:.3f},{'ab'[k % 2]}" for k in range(n)]
+    (tmp_path / "items.csv").write_text("\n".join(["id,question,answer,gold,model", *items]) + "\n")
+    (tmp_path / "judges.csv").write_text("judge,family\ngpt-a,openai\ngpt-b,openai\n")
+    return tmp_path
+
+
+def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
+    folder = tables / "mine"
+    given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv", "--system", "model")
+    scale = ("--scale", "0", "10", "--scale", "hundred=0:100")
+    said = care("init", folder, "--from", tables / "scores.csv", *given, *scale)
+    assert "90 items, 6 recorded judges; nobody will be asked" in said
+    assert f"Next: care run --workspace {folder}" in said
+    assert "families" not in said, "they are declared"
+    assert len((folder / "care.yaml").read_text().splitlines()) <= 25
+    workspace = load_workspace(folder)
+    spec = workspace.testset("scores")
+    assert (spec.scale, spec.systems) == ((0, 10), ("model",))
+    assert spec.source.items == "../items.csv", "files stay where they are"
+    assert spec.source.scores.families == {"gpt-a": "openai", "gpt-b": "openai"}
+    read = recorded_scores(workspace, "scores").scores
+    assert read.shape == (90, 6)
+    assert read.values[:, read.judges.index("hundred")].max() <= 10
+    forecast = json.loads(care("run", "--workspace", folder, "--dry-run", "--json"))
+    assert {row["questions"] for row in forecast} == {0}
+    assert "asks nobody" in care("run", "--workspace", folder, "--dry-run")
+    assert "there is a workspace already" in care("init", folder, "--from", tables / "scores.csv", code=2)
+
+
+def test_a_table_without_items_brings_its_own(tables):
+    long = tables / "long.csv"
+    long.write_text(
+        "item,rater,rating,answer\n"
+        + "".join(f"q{k},{judge},{k % 5 + j},text {k}\n" for k in range(20) for j, judge in enumerate("abc"))
+    )
+    folder = tables / "mine"
+    assert "Which judges share a base model?" in care("init", folder, "--from", long)
+    items = (folder / "items-long.csv").read_text().splitlines()
+    assert len(items) == 21
+    assert load_workspace(folder).testset("long").source.items == "items-long.csv"
+
+
+def test_what_cannot_be_read_makes_no_workspace(tables):
+    (tables / "one.csv").write_text("item_id,gpt\na,1\nb,2\n")
+    assert "one judge" in care("init", tables / "mine", "--from", tables / "one.csv", code=2)
+    assert not (tables / "mine").exists()
+    named = (tables / "scores.csv").rename(tables / "a,b.csv")
+    assert "give the file another name" in " ".join(care("init", tables / "mine", "--from", named, code=2).split())
+
+
+@pytest.mark.slow
+def test_the_night_of_a_table_answers_as_care_fit_does(tables):
+    given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv")
+    folder = tables / "mine"
+    care("init", folder, "--from", tables / "scores.csv", *given, "--system", "model")
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write(yaml.safe_dump({"fit": {"resamples": 0, "aggregators": ["care", "avg"]}}))
+    assert not run(folder).failures
+    aggregators = ("--aggregator", "care", "--aggregator", "avg", "--intervals", 0, "--system", "model")
+    care("fit", tables / "scores.csv", *given, *aggregators, "--out", tables / "fit")
+    rows = pq.read_table(tables / "fit" / "aggregates.parquet").to_pylist()
+    told = {row["item_id"]: row["estimate"] for row in rows if row["aggregator"] == "care"}
+    night = dict(query(folder, "SELECT item_id, estimate FROM latest_aggregates WHERE aggregator = 'care'"))
+    assert night.keys() == told.keys()
+    assert max(abs(night[item] - told[item]) for item in told) < 1e-8
+    compared = json.loads(care("rate", "scores", "--workspace", folder, "--json"))
+    assert {row["first"] for row in compared} <= {"a", "b"}, "without labels, by the judges alone"
+    assert "people" in care("rate", tables / "scores.csv", code=2)
+    (kept,) = json.loads(care("fits", "list", "scores", "--workspace", folder, "--json"))
+    (shown,) = json.loads(care("fits", "show", kept["edition"][:6], "--workspace", folder, "--json"))
+    assert shown["testset"] == "scores"
+    assert set(shown["weights"]) == {"gpt-a", "gpt-b", "claude", "llama", "qwen", "hundred"}

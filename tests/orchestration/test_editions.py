@@ -54,19 +54,19 @@ def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(after_a_nig
         raise CareError("the page cannot be drawn today")
 
     monkeypatch.setattr("assets.report.page.write_page", refuse)
-    printed = " ".join(care(after_a_night, "accept", "one", code=1).split())
+    printed = " ".join(care(after_a_night, "fits", "accept", "one", code=1).split())
     assert "is published" in printed
     assert "failed: report one: the page cannot be drawn today" in printed
     assert "its pages were not made anew" in printed
     monkeypatch.undo()
-    care(after_a_night, "accept", "one")
+    care(after_a_night, "fits", "accept", "one")
     assert page.exists()
 
 
 @pytest.mark.slow
 def test_held_back_pinned_and_taken_back(nights):
     folder = nights
-    rows = care_json(folder, "history", "one")
+    rows = care_json(folder, "fits", "list", "one")
     assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
         ("held back", len(JUDGES) + 1, "1 judge came: readability"),
         ("published", len(JUDGES), "the first"),
@@ -82,16 +82,16 @@ def test_held_back_pinned_and_taken_back(nights):
     assert f"(held back; fit {second}, made" in warned
     assert "nothing to do" in warned
 
-    moved = care_json(folder, "diff", "one")[0]
+    moved = care_json(folder, "fits", "diff", "one")[0]
     assert moved["why"] == ["1 judge came: readability"]
     assert {row["judge"] for row in moved["judges"]} == {*JUDGES, "readability"}
     assert moved["items"][0]["moved"] != 0
 
-    care(folder, "accept", "one", "--why", "a better panel")
+    care(folder, "fits", "accept", "one", "--why", "a better panel")
     assert published(folder) == [(second, "accept", False)]
     assert estimates(folder) != old
 
-    care(folder, "rollback", "one")
+    care(folder, "fits", "rollback", "one")
     assert published(folder) == [(first, "rollback", True)]
     assert estimates(folder) == old
 
@@ -108,12 +108,12 @@ def test_held_back_pinned_and_taken_back(nights):
     assert len(extended) == 44
     assert all(e is not None for _, e in extended)
     assert ReviewDocument.read(load_workspace(folder).fit_folder("one")).state == "held back", "yet scored"
-    latest = care_json(folder, "history", "one")[0]["edition"]
-    care(folder, "promote", first[:6], "--why", "again")
+    latest = care_json(folder, "fits", "list", "one")[0]["edition"]
+    care(folder, "fits", "promote", first[:6], "--why", "again")
     assert published(folder) == [(first, "promote", True)]
-    care(folder, "accept", "one")
+    care(folder, "fits", "accept", "one")
     assert published(folder) == [(latest, "accept", False)]
-    assert "no kept fit has" in care(folder, "promote", "zzz", code=2)
+    assert "no kept fit has" in care(folder, "fits", "promote", "zzz", code=2)
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     folder = nights
     with (folder / "care.yaml").open("a") as file:
         file.write("alerts: {file: told.jsonl}\n")
-    first = care_json(folder, "history", "one")[1]["edition"]
+    first = care_json(folder, "fits", "list", "one")[1]["edition"]
     report = folder / "data" / "report"
     sentence = "A new fit waits for you: 1 judge came: readability."
     care(folder, "run")  # a quiet night: it was held back the night before
@@ -134,7 +134,7 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     assert f"People read fit {first}" in page
     assert "<td>held back</td>" in (report / "trend.html").read_text()
     assert sentence in (folder / "told.jsonl").read_text()
-    care(folder, "accept", "one", "--why", "a better panel")
+    care(folder, "fits", "accept", "one", "--why", "a better panel")
     assert "Held back" not in (report / "index.html").read_text()
     assert "Held back" not in (report / "testset-one.html").read_text()
     assert f'<td class="n">{len(JUDGES) + 1}</td>' in (report / "index.html").read_text()
@@ -152,28 +152,28 @@ def in_files(folder, edition, aggregator="care"):
 def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(after_a_night):
     """Items that were gone for a night have other ordinals, under which the older fit has no rows."""
     folder = after_a_night
-    first = care_json(folder, "history", "one")[0]["edition"]
+    first = care_json(folder, "fits", "list", "one")[0]["edition"]
     write_items(folder, n=36)
     run(folder)
-    second = care_json(folder, "history", "one")[0]["edition"]
+    second = care_json(folder, "fits", "list", "one")[0]["edition"]
     write_items(folder, n=40, edited=39)
     run(folder)
-    assert len(care_json(folder, "history", "one")) == 3
-    care(folder, "promote", first, "--why", "it was better")
+    assert len(care_json(folder, "fits", "list", "one")) == 3
+    care(folder, "fits", "promote", first, "--why", "it was better")
     assert len(estimates(folder)) == 40
     assert estimates(folder) == in_files(folder, first)
     weights = query(folder, "SELECT judge FROM weights JOIN latest_fits USING (fit_id) WHERE aggregator = 'care'")
     assert sorted(judge for (judge,) in weights) == sorted(JUDGES)
-    care(folder, "promote", second)
+    care(folder, "fits", "promote", second)
     assert estimates(folder) == in_files(folder, second)
-    care(folder, "rollback", "one")
+    care(folder, "fits", "rollback", "one")
     assert estimates(folder) == in_files(folder, first)
 
 
 @pytest.mark.slow
 def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     folder = nights
-    first = care_json(folder, "history", "one")[-1]["edition"]
+    first = care_json(folder, "fits", "list", "one")[-1]["edition"]
     panel = load_workspace(folder).fits.editions("one")[0]
     known = load_workspace(folder).fits.read_fit("one", panel.fits["avg"])
     rows = query(
@@ -184,19 +184,19 @@ def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     file = tmp_path / "scores.csv"
     with file.open("w", newline="") as out:
         csv.writer(out).writerows([("item_id", "judge", "score"), *rows])
-    scored = care_json(folder, "score", str(file), "--fit", first, "--aggregator", "avg")
+    scored = care_json(folder, "fits", "score", str(file), "--fit", first, "--aggregator", "avg")
     estimate_of = {row["item_id"]: row["estimate"] for row in scored}
     expected = known.estimates
     for item in [i for i in expected if i in estimate_of]:
         assert estimate_of[item] == pytest.approx(expected[item], abs=1e-6)
-    assert "does not follow" in care(folder, "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
+    assert "does not follow" in care(folder, "fits", "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
 
 
 def test_an_item_is_forgotten_everywhere(after_a_night):
     folder = after_a_night
     assert any(item == "i3" for (item,) in query(folder, "SELECT item_id FROM latest_aggregates"))
     before = len(score_rows(folder))
-    assert "5 in scores" in care(folder, "forget", "i3", "--testset", "one")
+    assert "5 in scores" in care(folder, "admin", "forget", "i3", "--testset", "one")
     assert len(score_rows(folder)) == before - len(JUDGES)
     run(folder)
     for table in ("latest_aggregates", "items"):
@@ -207,7 +207,7 @@ def test_an_item_is_forgotten_everywhere(after_a_night):
     for path in (p for p in (folder / "data").rglob("*") if p.is_file() and p.suffix in (".json", ".jsonl")):
         assert '"i3"' not in path.read_text(), path
     assert run(folder).materialised == []
-    assert "has no item 'nobody'" in care(folder, "forget", "nobody", "--testset", "one", code=2)
+    assert "has no item 'nobody'" in care(folder, "admin", "forget", "nobody", "--testset", "one", code=2)
 
 
 def files_that_name(folder, item):
@@ -242,7 +242,7 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     loaded.fit_folder("one").write_json("said", notes)
     assert any("edition=" in name for name in files_that_name(folder, item))
 
-    said = " ".join(care(folder, "forget", item, "--testset", "one").split())
+    said = " ".join(care(folder, "admin", "forget", item, "--testset", "one").split())
     assert f"still labels it: {folder / 'anchors.csv'}" in said
     assert files_that_name(folder, item) == set()
     kept = load_workspace(folder)
@@ -261,11 +261,11 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     (folder / "judges" / "readability.yaml").unlink()
     run(folder)
     keep = ("--editions", "1", "--months", "0", "--days", "0")
-    listed = care(folder, "gc", *keep)
+    listed = care(folder, "admin", "gc", *keep)
     assert "readability on one" in listed and "nothing was deleted" in listed  # noqa: PT018
     assert any("judge=readability" in where for where, _, _ in score_rows(folder))
     known = estimates(folder)
-    assert "MiB freed" in care(folder, "gc", *keep, "--yes")
+    assert "MiB freed" in care(folder, "admin", "gc", *keep, "--yes")
     assert not any("judge=readability" in where for where, _, _ in score_rows(folder))
     assert estimates(folder) == known
     assert run(folder).materialised == []

@@ -361,7 +361,7 @@ def test_a_soak_goes_on_where_it_was_stopped(tmp_path):
     assert all(trial["code"] == 0 for trial in tried)
 
 
-FORGET = ("forget", "i3", "--testset", "one")
+FORGET = ("admin", "forget", "i3", "--testset", "one")
 
 
 def _care(workspace: Path, *arguments: str) -> list[str]:
@@ -370,7 +370,7 @@ def _care(workspace: Path, *arguments: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def forgotten(made_once, one_night, library) -> tuple[State, list[faults.Point]]:
-    """A workspace after ``care admin forget`` and a night that nothing disturbed, and the changes that forgetting made."""
+    """A workspace after ``care admin forget`` and a night that nothing disturbed, and the changes that it made."""
 
     def make(folder: Path) -> None:
         workspace = shutil.copytree(one_night, folder / "ws")

@@ -250,7 +250,7 @@ def test_systems_that_are_declared_later_are_compared_and_nothing_else_is_made(a
     testset = after_a_night / "testsets" / "one.yaml"
     testset.write_text(testset.read_text() + "systems: [model]\n")
     assert {asset for asset, _ in run(after_a_night).materialised} == {"systems", "report", "report_index"}
-    assert {row["first"] for row in care_json(after_a_night, "systems", "one")} <= {"a", "b"}
+    assert {row["first"] for row in care_json(after_a_night, "rate", "one")} <= {"a", "b"}
     assert run(after_a_night).materialised == []
 
 

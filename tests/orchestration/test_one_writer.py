@@ -96,7 +96,14 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", [("run",), ("gc",), ("forget", "i1", "--testset", "one"), ("accept", "one"), ("promote", "x")]
+    "words",
+    [
+        ("run",),
+        ("admin", "gc"),
+        ("admin", "forget", "i1", "--testset", "one"),
+        ("fits", "accept", "one"),
+        ("fits", "promote", "x"),
+    ],
 )
 def test_whoever_holds_the_workspace_is_named(tmp_path, impatient, words):
     folder = make(tmp_path / "ws")
@@ -121,7 +128,7 @@ def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
 
 def test_a_command_waits_for_another_says_for_whom_and_sees_what_changed_meanwhile(after_a_night):
     workspace = load_workspace(after_a_night)
-    with in_the_background(workspace, "gc", "--days", "0") as process:
+    with in_the_background(workspace, "admin", "gc", "--days", "0") as process:
         with alone(workspace, "care something"):
             until(lambda: b"waiting" in process.said())
             (workspace.root / "judges" / "length.yaml").unlink()
@@ -145,14 +152,14 @@ def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("seconds", ["soon", "-1", "nan"])
 def test_a_time_to_wait_that_is_none_is_told(tmp_path, monkeypatch, seconds):
     monkeypatch.setenv(PATIENCE, seconds)
-    printed = said_by(make(tmp_path / "ws"), "gc", code=2)
+    printed = said_by(make(tmp_path / "ws"), "admin", "gc", code=2)
     assert f"{PATIENCE}={seconds}: give the seconds" in printed
 
 
 def test_runs_of_dagster_share_the_workspace_and_are_all_named(tmp_path, impatient):
     workspace = load_workspace(make(tmp_path / "ws"))
     with together(workspace, "first-of-two", print), together(workspace, "second-of-two", print):
-        printed = said_by(workspace.root, "gc", code=1)
+        printed = said_by(workspace.root, "admin", "gc", code=1)
     assert f"Dagster's run first-of (process {os.getpid()}, since" in printed
     assert f"Dagster's run second-o (process {os.getpid()}, since" in printed
 
@@ -317,8 +324,10 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_ni
 
 
 def test_forgetting_says_what_may_still_hold_the_item(after_a_night):
-    printed = said_by(after_a_night, "forget", "i3", "--testset", "one")
-    again = said_by(after_a_night, "forget", "i3", "--testset", "one")  # as after a kill that came at the very end
+    printed = said_by(after_a_night, "admin", "forget", "i3", "--testset", "one")
+    again = said_by(
+        after_a_night, "admin", "forget", "i3", "--testset", "one"
+    )  # as after a kill that came at the very end
     assert "i3 is forgotten: 0 in items, 0 in scores, 0 in fits" in again
     assert "may still hold it" in printed
     assert "one.csv" in printed

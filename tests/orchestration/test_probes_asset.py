@@ -159,6 +159,6 @@ def test_forgetting_an_item_forgets_its_versions(tmp_path):
     several_questions(folder)
     declare(folder, items=40)
     assert not run(folder).failures
-    care(folder, "forget", "i7", "--testset", "one")
+    care(folder, "admin", "forget", "i7", "--testset", "one")
     for path in (folder / "data" / "parts" / "probes").rglob("*.parquet"):
         assert b"i7 probe" not in path.read_bytes()

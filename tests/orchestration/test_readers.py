@@ -83,7 +83,7 @@ def test_a_fit_that_is_deleted_while_its_list_is_read_is_left_out(after_a_night)
     (workspace.fits.folder("one") / f"fit={kept[0].fits['care']}.evaluation.json").unlink()
     (workspace.fits.folder("one") / f"fit={kept[0].fits['care']}.evaluation.json").symlink_to("nowhere")
     assert workspace.fits.editions("one") == kept
-    assert kept[0].edition in care(after_a_night, "history", "one")
+    assert kept[0].edition in care(after_a_night, "fits", "list", "one")
 
 
 def test_looking_at_a_workspace_whose_first_night_is_just_beginning(tmp_path):

@@ -109,11 +109,11 @@ def test_a_night_writes_what_it_writes_on_disk_and_another_machine_has_nothing_t
     assert objects_of(address) == stored == kept_files(second)
     third = workspace("third")
     assert "40 / 40" in care(third, "status")
-    assert "the first" in care(third, "history", "one")
+    assert "the first" in care(third, "fits", "list", "one")
     assert (third / "data" / "report" / "index.html").exists(), "a command that only looks fetches too"
     assert "nobody writes to it" in " ".join(care(third, "doctor").split())
     file = third / "mine.tar"
-    care(third, "backup", str(file))
+    care(third, "admin", "backup", str(file))
     restored = third.with_name("restored")
     restored.mkdir()
     subprocess.run(["tar", "-xf", str(file), "-C", str(restored)], check=True)
@@ -184,7 +184,7 @@ def test_forgetting_and_deleting_reach_the_store(workspace, address):
     here, there = workspace("here"), workspace("there")
     care(here, "run")
     care(there, "run")
-    care(here, "forget", "i3", "--testset", "one")
+    care(here, "admin", "forget", "i3", "--testset", "one")
     stored = objects_of(address)
     assert stored == kept_files(here) | {"forgotten.jsonl": (here / "data" / "forgotten.jsonl").read_bytes()}
     assert not [name for name in stored if name.endswith(".html")]
@@ -192,7 +192,7 @@ def test_forgetting_and_deleting_reach_the_store(workspace, address):
     assert "i3" not in {row[0] for row in query(there, "SELECT item_id FROM items")}
     assert not any(b'"i3"' in content for content in objects_of(address).values())
     (there / "judges" / "length.yaml").unlink()
-    said = care(there, "gc", "--yes", "--days", "0")
+    said = care(there, "admin", "gc", "--yes", "--days", "0")
     assert "no longer in the workspace" in " ".join(said.split())
     assert not [name for name in objects_of(address) if "judge=length" in name and "probes" not in name]
 
@@ -221,7 +221,7 @@ def test_what_another_machine_publishes_is_what_the_database_here_answers(worksp
     care(there, "run")
     later = query(here, ESTIMATES)
     assert query(there, ESTIMATES) == later
-    care(there, "rollback", "one", "--why", "the first was better")
+    care(there, "fits", "rollback", "one", "--why", "the first was better")
     earlier = query(there, ESTIMATES)
     assert earlier != later
 
@@ -233,10 +233,10 @@ def test_what_another_machine_publishes_is_what_the_database_here_answers(worksp
         workspace_to_look_at(here)
     assert query(here, ESTIMATES) == later, "the files have come, and the database is still behind"
     monkeypatch.undo()
-    assert "pinned" in care(here, "history", "one")
+    assert "pinned" in care(here, "fits", "list", "one")
     assert query(here, ESTIMATES) == earlier
     rebuilt = (here / "data" / "care.duckdb").stat().st_mtime_ns
-    care(here, "history", "one")
+    care(here, "fits", "list", "one")
     assert (here / "data" / "care.duckdb").stat().st_mtime_ns == rebuilt, "and it is not made again"
 
 
@@ -253,7 +253,7 @@ def test_what_keeps_a_store_from_answering_is_one_sentence(tmp_path, server, mon
     with s3_server(tmp_path / "log", {**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": "1"}) as port:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         (here / "care.yaml").write_text(f"data: s3://{BUCKET}/a\n{QUICK}")
-        assert "it refuses the credentials of this process" in one_sentence(care(here, "gc", code=1))
+        assert "it refuses the credentials of this process" in one_sentence(care(here, "admin", "gc", code=1))
 
 
 def test_a_store_that_never_answers_is_given_up(tmp_path, monkeypatch):
@@ -283,10 +283,10 @@ def test_two_machines_do_not_work_at_once(workspace, address, monkeypatch):
     here, there = workspace("here"), workspace("there")
     monkeypatch.setenv(PATIENCE, "0")
     with alone(load_workspace(here), "care run"):
-        said = care(there, "gc", code=1)
+        said = care(there, "admin", "gc", code=1)
         assert "`care run` on " in said
         assert f"is at work on {address}" in " ".join(said.split())
-    assert "nothing to delete" in care(there, "gc")
+    assert "nothing to delete" in care(there, "admin", "gc")
 
 
 def test_of_eight_machines_one_takes_the_lease(tmp_path, address, proxy):

@@ -180,7 +180,7 @@ def test_every_printed_command_does_its_work(prepared, tmp_path, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setattr("orchestration.cli.label.refuse_without_terminal", lambda *_: None)
     monkeypatch.setattr("click.getchar", lambda: "q")
-    editions = care_json(prepared, "history", "one")
+    editions = care_json(prepared, "fits", "list", "one")
     assert [row["state"] for row in editions] == ["held back", "published", "was published"]
     commands = to_type(editions[-1]["edition"])
     went_wrong: dict[str, str] = {}

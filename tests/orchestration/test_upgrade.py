@@ -45,7 +45,7 @@ def test_a_night_rebuilds_an_older_database_and_nothing_else(after_a_night):
     assert query(after_a_night, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
 
 
-@pytest.mark.parametrize("words", [("run",), ("forget", "i1", "--testset", "one")])
+@pytest.mark.parametrize("words", [("run",), ("admin", "forget", "i1", "--testset", "one")])
 def test_a_command_refuses_a_later_database_and_leaves_it(after_a_night, words):
     made = made_by(after_a_night, 99)
     assert "was made by CARE another (schema 99)" in care(after_a_night, *words, code=1).replace("\n", " ")

@@ -224,7 +224,7 @@ def test_a_night_that_is_held_back_is_no_failure_and_says_once_what_came_and_wha
     printed = care(folder, "run")
     assert "failed" not in printed
     verdict = verdict_of(folder)
-    second, first = json.loads(care(folder, "history", "one", "--json"))
+    second, first = json.loads(care(folder, "fits", "list", "one", "--json"))
     assert (verdict["state"], verdict["edition"]) == ("held back", second["edition"])
     for said in (
         "2 judges came: b0, b1",
@@ -237,13 +237,13 @@ def test_a_night_that_is_held_back_is_no_failure_and_says_once_what_came_and_wha
     by_itself = [r["sentence"] for r in verdict["reasons"] if "by itself: " in r["sentence"]]
     assert [s.partition(" fit ")[0] for s in by_itself] == ["The new", "The published"]
     assert "b0" in str([r["judges"] for r in verdict["reasons"]]), "the reasons are the new fit's own"
-    for place in (printed, care(folder, "status"), care(folder, "history", "one")):
+    for place in (printed, care(folder, "status"), care(folder, "fits", "list", "one")):
         assert verdict["sentence"] in " ".join(place.split())
     assert "nothing to do" in care(folder, "run"), "nothing is fitted again, and it is no failure on later nights"
     (alert,) = (folder / "told.jsonl").read_text().splitlines()
     assert all(told in json.loads(alert)["text"] for told in [verdict["sentence"], *by_itself[:1]])
-    care(folder, "accept", "one")
-    assert [row["state"] for row in json.loads(care(folder, "history", "one", "--json"))] == [
+    care(folder, "fits", "accept", "one")
+    assert [row["state"] for row in json.loads(care(folder, "fits", "list", "one", "--json"))] == [
         "published",
         "was published",
     ]
