@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import cos, isfinite, log10, pi, sin
+from math import isfinite, log10
 
 from markupsafe import Markup, escape
 
@@ -27,9 +27,6 @@ _MOST_ROOMY_ROWS = 40
 
 _PAGE = 980.0
 """Width that a map with written cells fills at most, where its cells stay wide enough to be read."""
-
-_MOST_NAMED_NODES = 30
-"""Nodes up to which a ring writes names beside the numbers."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +100,6 @@ class Dot:
     level: int
     ringed: bool
     says: str
-
-
-@dataclass(frozen=True)
-class Link:
-    """A connection of two nodes, by their places, with a strength between -1 and 1."""
-
-    first: int
-    second: int
-    strength: float
 
 
 class _Frame:
@@ -420,40 +408,3 @@ def _marks(
             mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+.2f}"
             shapes.append(text(left + (j + 0.5) * width, top + (i + 0.7) * height, mark, size, "middle"))
     return shapes
-
-
-def ring(key: str, title: str, caption: str, names: Sequence[str], links: Sequence[Link]) -> Figure:
-    """Names around a circle, by number, with a line for each link: the stronger the link, the thicker."""
-    count = len(names)
-    named = count <= _MOST_NAMED_NODES
-    radius = 130.0 if named else 210.0
-    margin = 30 + (LETTER * max(len(shortened(name, 22)) for name in names) if named else 14)
-    centre_x, centre_y = radius + margin, radius + 34
-    angles = [2 * pi * k / count - pi / 2 for k in range(count)]
-    places = [(centre_x + radius * cos(angle), centre_y + radius * sin(angle)) for angle in angles]
-    strongest = max((abs(link.strength) for link in links), default=1.0)
-    shapes: list[str] = []
-    for link in links:
-        (x1, y1), (x2, y2) = places[link.first], places[link.second]
-        kind = "positive" if link.strength >= 0 else "negative"
-        width = 0.8 + 4.2 * abs(link.strength) / strongest
-        shapes.append(
-            element(
-                "path",
-                d=f"M{x1:.1f} {y1:.1f}Q{centre_x:.1f} {centre_y:.1f} {x2:.1f} {y2:.1f}",
-                class_=f"link {kind}",
-                style=f"stroke-width:{width:.1f}",
-            )
-        )
-    linked = {end for link in links for end in (link.first, link.second)}
-    for k, ((x, y), angle, name) in enumerate(zip(places, angles, names, strict=True)):
-        shapes.append(element("circle", cx=x, cy=y, r=4.0, class_="node" if k in linked else "node alone"))
-        anchor = "middle" if abs(cos(angle)) < 0.2 else "start" if cos(angle) > 0 else "end"
-        place = (x + 10 * cos(angle), y + 13 * sin(angle) + 4)
-        if named:
-            shapes.append(text(*place, f"{k + 1} {shortened(name, 22)}", "t", anchor))
-        elif k % 5 == 0 and k < count - 3:
-            shapes.append(text(*place, str(k + 1), "t small", anchor))
-    description = f"{len(links)} links between {count} names. {caption}"
-    size = (2 * centre_x, 2 * centre_y)
-    return Figure(key, title, caption, drawing(key, size, title, description, shapes), wide=True)

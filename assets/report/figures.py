@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.report.charts import Axes, Figure, Link, Ranked, Series, heat_map, line_chart, ring
+from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart
 from assets.report.data import ReportData
 from care_ops.metrics import is_binary, rank_correlation
 from care_ops.records import Aggregate
@@ -20,13 +20,10 @@ _MOST_POINTS = 200
 _BINS = 10
 _FEWEST_IN_BINS = 20
 
-_MOST_LINKS = 100
-"""Links that the graph of judges draws, the strongest first."""
-
 
 def shared_figures(data: ReportData) -> list[Figure]:
-    """What the judges share: what factors follow, who loads on them, who is linked, who says the same."""
-    return _drawn(_features(data), _loadings(data), _graph(data), _correlation(data))
+    """What the judges share: what factors follow, who loads on them, who says the same."""
+    return _drawn(_features(data), _loadings(data), _correlation(data))
 
 
 def gold_figures(data: ReportData) -> list[Figure]:
@@ -243,25 +240,6 @@ def _features(data: ReportData) -> Figure | None:
         [f"factor {k + 1}" for k in range(len(rows))],
         [feature.replace("_", " ") for feature in data.factors.features],
         values,
-    )
-
-
-def _graph(data: ReportData) -> Figure | None:
-    if not data.links or len(data.judges) < 3:
-        return None
-    shown = data.links[:_MOST_LINKS]
-    if len(shown) < len(data.links):
-        says = f"The {len(shown)} strongest of {len(data.links)} links."
-    else:
-        says = f"{len(shown)} links." if len(shown) > 1 else "One link."
-    return ring(
-        "graph",
-        "Which judges are linked beyond what all share",
-        f"{says} A line joins two judges whose scores move together after the shared factors are taken out (the sparse "
-        "part S of the structure); thicker is stronger, blue together, orange against each other. Ask where such "
-        "judges come from.",
-        data.judges,
-        [Link(link.first, link.second, link.partial) for link in shown],
     )
 
 

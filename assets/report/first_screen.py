@@ -74,9 +74,9 @@ def _rivals(data: ReportData) -> Figure:
         for k in shown
     ]
     far = np.abs(ranks[0] - ranks[1]) > 25.0
-    caption = f"{int(far.sum()):,} of {len(known):,} items differ by more than 25 places of 100."
+    caption = f"Each dot is an item; {int(far.sum()):,} of {len(known):,} differ by more than 25 places of 100."
     axes = Axes(f"rank, {one} (100 is best)", f"rank, {other}", (0.0, 100.0), (0.0, 100.0), diagonal=True)
-    return scatter("first", "Two answers that part: each dot is an item", caption, dots, axes, legend)
+    return scatter("first", "Two answers that part", caption, dots, axes, legend)
 
 
 def _levels(data: ReportData, known: NDArray[np.intp]) -> tuple[Array, tuple[str, str, str]]:
@@ -120,7 +120,8 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
     low, high = domain([*ranks.values()])
     scale = (min(low, 0.0), max(high, 0.0))  # so that lengths are the weights
     groups = [(Markup("<h3>Family {}</h3>").format(name), group) for name, group in several.items()]
-    groups += [(Markup("<h3>Others</h3>" if groups else ""), alone)] if alone else []
+    groups += [(Markup("<h3>On their own</h3>" if groups else ""), alone)] if alone else []
+    groups.sort(key=lambda group: -max(abs(card.weight.weight or 0.0) for card in group[1]))
     parts = [
         heading + ranked_list([ranks[card.row.check.judge] for card in group], "weight", scale)
         for heading, group in groups

@@ -201,7 +201,7 @@ def test_a_panel_without_links_gets_a_sentence_and_no_empty_drawing(data, tmp_pa
     write_page(data, tmp_path / "linked.html", VERDICT)
     write_page(replace(data, partial_correlations=np.zeros((5, 5))), tmp_path / "free.html", VERDICT)
     linked, free = ((tmp_path / name).read_text() for name in ("linked.html", "free.html"))
-    assert ('id="figure-graph"' in linked, 'id="figure-graph"' in free) == (True, False)
+    assert ('id="links"' in linked, 'id="links"' in free) == (True, False)
     assert ("No two judges are linked" in linked, "No two judges are linked" in free) == (False, True)
 
 

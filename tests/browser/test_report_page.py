@@ -98,7 +98,7 @@ def test_every_figure_is_drawn_without_javascript(opened, name):
     sizes = figures.evaluate_all("all => all.map(svg => [svg.getBoundingClientRect().width, svg.clientHeight])")
     assert all(width > 60 and height > 10 for width, height in sizes)
     if name.startswith("testset"):
-        kinds = ("features", "loadings", "graph", "correlation", "gold", "calibration", "risk", "agreement")
+        kinds = ("features", "loadings", "correlation", "gold", "calibration", "risk", "agreement")
         assert [page.locator(f"#figure-{kind} svg.drawing > desc").count() for kind in kinds] == [1] * len(kinds)
 
 

@@ -95,7 +95,7 @@ def which_fit(reading: Reading) -> list[str]:
         "SELECT edition, strftime(made_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') "
         "FROM published JOIN editions USING (edition)"
     )
-    return [f"{made_at}, edition {edition}, which is published"]
+    return [f"{made_at}, published", f"Fit {edition}, made {made_at}"]
 
 
 def what_changed(reading: Reading) -> list[str]:

@@ -44,7 +44,6 @@ ONLY_NAMED = {
         "assets/judging/canary.py": "a check's advice: pin the fit",
         "orchestration/cli/editions.py": "the lock's holder",
     },
-    "care rate": {"orchestration/cli/rate.py": "help of an option"},
     "care fits rollback": {"orchestration/cli/editions.py": "the lock's holder"},
 }
 """Commands in sentences of the code that lack what they need: where, and why nobody types them as they stand."""
