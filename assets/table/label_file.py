@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.labels import read_labels
-from care_ops.errors import InputError
+from care_ops.errors import InputError, door
 from warehouse.storage import write_bytes
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class LabelFile:
         """
         if not path.exists():
             return cls(path, [])
-        with path.open(newline="", encoding="utf-8-sig") as file:  # a spreadsheet may have saved it
+        remedy = "save it as CSV in UTF-8, or name another file with --output"
+        with door(path, remedy), path.open(newline="", encoding="utf-8-sig") as file:  # a spreadsheet may have saved it
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
                 raise InputError(

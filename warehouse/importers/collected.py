@@ -170,7 +170,7 @@ class Collector:
         return ImportedScores(self.source, self._scores, self._items, tuple(self._notes))
 
     def _add_number(self, item_id: str, judge: str, value: Any) -> None:
-        number = number_of(value)
+        number, judge = number_of(value), str(judge)
         if isinstance(number, str):
             self._words.setdefault(judge, []).append((item_id, number))
             return
@@ -266,6 +266,15 @@ def opening(path: Path) -> None:
     _TELL.get()(path)
 
 
+def parsed(text: str | bytes) -> Any:
+    """What a JSON text says, with U+FFFD for each half of a surrogate pair, which no file can hold."""
+    document = json.loads(text)
+    if b"\\ud" not in (text if isinstance(text, bytes) else text.encode()).lower():
+        return document
+    spelt = json.dumps(document, ensure_ascii=False)
+    return json.loads(spelt.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
 def read_document(path: Path) -> Any:
     """A JSON document.
 
@@ -274,7 +283,7 @@ def read_document(path: Path) -> Any:
     opening(path)
     with open_text(path, "utf-8-sig") as text:
         try:
-            return json.load(text)
+            return parsed(text.read())
         except ValueError as error:
             raise InputError(f"{path}: is no JSON document: {error}") from error
 
@@ -289,7 +298,7 @@ def read_lines(path: Path) -> Iterator[Any]:
         for number, line in enumerate(text, start=1):
             if line.strip():
                 try:
-                    yield json.loads(line)
+                    yield parsed(line)
                 except ValueError as error:
                     raise InputError(f"{path}: line {number} is no JSON: {error}") from error
 

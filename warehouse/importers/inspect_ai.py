@@ -7,7 +7,6 @@ is a panel of models, its single votes are the judges, and not the majority that
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import zipfile
@@ -26,6 +25,7 @@ from warehouse.importers.collected import (
     is_label,
     label_of,
     opening,
+    parsed,
     read_document,
     text_of,
 )
@@ -57,6 +57,7 @@ def read(path: Path) -> ImportedScores:
             "from a folder of their own"
         )
     for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
+        opening(file)
         panels = _panels(log["eval"])
         for sample in expect(log.get("samples"), list, file, "`samples`", _TOOL):
             _add_sample(collector, sample, str(log["eval"].get("model")), panels)
@@ -93,8 +94,8 @@ def _archive(path: Path) -> dict[str, Any]:
             names = archive.namelist()
             if "header.json" not in names:
                 return {"version": 2, "eval": {}, "status": "started"}
-            header = json.loads(_member(path, archive, "header.json"))
-            samples = [json.loads(_member(path, archive, name)) for name in names if name.startswith("samples/")]
+            header = parsed(_member(path, archive, "header.json"))
+            samples = [parsed(_member(path, archive, name)) for name in names if name.startswith("samples/")]
     except (zipfile.BadZipFile, ValueError, OSError) as error:
         raise InputError(f"{path}: is no log of {_TOOL}: {error}") from error
     return {**header, "samples": samples}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -41,6 +42,9 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_QUOTE, _HEXADECIMAL = re.compile(b'"'), re.compile(b"\\b0[xX][0-9a-fA-F]")
+"""What is looked for in a whole file: pyarrow takes the text 0x1f, which may well be an id, for the number 31."""
+
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 25
 """Size of the blocks that pyarrow parses; no cell may be longer."""
@@ -94,7 +98,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     written = next((record for _, record in dialect.records()), [])
     names = name_columns(written)
     refuse_repeated(str(path), names)
-    as_text = plan(names).as_text
+    as_text = names if _has(path, _HEXADECIMAL) else plan(names).as_text
     try:
         table = pc.read_csv(
             open_stream(path),
@@ -118,7 +122,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
         raise
     if any(pa.types.is_binary(column.type) for column in table.columns):  # pyarrow's type for text that is not UTF-8
         _refuse_undecodable(path, dialect.encoding)
-    if _has_quotes(path):
+    if _has(path, _QUOTE):
         _check_quotes(dialect, table.num_rows)
     notes = ("the first line, sep=, names the separator",) if dialect.skipped else ()
     return InputTable(
@@ -211,10 +215,10 @@ def _refuse_uneven(dialect: _Dialect, width: int) -> None:
     raise InputError(f"{dialect.path}: the line of names has {width}, but there are {places}; {hint}")
 
 
-def _has_quotes(path: Path) -> bool:
+def _has(path: Path, pattern: re.Pattern[bytes]) -> bool:
     with open_stream(path) as stream:
         while block := stream.read(_BLOCK_BYTES):
-            if b'"' in block:
+            if pattern.search(block):
                 return True
     return False
 

@@ -7,9 +7,12 @@ and partly words, becomes text.
 from __future__ import annotations
 
 import datetime
-import importlib
 import importlib.metadata
+import importlib.util
 import json
+import pickle
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,15 @@ from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
 _RECORDS_AT_ONCE = 65_536
+
+_MOST_MEMORY, _LONGEST_S = 4 * 2**30, 300
+_READS_SHEETS = """
+import pickle, resource, sys
+from python_calamine import CalamineWorkbook
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]),) * 2)
+book = CalamineWorkbook.from_path(sys.argv[1])
+pickle.dump({n: book.get_sheet_by_name(n).to_python(skip_empty_area=False) for n in book.sheet_names}, sys.stdout.buffer)
+"""
 
 Record = dict[str, Any]
 
@@ -53,19 +65,9 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     Raises ``InputError`` where ``python-calamine`` is not installed, the file is no workbook, the sheet is empty, or
     several sheets are not empty and none is named.
     """
-    try:
-        calamine: Any = importlib.import_module("python_calamine")
-    except ImportError as error:
-        raise InputError(
-            f"{path}: workbooks need an extra; pip install 'care-eval[excel]', or save the sheet as CSV"
-        ) from error
-    try:
-        workbook = calamine.CalamineWorkbook.from_path(str(path))
-        sheets = {
-            name: workbook.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in workbook.sheet_names
-        }
-    except (calamine.CalamineError, OSError) as error:
-        raise InputError(f"{path}: cannot be read as a workbook: {error}") from error
+    if importlib.util.find_spec("python_calamine") is None:
+        raise InputError(f"{path}: workbooks need an extra; pip install 'care-eval[excel]', or save the sheet as CSV")
+    sheets = _sheets(path)
     name = _chosen_sheet(path, sheets, options.sheet)
     rows = [(k + 1, row) for k, row in enumerate(sheets[name]) if any(cell != "" for cell in row)]
     if not rows:
@@ -83,6 +85,24 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
         (),
         lambda rows: [f"row {numbers[row]} of the sheet" for row in rows],
     )
+
+
+def _sheets(path: Path) -> dict[str, list[list[Any]]]:
+    """The cells of each sheet, from a process of its own: a workbook of a few kB can ask for any memory and time."""
+    command = [sys.executable, "-I", "-c", _READS_SHEETS, str(path.absolute()), str(_MOST_MEMORY)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_LONGEST_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{path}: takes more than {_LONGEST_S} s to read; save the sheet as CSV") from None
+    if done.returncode == 0:
+        return pickle.loads(done.stdout)
+    said = done.stderr.decode(errors="replace").strip().splitlines() or [""]
+    if done.returncode < 0 or "MemoryError" in said[-1]:
+        raise InputError(
+            f"{path}: asks for more than {_MOST_MEMORY >> 30} GB of memory, as one cell far from the others does; delete "
+            "the rows and columns beyond the table, or save the sheet as CSV"
+        )
+    raise InputError(f"{path}: cannot be read as a workbook: {said[-1].partition(': ')[2]}; save the sheet as CSV")
 
 
 def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | None) -> str:
