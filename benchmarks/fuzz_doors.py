@@ -115,7 +115,7 @@ def _work(door: str, seed: int, first: int, count: int) -> None:
             signal.alarm(LONGEST_S if case > first else 3 * LONGEST_S)  # the first one imports
             try:
                 walk(door, seed, case, Path(folder))
-            except BaseException as error:  # whatever it is, it is a finding
+            except BaseException as error:  # noqa: BLE001  # whatever it is, it is a finding
                 what = _described(error)
             signal.alarm(0)
         grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

@@ -58,19 +58,10 @@ def listed(names: Sequence[str], most: int = _LISTED) -> str:
 
 @contextmanager
 def door(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
-    """Let in what comes from outside, which may be anything: the block ends well, or with one sentence.
+    """Let in what comes from outside, which may be anything: the block ends well, or with one line of 400 characters.
 
-    Parameters
-    ----------
-    where : object
-        The file, or what else came in; a list of files grows meanwhile, and its last one is at fault.
-    remedy : str
-        What to do about it, for faults that nobody foresaw; an error of ours says so itself.
-
-    Raises
-    ------
-    CareError
-        An error of ours, in one line of at most 400 characters; or one of this ``kind``, whatever else went wrong.
+    An error of ours stays, and whatever else goes wrong becomes one of this ``kind``, with the remedy. ``where`` is the
+    file or what else came in; a list of files grows meanwhile, and its last one is at fault.
     """
     try:
         yield
@@ -82,9 +73,8 @@ def door(where: object, remedy: str, kind: type[CareError] = InputError) -> Gene
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of a library in Rust
             raise
-        why = "it asks for more memory than there is" if isinstance(error, MemoryError) else str(error)
-        said = f"{type(error).__name__}: {why[:_LONGEST]}".removesuffix(": ")
         place = where[-1] if isinstance(where, list) else where
+        said = f"{type(error).__name__}: {str(error)[:_LONGEST]}".removesuffix(": ")
         raise kind(sentence(f"{place}: cannot be read ({said}); {remedy}")) from error
 
 
@@ -94,7 +84,7 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
     def guard(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def guarding(*args: P.args, **kwargs: P.kwargs) -> R:
-            first = args[0] if args else next(iter(kwargs.values()), None)
+            first = next(iter([*args, *kwargs.values()]), None)
             with door(first if isinstance(first, (str, PurePath)) else what, remedy):
                 return function(*args, **kwargs)
 

@@ -94,10 +94,7 @@ class Template(BaseModel):
                     "add scale: [low, high] to the test set or the judge"
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:
-                raise JudgeError(
-                    f"template {self.name!r} asks on the test set's scale, and {scale} has more than {_MOST_ANSWERS:,} "
-                    "answers; ask on a shorter one, or give the template values of its own"
-                )
+                raise JudgeError(f"template {self.name!r} asks on the scale {scale}, which is too long; shorten it")
             return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
         if isinstance(self.values[0], str):
             return {str(v): place + self.shift for place, v in enumerate(self.values)}
@@ -159,10 +156,8 @@ def _compiled(text: str) -> Any:
     for node in parsed.find_all(nodes.Node):
         kind = getattr(node, "name", "") if isinstance(node, nodes.Filter) else type(node).__name__
         if kind not in _ALLOWED | _FILTERS:
-            raise JudgeError(
-                f"a prompt template has no {kind!r} (line {node.lineno}); it is made of texts, names, parts such as "
-                f"response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
-            )
+            able = f"names, parts such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
+            raise JudgeError(f"line {node.lineno} of a prompt template has {kind!r}, but it may have only {able}")
     return environment.from_string(parsed)
 
 

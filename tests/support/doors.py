@@ -71,7 +71,10 @@ def _rich(rng: random.Random) -> pa.Table:
 
 
 def _cells(rng: random.Random) -> str:
-    lines = [line.split(",") for line in rng.choice([WIDE, LONG, "item_id,label,drawn,rater\ni1,1,random,x\ni2,0,,\n"]).splitlines()]
+    lines = [
+        line.split(",")
+        for line in rng.choice([WIDE, LONG, "item_id,label,drawn,rater\ni1,1,random,x\ni2,0,,\n"]).splitlines()
+    ]
     for _ in range(rng.randint(1, 4)):
         line = rng.choice(lines)
         line[rng.randrange(len(line))] = rng.choice(hostile.TEXTS)
@@ -80,14 +83,18 @@ def _cells(rng: random.Random) -> str:
 
 def _file(rng: random.Random) -> tuple[str, bytes]:
     """A file of any kind, spoilt."""
-    kind = rng.choice(["csv", "tsv", "csv.gz", "json", "jsonl", "parquet", "arrow", "feather", "xlsx", "sql", "arrow", "csv.zst"])
+    kind = rng.choice(
+        ["csv", "tsv", "csv.gz", "json", "jsonl", "parquet", "arrow", "feather", "xlsx", "sql", "arrow", "csv.zst"]
+    )
     table = _rich(rng) if rng.random() < 0.5 else _table()
     records = _table().to_pylist()
     if kind in ("csv", "tsv"):
         content = _cells(rng).encode("utf-8", "surrogatepass")
         return kind, content if rng.random() < 0.6 else hostile.bytes_of(content, rng)
     if kind in ("csv.gz", "csv.zst"):
-        packed = pa.compress(_cells(rng).encode("utf-8", "replace"), "gzip" if kind[-1] == "z" else "zstd", asbytes=True)
+        packed = pa.compress(
+            _cells(rng).encode("utf-8", "replace"), "gzip" if kind[-1] == "z" else "zstd", asbytes=True
+        )
         return kind, hostile.bytes_of(packed, rng)
     if kind == "json":
         content = hostile.as_json(hostile.spoilt(records, rng), rng)
@@ -98,7 +105,9 @@ def _file(rng: random.Random) -> tuple[str, bytes]:
         rows = [list(records[0]), *(list(record.values()) for record in records)]
         return kind, hostile.archive_of(workbook({"scores": rows}), rng)
     if kind == "sql":
-        return kind, hostile.text("SELECT 'i' || k AS item_id, k AS a, k AS b FROM range(9) t(k)", rng).encode("utf-8", "replace")
+        return kind, hostile.text("SELECT 'i' || k AS item_id, k AS a, k AS b FROM range(9) t(k)", rng).encode(
+            "utf-8", "replace"
+        )
     if kind == "parquet":
         sink = io.BytesIO()
         pq.write_table(table, sink, compression=rng.choice(["none", "zstd", "snappy"]))
@@ -111,7 +120,10 @@ def _read(source: object, rng: random.Random) -> None:
     from assets.table.reading import reading_options
     from warehouse.sources import files
 
-    separator, decimal = rng.choice([None, None, None, "é", "\n", '"', ",", "\0", "ab"]), rng.choice([None, None, ",", "x"])
+    separator, decimal = (
+        rng.choice([None, None, None, "é", "\n", '"', ",", "\0", "ab"]),
+        rng.choice([None, None, ",", "x"]),
+    )
     encoding = rng.choice([None, None, None, "latin-1", "utf-16", "rot13", "idna", "nope", "utf-7", "hex", "punycode"])
     options = reading_options(separator, encoding, decimal, rng.choice([None, None, "nope"]))
     rng.choice(
@@ -184,20 +196,37 @@ def _spoilt_log(content: bytes, suffix: str, rng: random.Random) -> bytes:
 
 
 YAML = (
-    *("a: &a [x]\nb: [*a, *a]", "? [a]\n: b", "<<: 3", "!!python/object:os.system x", "x: 2026-02-30", "? 2026-11-24\n: 1"),
-    *("x: !!int 'a'", "x: !!timestamp 'y'", "x: !!binary 'é'", "1: 2", "- a", "&a [*a]", "a: &a {b: *a}", "x: 9:99:99", "\t"),
+    *(
+        "a: &a [x]\nb: [*a, *a]",
+        "? [a]\n: b",
+        "<<: 3",
+        "!!python/object:os.system x",
+        "x: 2026-02-30",
+        "? 2026-11-24\n: 1",
+    ),
+    *(
+        "x: !!int 'a'",
+        "x: !!timestamp 'y'",
+        "x: !!binary 'é'",
+        "1: 2",
+        "- a",
+        "&a [*a]",
+        "a: &a {b: *a}",
+        "x: 9:99:99",
+        "\t",
+    ),
     *("x: '\\ud800'", 'x: "\\ud800"', "true: 1", "null: 1", ".nan: 1", "x: !!float 'z'", "[" * 3000, "{a: " * 500),
 )
 SOUND = {
-    "care.yaml": "fit: {resamples: 20, aggregators: [care, avg]}\nreview: {hold: false}\njudging: {batch_size: 8}\n"
-    "schedule: {hour: 3, timezone: Europe/Berlin}\n",
+    "care.yaml": "fit: {resamples: 20, aggregators: [care, avg]}\nreview: {hold: false}\nwatch_seconds: 5\n"
+    "nightly: {at: '03:00', zone: Europe/Berlin, days: 1-5}\nowners: [team:x]\nanchors: {one: labels.csv}\n",
     "judges/api.yaml": "engine: {kind: openai, base_url: 'http://127.0.0.1:9/v1', model: m, template: quality, "
     "api_key_env: null, headers: {X: y}, timeout_s: 1}\nscale: [1, 10]\nfamily: f\ntestsets: [one]\n",
     "judges/length.yaml": "engine: {kind: program, program: length}\nscale: [0, 10]\n",
     "testsets/one.yaml": "source: {kind: files, items: one.csv, columns: {prompt: question, response: answer}, "
-    "where: {a: b}, drop: [c]}\nscale: [0, 10]\nsystem: s\n",
+    "where: {a: b}, drop: [c]}\nscale: [0, 10]\nsystems: [s]\n",
     "prompts/own.yaml": "values: [1, 2, 3]\nneeds: [response]\ninstructions: 'Rate {{ low }} to {{ high }}'\n"
-    "item: '{% for c in response %}{{ c }}{% endfor %}'\nmarker: 'Rating:'\n",
+    "item: '{% if response %}{{ response[:9] | trim }}{% endif %}'\nmarker: 'Rating:'\n",
 }
 
 
@@ -213,10 +242,15 @@ def declared(rng: random.Random, folder: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(content)
     (folder / "one.csv").write_text("item_id,question,answer\ni1,a,b\n")
+    (folder / "labels.csv").write_text("item_id,label\ni1,1\n")
     kind = rng.random()
     if kind < 0.6:
         document = hostile.spoilt(yaml.safe_load(SOUND[victim]), rng)
-        content = yaml.safe_dump(document) if rng.random() < 0.5 else hostile.as_json(document, rng).decode("utf-8", "replace")
+        content = (
+            yaml.safe_dump(document)
+            if rng.random() < 0.5
+            else hostile.as_json(document, rng).decode("utf-8", "replace")
+        )
     elif kind < 0.8:
         content = SOUND[victim] + rng.choice(YAML)
     else:
@@ -247,7 +281,7 @@ def template(rng: random.Random, folder: Path) -> None:
     from judges.spec import read_model
 
     content = {"instructions": "Rate", "item": hostile.text("{{ response }}", rng)}
-    content[rng.choice(["instructions", "item"])] = rng.choice(TEMPLATES) + rng.choice(["", "{{ response }}", "x"])
+    content[rng.choice(["instructions", "item", "description"])] = rng.choice(TEMPLATES) + rng.choice(["", "{{ prompt }}"])
     (folder / "t.yaml").write_text(json.dumps(content))
     made = read_model(folder / "t.yaml", Template)
     made.render(Item("i", *(rng.choice(hostile.TEXTS) for _ in range(3))), (1.0, 10.0))
@@ -282,7 +316,9 @@ REPLY = {
         {
             "message": {"role": "assistant", "content": "8", "refusal": None},
             "finish_reason": "stop",
-            "logprobs": {"content": [{"token": "8", "logprob": -0.1, "top_logprobs": [{"token": "8", "logprob": -0.1}]}]},
+            "logprobs": {
+                "content": [{"token": "8", "logprob": -0.1, "top_logprobs": [{"token": "8", "logprob": -0.1}]}]
+            },
         }
     ],
     "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11},
@@ -299,7 +335,13 @@ def endpoint(rng: random.Random, folder: Path) -> None:
     from judges.spec import JudgeSpec
 
     form = rng.choice(["chat", "chat", "anthropic", "gemini"])
-    settings = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "template": "quality", "api_key_env": None, "retries": 0}
+    settings = {
+        "base_url": "http://127.0.0.1:9/v1",
+        "model": "m",
+        "template": "quality",
+        "api_key_env": None,
+        "retries": 0,
+    }
     settings |= {} if form == "chat" else {"form": form} if form in door.FORMS else {}
     spec = JudgeSpec.model_validate({"name": "api", "engine": {"kind": "openai", **settings}})
     engine = build_engine(spec, Context())
@@ -307,8 +349,23 @@ def endpoint(rng: random.Random, folder: Path) -> None:
     class _Response:
         def __init__(self) -> None:
             self.status = rng.choice([200, 200, 200, 400, 401, 404, 422, 429, 500, 503, 0, 999])
-            names = [b"content-encoding", b"retry-after", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-tokens"]
-            texts = [b"gzip", b"br", b"deflate", b"1e999", b"-1", b"nan", b"\xff", b"9" * 50, b"Wed, 99 Nov 2026 99:00:00 GMT"]
+            names = [
+                b"content-encoding",
+                b"retry-after",
+                b"x-ratelimit-remaining-requests",
+                b"x-ratelimit-reset-tokens",
+            ]
+            texts = [
+                b"gzip",
+                b"br",
+                b"deflate",
+                b"1e999",
+                b"-1",
+                b"nan",
+                b"\xff",
+                b"9" * 50,
+                b"Wed, 99 Nov 2026 99:00:00 GMT",
+            ]
             self.headers = [(name, rng.choice(texts)) for name in names if rng.random() < 0.15]
 
         def __enter__(self) -> _Response:
@@ -344,21 +401,39 @@ def endpoint(rng: random.Random, folder: Path) -> None:
 
 def program(rng: random.Random, folder: Path) -> None:
     """What a program of somebody else's writes to the channel of its answers."""
-    from judges.items import Item
     from judges.engines.sandboxed import SandboxedJudgeEngine
+    from judges.items import Item
     from judges.sandbox import ProgramFile
     from judges.spec import ProgramEngine
 
     said = rng.choice(
-        ["[" * 60_000, '{"a":' * 10_000, '{"score": 1}\n{"score": 2}', '{"score": NaN}', '{"score": ' + "9" * 5000 + "}"]
-        + ['{"score": true}', '{"score": [1]}', '{"score": "5"}', '{"error": 5}', '{"error": "' + "x" * 60_000 + '"}', "\xff", "null"]
+        [
+            "[" * 60_000,
+            '{"a":' * 10_000,
+            '{"score": 1}\n{"score": 2}',
+            '{"score": NaN}',
+            '{"score": ' + "9" * 5000 + "}",
+        ]
+        + [
+            '{"score": true}',
+            '{"score": [1]}',
+            '{"score": "5"}',
+            '{"error": 5}',
+            '{"error": "' + "x" * 60_000 + '"}',
+            "\xff",
+            "null",
+        ]
     )
     says = f"import os\nfor fd in range(3, 20):\n  try: os.write(fd, {said.encode('latin-1')!r} + b'\\n')\n  except OSError: pass\n"
-    body = rng.choice([says, "return 10**400", "return float('inf')", "return {'score': 'x'}", "raise SystemExit", "return 1j"])
+    body = rng.choice(
+        [says, "return 10**400", "return float('inf')", "return {'score': 'x'}", "raise SystemExit", "return 1j"]
+    )
     indented = "\n".join("  " + line for line in body.splitlines())
     (folder / "p.py").write_text(f"def program_judge(query, response):\n{indented}\n")
     program_file = ProgramFile(folder / "p.py", (folder / "p.py").read_text())
-    engine = SandboxedJudgeEngine(ProgramEngine(kind="program", program="p.py", unsafe=True, timeout_s=3), program_file, None)
+    engine = SandboxedJudgeEngine(
+        ProgramEngine(kind="program", program="p.py", unsafe=True, timeout_s=3), program_file, None
+    )
     try:
         if len(engine.score([Item("i", "a", "b")])) != 1:
             raise FindingError("no score and no status")
@@ -382,7 +457,11 @@ def part(rng: random.Random, folder: Path) -> None:
     document = folder / "d.json"
     storage.write_document(document, {"a": [1, {"b": None}], "c": "é"})
     content = document.read_bytes()
-    document.write_bytes(hostile.bytes_of(content, rng) if rng.random() < 0.5 else hostile.as_json(hostile.spoilt(json.loads(content), rng), rng))
+    document.write_bytes(
+        hostile.bytes_of(content, rng)
+        if rng.random() < 0.5
+        else hostile.as_json(hostile.spoilt(json.loads(content), rng), rng)
+    )
     storage.read_document(document)
 
 
@@ -397,7 +476,11 @@ def labels(rng: random.Random, folder: Path) -> None:
     )
     content = sound.encode(rng.choice(["utf-8", "utf-8", "latin-1", "utf-16"]))
     path = folder / "labels.csv"
-    path.write_bytes(hostile.bytes_of(content, rng) if rng.random() < 0.5 else hostile.text(sound, rng).encode("utf-8", "surrogatepass"))
+    path.write_bytes(
+        hostile.bytes_of(content, rng)
+        if rng.random() < 0.5
+        else hostile.text(sound, rng).encode("utf-8", "surrogatepass")
+    )
     read = LabelFile.read(path)
     read.merge(read_labels(path).given, "bob", "2026-11-25")
 
@@ -411,7 +494,18 @@ def call(rng: random.Random, folder: Path) -> None:
 
     columns = {"item_id": [f"i{k}" for k in range(6)], **{judge: [float(k % 4) for k in range(6)] for judge in "abc"}}
     odd = {"scores": hostile.spoilt(columns, rng) if rng.random() < 0.7 else columns}
-    names = ["scale", "penalty", "seed", "aggregators", "resamples", "weights", "scales", "not_quality", "folds", "rank"]
+    names = [
+        "scale",
+        "penalty",
+        "seed",
+        "aggregators",
+        "resamples",
+        "weights",
+        "scales",
+        "not_quality",
+        "folds",
+        "rank",
+    ]
     options = {rng.choice(names): hostile.value(rng)} if rng.random() < 0.5 else {}
     anchors = hostile.spoilt({"i1": 1.0, "i2": 0.0}, rng) if rng.random() < 0.3 else None
     families = hostile.spoilt({"a": "x", "b": "y"}, rng) if rng.random() < 0.3 else None
@@ -426,19 +520,41 @@ def command(rng: random.Random, folder: Path) -> None:
 
     from orchestration.cli.app import app
 
-    (folder / "s.csv").write_text(WIDE.replace("a,b", "a,b,c").replace("4,5", "4,5,3").replace("2.5,", "2.5,1,2").replace("1,3", "1,3,2"))
+    (folder / "s.csv").write_text(
+        WIDE.replace("a,b", "a,b,c").replace("4,5", "4,5,3").replace("2.5,", "2.5,1,2").replace("1,3", "1,3,2")
+    )
     (folder / "i.csv").write_text("item_id,prompt,response,gold\ni1,q,a,1\ni2,q,b,0\ni3,q,c,1\n")
     (folder / "l.csv").write_bytes(hostile.text("item_id,label\ni1,1\ni2,0\n", rng).encode("utf-8", "surrogatepass"))
-    odd = [rng.choice([t for t in hostile.TEXTS if "\0" not in t and "\ud800" not in t and len(t) < 1000]) for _ in range(4)]
+    odd = [
+        rng.choice([t for t in hostile.TEXTS if "\0" not in t and "\ud800" not in t and len(t) < 1000])
+        for _ in range(4)
+    ]
     s, i, l = (str(folder / f"{name}.csv") for name in "sil")
     words = rng.choice(
         [
-            ["fit", s, "--out", str(folder / "o"), rng.choice(["--separator", "--encoding", "--scale", "--seed", "--judge", "--item", "--drop"]), odd[0]],
+            [
+                "fit",
+                s,
+                "--out",
+                str(folder / "o"),
+                rng.choice(["--separator", "--encoding", "--scale", "--seed", "--judge", "--item", "--drop"]),
+                odd[0],
+            ],
             ["fit", s, "--items", l, "--out", str(folder / "o")],
             ["fit", s, "--anchors", l, "--out", str(folder / "o")],
             ["fit", odd[0], "--out", str(folder / "o")],
             ["fit", s, "--out", odd[0] or "x"],
-            ["label", "--items", i, "--export", str(folder / "e.csv"), "--output", str(folder / "lab.csv"), rng.choice(["--seed", "--count", "--answers", "--rater"]), odd[0]],
+            [
+                "label",
+                "--items",
+                i,
+                "--export",
+                str(folder / "e.csv"),
+                "--output",
+                str(folder / "lab.csv"),
+                rng.choice(["--seed", "--count", "--answers", "--rater"]),
+                odd[0],
+            ],
             ["label", "--items", i, "--import", l, "--output", str(folder / "lab.csv")],
             ["label", "--items", i, "--export", str(folder / "e.csv"), "--output", l],
             ["rate", s, "--labels", l],
@@ -451,7 +567,10 @@ def command(rng: random.Random, folder: Path) -> None:
             ["judges", "new", odd[0], "--workspace", str(folder)],
         ]
     )
-    words = [word if word not in odd or words[0] not in ("init", "run", "status") else str(folder / word.strip("/. ")) for word in words]
+    words = [
+        word if word not in odd or words[0] not in ("init", "run", "status") else str(folder / word.strip("/. "))
+        for word in words
+    ]
     result = CliRunner().invoke(app, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

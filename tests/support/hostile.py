@@ -26,7 +26,7 @@ def value(rng: random.Random) -> Any:
     """Anything that JSON or YAML can hold."""
     if rng.random() < 0.03:
         deep: Any = 1
-        for _ in range(rng.choice([60, 400])):
+        for _ in range(rng.choice([60, 150])):
             deep = [deep] if rng.random() < 0.5 else {"a": deep}
         return deep
     return rng.choice(VALUES)

@@ -276,16 +276,10 @@ def parsed(text: str | bytes) -> Any:
 
 
 def read_document(path: Path) -> Any:
-    """A JSON document.
-
-    Raises ``InputError`` where the file is no JSON.
-    """
+    """A JSON document; ``ValueError`` where the file is none."""
     opening(path)
     with open_text(path, "utf-8-sig") as text:
-        try:
-            return parsed(text.read())
-        except ValueError as error:
-            raise InputError(f"{path}: is no JSON document: {error}") from error
+        return parsed(text.read())
 
 
 def read_lines(path: Path) -> Iterator[Any]:

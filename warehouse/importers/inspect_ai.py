@@ -33,6 +33,7 @@ from warehouse.items import ItemRecord
 
 _TOOL = "inspect_ai"
 _ZSTANDARD = 93
+_MOST_TIMES_LARGER, _SMALL = 200, 64 * 2**20
 _LOCAL_HEADER = "<4s5H3I2H"
 """What stands before a member of a zip archive; it ends with the lengths of the name and of the extra field."""
 
@@ -89,15 +90,15 @@ def _log(path: Path) -> dict[str, Any]:
 
 def _archive(path: Path) -> dict[str, Any]:
     opening(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            if "header.json" not in names:
-                return {"version": 2, "eval": {}, "status": "started"}
-            header = parsed(_member(path, archive, "header.json"))
-            samples = [parsed(_member(path, archive, name)) for name in names if name.startswith("samples/")]
-    except (zipfile.BadZipFile, ValueError, OSError) as error:
-        raise InputError(f"{path}: is no log of {_TOOL}: {error}") from error
+    with zipfile.ZipFile(path) as archive:
+        unpacked, packed = sum(info.file_size for info in archive.infolist()), path.stat().st_size
+        if unpacked > _MOST_TIMES_LARGER * packed + _SMALL:
+            raise InputError(f"{path}: {packed:,} bytes unpack to {unpacked:,}, which no log does; is it whole?")
+        names = archive.namelist()
+        if "header.json" not in names:
+            return {"version": 2, "eval": {}, "status": "started"}
+        header = parsed(_member(path, archive, "header.json"))
+        samples = [parsed(_member(path, archive, name)) for name in names if name.startswith("samples/")]
     return {**header, "samples": samples}
 
 
@@ -112,7 +113,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
         file.seek(length_of_name + length_of_extra, os.SEEK_CUR)
         compressed = file.read(info.compress_size)
     with pa.CompressedInputStream(pa.BufferReader(compressed), "zstd") as stream:
-        return stream.read()
+        return stream.read(info.file_size)
 
 
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:

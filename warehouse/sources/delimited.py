@@ -28,6 +28,7 @@ from warehouse.sources.input_table import (
     refuse_repeated,
 )
 from warehouse.sources.reading import listed
+from warehouse.spreadsheets import as_meant
 from warehouse.testsets import ReadingOptions
 
 MISSING = (
@@ -42,7 +43,8 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_QUOTE, _HEXADECIMAL = re.compile(b'"'), re.compile(b"\\b0[xX][0-9a-fA-F]")
+_QUOTE, _HEXADECIMAL = re.compile(b'"'), re.compile(rb"\b0[xX][0-9a-fA-F]")
+_APOSTROPHE = re.compile(rb"(?:^|[,;\t|\n\"])'+[-=+@\t\r]")
 """What is looked for in a whole file: pyarrow takes the text 0x1f, which may well be an id, for the number 31."""
 
 _SAMPLE_BYTES = 1 << 16
@@ -125,6 +127,9 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     if _has(path, _QUOTE):
         _check_quotes(dialect, table.num_rows)
     notes = ("the first line, sep=, names the separator",) if dialect.skipped else ()
+    if _has(path, _APOSTROPHE):
+        table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})
+        notes += ("an apostrophe before =, +, -, @ keeps a spreadsheet from running a cell, and is left out",)
     return InputTable(
         str(path),
         table,
@@ -213,6 +218,12 @@ def _refuse_uneven(dialect: _Dialect, width: int) -> None:
         hint = f"let the names of the columns be the first line; or {hint}"
     places = listed([f"{count} values in line {line}" for line, count in uneven], 10)
     raise InputError(f"{dialect.path}: the line of names has {width}, but there are {places}; {hint}")
+
+
+def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_string(column.type):
+        return column
+    return pa.chunked_array([[cell and as_meant(cell) for cell in column.to_pylist()]], pa.string())
 
 
 def _has(path: Path, pattern: re.Pattern[bytes]) -> bool:

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from care_ops.errors import InputError, guarded
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
-from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt")
@@ -43,7 +42,7 @@ class ArrowStream(Protocol):
 TableSource = str | Path | ArrowStream
 
 
-meets_anything = guarded("save it anew, as CSV in UTF-8 or as Parquet")
+meets_anything = guarded("save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet")
 """The guard of whatever reads a table from a file or a frame."""
 
 
@@ -172,19 +171,12 @@ def _validated(table: pa.Table) -> pa.Table:
     return table
 
 
-_SEALED_OFF = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-}
-
-
 def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """The result of one SELECT; it reads no file but those in its own folder and below, where relative paths begin."""
     import duckdb
 
     folder = path.absolute().parent
-    with duckdb.connect(config=_SEALED_OFF) as connection:
+    with duckdb.connect(config={"autoload_known_extensions": False}) as connection:
         try:
             query = path.read_text(encoding="utf-8")
             kinds = [statement.type.name for statement in connection.extract_statements(query)]
@@ -198,7 +190,7 @@ def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}: the query fails: {' '.join(str(error).split())}") from error
     if table is None:
-        raise InputError(f"{path}: holds {listed(kinds) or 'no statement'}, not one that gives a table; write a SELECT")
+        raise InputError(f"{path}: there is no statement that gives a table, or there are several; write one SELECT")
     return InputTable(str(path), table, f"DuckDB {duckdb.__version__} as a query")
 
 
