@@ -42,8 +42,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             from tests.support.doors import walk
 
-            os.chdir(folder)  # a name may be that of a file to write
-            print(walk(given.door[0], given.seed, given.case, Path(folder)))
+            print(walk(given.door[0], given.seed, given.case, _inside(folder)))
         return
     tried, findings = fuzz(60 * given.minutes, given.seed, given.door)
     print(f"{sum(tried.values()):,} cases: {', '.join(f'{door} {count:,}' for door, count in tried.items())}")
@@ -111,15 +110,23 @@ def _work(door: str, seed: int, first: int, count: int) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         what: str | None = None
         with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)
+            home = _inside(folder)
             signal.alarm(LONGEST_S if case > first else 3 * LONGEST_S)  # the first one imports
             try:
-                walk(door, seed, case, Path(folder))
+                walk(door, seed, case, home)
             except BaseException as error:  # noqa: BLE001  # whatever it is, it is a finding
                 what = _described(error)
             signal.alarm(0)
         grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         say(case=case, what=what or (f"took {grown >> 20} MB of memory" if grown > MOST_BYTES else None))
+
+
+def _inside(folder: str) -> Path:
+    """A folder from which ``../..`` leads to none of somebody else's; a name may be that of a file to write."""
+    home = Path(folder, "some", "where", "inside")
+    home.mkdir(parents=True)
+    os.chdir(home)
+    return home
 
 
 def _described(error: BaseException) -> str:

@@ -111,11 +111,7 @@ def fit_criteria(
     """
     config = table_config(options)
     inputs = TableInputs(
-        as_table(scores, "scores"),
-        optional_table(items, "items"),
-        judges,
-        scale=config.fit.scale,
-        scales=config.scales,
+        as_table(scores, "scores"), optional_table(items, "items"), judges, scale=config.fit.scale, scales=config.scales
     )
     tables = read_criteria(inputs, by, score_columns(None, None, None, None), ReadingOptions(), tell_nobody)
     return CriteriaResult(fit_all_criteria(tables, config), frame_kind(scores))

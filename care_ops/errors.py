@@ -75,6 +75,7 @@ def door(where: object, remedy: str, kind: type[CareError] = InputError) -> Gene
             raise
         place = where[-1] if isinstance(where, list) else where
         said = f"{type(error).__name__}: {str(error)[:_LONGEST]}".removesuffix(": ")
+        said = "its parts are in one another, too deep to be read" if isinstance(error, RecursionError) else said
         raise kind(sentence(f"{place}: cannot be read ({said}); {remedy}")) from error
 
 

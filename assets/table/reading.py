@@ -91,11 +91,7 @@ def read_table(
 
 
 def read_criteria(
-    inputs: TableInputs,
-    by: str,
-    columns: ScoreColumns,
-    options: ReadingOptions,
-    tell: Callable[[Reading], object],
+    inputs: TableInputs, by: str, columns: ScoreColumns, options: ReadingOptions, tell: Callable[[Reading], object]
 ) -> dict[str, ScoreTable]:
     """The tables of each criterion, which the column ``by`` of the scores names; raises as ``read_table`` does.
 

@@ -39,11 +39,7 @@ _WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
 
 
 @speaking_errors
-def status(
-    workspace: Root = Path(),
-    json: Json = False,
-    why: Why = False,
-) -> None:
+def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> None:
     """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
     from assets.experiments.registry import outdated_kept
     from assets.report.verdicts import current_verdicts
@@ -156,9 +152,7 @@ def systems(
     if data.systems.failure:
         raise InputError(data.systems.failure)
     show(
-        system_table(data.system_rows()),
-        f"{testset}: {data.systems.kind} by {data.systems.aggregator}",
-        as_json=False,
+        system_table(data.system_rows()), f"{testset}: {data.systems.kind} by {data.systems.aggregator}", as_json=False
     )
 
 

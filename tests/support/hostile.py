@@ -22,6 +22,10 @@ VALUES = (*TEXTS, *NUMBERS, None, True, False, [], {}, [[]], {"": None}, [None],
 CODES = tuple(bytes([k]) for k in (0, 1, 10, 34, 44, 91, 127, 128, 255))
 
 
+class FindingError(AssertionError):
+    """A door let through what it should have refused in one sentence."""
+
+
 def value(rng: random.Random) -> Any:
     """Anything that JSON or YAML can hold."""
     if rng.random() < 0.03:

@@ -390,9 +390,9 @@ def test_half_a_character_in_json_is_replaced_and_nothing_else(tmp_path):
     [
         (
             '{"item_id": "a", "prompt": "p"}\n{"item_id": "b", "prompt": %s}\n',
-            "line 2 (lists or objects in one another",
+            "line 2 (maximum recursion depth exceeded",
         ),
-        ('[{"item_id": "a", "prompt": %s}]', "holds lists or objects in one another"),
+        ('[{"item_id": "a", "prompt": %s}]', "its parts are in one another, too deep to be read"),
     ],
 )
 def test_json_that_is_nested_too_deeply_is_told(tmp_path, text, where):

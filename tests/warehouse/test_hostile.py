@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from care_ops.errors import CareError, InputError
 from tests.support.doors import DOORS, walk
@@ -17,6 +21,8 @@ from tests.support.wild_files import workbook
 from warehouse.importers.registry import read_import
 from warehouse.sources.files import read_items, read_scores
 from warehouse.spreadsheets import as_meant, csv_of, write_file
+
+ROOT = Path(__file__).parents[2]
 
 
 def refusal(source: object, read=read_scores) -> str:
@@ -56,6 +62,29 @@ def test_every_door_has_a_case_that_goes_through_and_one_that_is_refused(tmp_pat
         assert ended == {"fine", "refused"}, door
 
 
+@pytest.mark.slow
+def test_a_minute_of_spoilt_things_finds_nothing():
+    """The same cases each time, as far as a minute reaches."""
+    walked = [sys.executable, "-W", "ignore", "-m", "benchmarks.fuzz_doors", "1", "--seed", "44"]
+    done = subprocess.run(walked, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 findings" in done.stdout
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+def test_any_json_is_a_log_or_is_refused(tmp_path, document):
+    for kind in ("promptfoo", "deepeval", "alpaca_eval", "inspect_ai"):
+        path = write(tmp_path, ".latest_run.json", json.dumps(document))
+        refusal(path, lambda path, kind=kind: read_import(kind, path))
+
+
 def test_one_cell_far_away_asks_for_no_memory(tmp_path):
     sound = workbook({"s": [["item_id", "a", "b"], ["x", 1, 2], ["y", 2, 3]]})
     out = io.BytesIO()
@@ -84,7 +113,9 @@ def test_a_hexadecimal_text_is_no_number(tmp_path):
     assert read_scores(write(tmp_path, "t.csv", "item_id,a,b\n0x1f,1,2\ny,3,4\n")).scores.item_ids == ("0x1f", "y")
 
 
-@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "Nowhere/Land"), pa.duration("s"), pa.date64()])
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("us"), pa.timestamp("us", "Nowhere/Land"), pa.duration("s"), pa.date64()]
+)
 def test_moments_that_no_calendar_has_are_told_of(kind):
     table = pa.table({"item_id": ["x"], "response": ["y"], "when": pa.array([2**62], pa.int64()).view(kind)})
     refusal(table, read_items)

@@ -297,16 +297,6 @@ def read_lines(path: Path) -> Iterator[Any]:
                     raise InputError(f"{path}: line {number} is no JSON: {error}") from error
 
 
-def expect(value: Any, kind: type[Any], path: Path, where: str, tool: str) -> Any:
-    """The value, if it is of the type that the tool writes there.
-
-    Raises ``InputError`` where it is not: the file is another tool's, or of a version that is not known.
-    """
-    if not isinstance(value, kind):
-        raise InputError(f"{path}: {where} is not what {tool} writes; is this a file of {tool}, and of this version?")
-    return value
-
-
 def _plain_value(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, bool, int, float)) else json.dumps(value, default=str)
 

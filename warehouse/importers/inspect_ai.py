@@ -20,7 +20,6 @@ from care_ops.errors import InputError
 from warehouse.importers.collected import (
     Collector,
     ImportedScores,
-    expect,
     files_of,
     is_label,
     label_of,
@@ -31,7 +30,6 @@ from warehouse.importers.collected import (
 )
 from warehouse.items import ItemRecord
 
-_TOOL = "inspect_ai"
 _ZSTANDARD = 93
 _MOST_TIMES_LARGER, _SMALL = 200, 64 * 2**20
 _LOCAL_HEADER = "<4s5H3I2H"
@@ -60,7 +58,7 @@ def read(path: Path) -> ImportedScores:
     for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
         opening(file)
         panels = _panels(log["eval"])
-        for sample in expect(log.get("samples"), list, file, "`samples`", _TOOL):
+        for sample in log["samples"]:
             _add_sample(collector, sample, str(log["eval"].get("model")), panels)
     return collector.finished()
 
@@ -72,15 +70,13 @@ def _files(path: Path) -> list[Path]:
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
     logs = [file for file in files if file.name not in ("logs.json", "eval-set.json")]
     if not logs:
-        raise InputError(f"{path}: no log of {_TOOL} in this folder; they end in .json or .eval")
+        raise InputError(f"{path}: no log of inspect_ai in this folder; they end in .json or .eval")
     return logs
 
 
 def _log(path: Path) -> dict[str, Any]:
     """A log as one document, whichever of the two formats it has."""
     log = _archive(path) if path.suffix == ".eval" else read_document(path)
-    expect(log, dict, path, "the document", _TOOL)
-    expect(log.get("eval"), dict, path, "`eval`", _TOOL)
     if log.get("version") != 2:
         raise InputError(
             f"{path}: a log of version {log.get('version')!r}; version 2 is known, as `inspect log convert` makes"

@@ -132,9 +132,7 @@ def read_scores(
 
 @meets_anything
 def recorded_judges(
-    source: TableSource,
-    columns: ScoreColumns | None = None,
-    options: ReadingOptions | None = None,
+    source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions | None = None
 ) -> list[str]:
     """Names of the judges in a score file, in the order of their first row; the scores are not checked.
 
