@@ -53,10 +53,10 @@ def main() -> None:
 
 
 def fuzz(
-    seconds: float, seed: int, doors: list[str] | None = None, at_once: int = _AT_ONCE
+    seconds: float, seed: int, doors: list[str] | None = None
 ) -> tuple[dict[str, int], dict[tuple[str, str], list[int]]]:
     """Walk through the doors in turn until the time is over; cases tried by door, and findings with their cases."""
-    from tests.support.doors import DOORS
+    from tests.support.doors import AT_ONCE, DOORS
 
     names = doors or list(DOORS)
     tried = dict.fromkeys(names, 0)
@@ -66,7 +66,7 @@ def fuzz(
         for door in names:
             if time.monotonic() - began > seconds and all(tried.values()):
                 break
-            for case, what in _cases(door, seed, tried[door], at_once):
+            for case, what in _cases(door, seed, tried[door], AT_ONCE.get(door, _AT_ONCE)):
                 tried[door] = case + 1
                 if what is not None:
                     findings.setdefault((door, what), []).append(case)

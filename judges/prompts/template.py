@@ -88,7 +88,7 @@ class Template(BaseModel):
         whole numbers.
         """
         if self.values is None:
-            if scale is None or any(end != int(end) for end in scale):
+            if scale is None or not all(float(end).is_integer() for end in scale):
                 raise JudgeError(
                     f"template {self.name!r} asks on the test set's scale, which must be whole numbers, not {scale}; "
                     "add scale: [low, high] to the test set or the judge"

@@ -399,6 +399,10 @@ DOORS: dict[str, Callable[[random.Random, Path], None]] = {
 }
 
 
+AT_ONCE = {"command": 8, "program": 25, "endpoint": 50}
+"""Cases of the slow doors between two turns of the others; of these there are a hundred."""
+
+
 def walk(door: str, seed: int, case: int, folder: Path) -> str:
     """Go through a door once; how it ended, ``fine`` or ``refused``.
 

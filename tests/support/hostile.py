@@ -5,6 +5,7 @@ Belongs here: how something sound is spoilt. Belongs elsewhere: where it is hand
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import random
@@ -33,7 +34,7 @@ def value(rng: random.Random) -> Any:
         for _ in range(rng.choice([60, 150])):
             deep = [deep] if rng.random() < 0.5 else {"a": deep}
         return deep
-    return rng.choice(VALUES)
+    return copy.deepcopy(rng.choice(VALUES))
 
 
 def spoilt(document: Any, rng: random.Random) -> Any:
