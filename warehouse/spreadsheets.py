@@ -43,5 +43,4 @@ def as_meant(cell: str) -> str:
 
 
 def _inert(cell: object) -> object:
-    runs = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
-    return f"'{cell}" if runs else cell
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell

@@ -246,7 +246,6 @@ class LabelCells(NamedTuple):
     labelled_at: str | None
 
 
-@meets_anything
 def read_label_cells(
     source: TableSource, item: str | None = None, options: ReadingOptions | None = None
 ) -> tuple[list[LabelCells], Reading]:
