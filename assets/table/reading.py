@@ -223,7 +223,7 @@ def reading_options(
     """
     separator = "\t" if separator == "\\t" else separator
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '\0\n\r"'):
-        raise InputError(f"--separator is {separator!r}; give one ASCII character, or \\t for a tab")
+        raise InputError(f"--separator is {separator!r}; give one character of ASCII, or \\t for a tab")
     if decimal not in (None, ".", ","):
         raise InputError(f"--decimal is {decimal!r}; use '.' or ','")
     given = {"separator": separator, "encoding": encoding, "decimal": decimal, "sheet": sheet}
