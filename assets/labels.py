@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 from care_ops.errors import InputError
 from care_ops.labels import Drawn, Label, Labels
 from warehouse.sources.files import LabelCells, Tell, read_label_cells, tell_nobody
+from warehouse.sources.tables import meets_anything
 
 if TYPE_CHECKING:
     from warehouse.sources.tables import TableSource
@@ -26,6 +27,7 @@ _UNSAID = (
 )
 
 
+@meets_anything
 def read_labels(
     source: TableSource,
     item: str | None = None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -40,14 +41,19 @@ def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
 
 def as_read(readings: Mapping[str, Reading]) -> dict[str, Any]:
     """What each file was taken to be, as metadata; nothing where no file was read."""
-    lines = [f"- {name}: {sentence}\n" for name, reading in readings.items() for sentence in reading.sentences()]
-    return {"as_read": dg.MetadataValue.md("".join(lines))} if lines else {}
+    lines = [f"{name}: {sentence}" for name, reading in readings.items() for sentence in reading.sentences()]
+    return {"as_read": bullets(lines)} if lines else {}
+
+
+def bullets(lines: Iterable[str]) -> Any:
+    """Sentences as a list in Markdown, which shows them as they are."""
+    return dg.MetadataValue.md("".join(f"- {as_text(line)}\n" for line in lines) or "nothing to add")
 
 
 def bars(title: str, values: Mapping[str, float]) -> Any:
     """A horizontal bar chart as an image in Markdown, drawn for light and dark pages alike."""
     if not values:
-        return dg.MetadataValue.md(f"*{title}: nothing to draw*")
+        return dg.MetadataValue.md(f"*{as_text(title)}: nothing to draw*")
     height, label, width = 18, 190, 260
     largest = max(max(abs(v) for v in values.values()), 1e-12)
     zero = label + (width / 2 if min(values.values()) < 0 else 0)
@@ -68,7 +74,7 @@ def bars(title: str, values: Mapping[str, float]) -> Any:
         f'<text x="4" y="15" font-weight="bold">{_escape(title)}</text>{"".join(rows)}</svg>'
     )
     encoded = base64.b64encode(svg.encode()).decode()
-    return dg.MetadataValue.md(f"![{title}](data:image/svg+xml;base64,{encoded})")
+    return dg.MetadataValue.md(f"![{as_text(title)}](data:image/svg+xml;base64,{encoded})")
 
 
 def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
@@ -92,6 +98,11 @@ def _cell(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, 4) if value == value else ""
     return value
+
+
+def as_text(text: str) -> str:
+    """A text as Markdown that shows it as it is: no link, image or tag that a file may hold comes to life."""
+    return re.sub(r"([\\`*_{}\[\]()<>#!|~&])", r"\\\1", " ".join(text.split()))
 
 
 def _escape(text: str) -> str:

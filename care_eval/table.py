@@ -17,7 +17,7 @@ from assets.table.options import FitOptions, table_config
 from assets.table.probing import with_probes
 from assets.table.reading import TableInputs, read_criteria, read_table, reading_options, score_columns
 from care_eval.result import CriteriaResult, FitResult, frame_kind
-from care_ops.errors import CareError, InputError
+from care_ops.errors import CareError, InputError, door
 from warehouse.sources.files import tell_nobody
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions
@@ -134,11 +134,7 @@ def fit_criteria(
     """
     config = table_config(options)
     inputs = TableInputs(
-        as_table(scores, "scores"),
-        optional_table(items, "items"),
-        judges,
-        scale=config.fit.scale,
-        scales=config.scales,
+        as_table(scores, "scores"), optional_table(items, "items"), judges, scale=config.fit.scale, scales=config.scales
     )
     tables = read_criteria(inputs, by, score_columns(None, None, None, None), ReadingOptions(), tell_nobody)
     return CriteriaResult(fit_all_criteria(tables, config), frame_kind(scores))
@@ -158,14 +154,12 @@ def as_table(source: TableSource | Columns, what: str) -> TableSource:
     """
     if not isinstance(source, Mapping):
         return source
-    lengths = {name: len(values) for name, values in source.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])
-        raise InputError(f"{what}: columns differ in length ({shown}); give each a value for every row")
-    try:
+    with door(what, "give columns of one kind of value each"):
+        lengths = {name: len(values) for name, values in source.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])
+            raise InputError(f"{what}: columns differ in length ({shown}); give each a value for every row")
         return pa.table(dict(source))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"{what}: the columns are no table: {' '.join(str(error).split())}") from error
 
 
 def several(names: str | Sequence[str] | None) -> list[str] | None:

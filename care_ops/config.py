@@ -299,7 +299,7 @@ class FitConfig:
     subtract_confounders: bool = False
     missing: Missing = "pairwise"
     resamples: Annotated[int, Ge(0)] = 60
-    seed: int = 0
+    seed: Annotated[int, Ge(0)] = 0
     not_quality: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

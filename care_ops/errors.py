@@ -5,10 +5,24 @@ Each message says what is wrong, where, and what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import PurePath
+from typing import ParamSpec, TypeVar
 
 _LISTED = 12
 """Largest number of names that a sentence lists."""
+
+_LONGEST, _END = 400, 140
+"""Characters of a sentence about what came from outside, and how many of them are kept for its end, the remedy."""
+
+# What would move a terminal's cursor, turn a text round, or cannot be written at all.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class CareError(Exception):
@@ -40,3 +54,47 @@ def listed(names: Sequence[str], most: int = _LISTED) -> str:
     """Join names for a sentence; those after the first ``most`` are only counted."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+@contextmanager
+def door(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
+    """Let in what comes from outside, which may be anything: the block ends well, or with one line of 400 characters.
+
+    An error of ours stays, and whatever else goes wrong becomes one of this ``kind``, with the remedy. ``where`` is the
+    file or what else came in; a list of files grows meanwhile, and its last one is at fault.
+    """
+    try:
+        yield
+    except CareError as error:
+        error.args = (sentence(str(error)), *error.args[1:])
+        raise
+    except ModuleNotFoundError:
+        raise  # what is to be installed is no fault of what came in
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of a library in Rust
+            raise
+        place = where[-1] if isinstance(where, list) else where
+        said = f"{type(error).__name__}: {str(error)[:_LONGEST]}".removesuffix(": ")
+        said = "its parts are in one another, too deep to be read" if isinstance(error, RecursionError) else said
+        raise kind(sentence(f"{place}: cannot be read ({said}); {remedy}")) from error
+
+
+def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a ``door`` of a function; its first argument is what comes in, a path or else ``what``."""
+
+    def guard(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def guarding(*args: P.args, **kwargs: P.kwargs) -> R:
+            first = next(iter([*args, *kwargs.values()]), None)
+            with door(first if isinstance(first, (str, PurePath)) else what, remedy):
+                return function(*args, **kwargs)
+
+        return guarding
+
+    return guard
+
+
+def sentence(text: str) -> str:
+    """A text in one line, without what a terminal would obey; of a long one the middle is left out."""
+    line = _UNPRINTABLE.sub(" ", text)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - _END - 5]} ... {line[-_END:]}"

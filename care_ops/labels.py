@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from math import isfinite
+from numbers import Real
 from typing import Literal
 
 from care_ops.errors import InputError
@@ -45,7 +46,7 @@ class Label:
     labelled_at: str | None = None
 
     def __post_init__(self) -> None:
-        if not isfinite(self.value):
+        if not isinstance(self.value, Real) or not isfinite(self.value):
             raise InputError(f"labels: the label of item {self.item_id!r} is {self.value}; give a finite number")
         if self.probability is not None and not 0 < self.probability <= 1:
             raise InputError(

@@ -214,7 +214,7 @@ class Sandbox:
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
             answer = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict) or self._buffer:
             self.close()

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, guarded
 
 _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",")
 
@@ -466,11 +466,16 @@ RETIRED = {"engine.pipeline_parallel": 1}
 MOVED = {"engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,"}
 
 
+meets_anything = guarded("write it as docs/reference says")
+"""The guard of whatever reads a file of settings."""
+
+
 def load_spec(path: Path) -> JudgeSpec:
     """Read one judge's YAML file; raises as ``read_model`` does."""
     return read_model(path, JudgeSpec, RETIRED, MOVED)
 
 
+@meets_anything
 def read_model(
     path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
 ) -> M:
@@ -484,6 +489,7 @@ def read_model(
         raise InputError(f"{path}: {explain(error)}") from error
 
 
+@meets_anything
 def load_yaml(
     path: Path, retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
 ) -> dict[str, Any]:
@@ -508,9 +514,7 @@ def load_yaml(
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: not valid YAML ({error})") from error
     if data is None:
         raise InputError(f"{path}: is empty; write {{}} into it if nothing is to be declared")

@@ -159,6 +159,24 @@ def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
     create_dagster_daemon_cli()(args=list(arguments), obj={})
 
 
+def run_dev(arguments: Sequence[str], webserver: Sequence[str]) -> None:
+    """Run ``dagster dev`` in this process, with another module, and its first arguments, as its webserver.
+
+    Why: Dagster's own answers whichever page a browser shows. Unnecessary once it refuses those of others.
+    """
+    from dagster._cli import dev
+
+    module: Any = dev
+    start = module.open_ipc_subprocess
+
+    def ours(parts: Sequence[str], **more: Any) -> Any:
+        at = parts.index("dagster_webserver") if "dagster_webserver" in parts else len(parts)
+        return start([*parts[:at], *(webserver if at < len(parts) else ()), *parts[at + 1 :]], **more)
+
+    module.open_ipc_subprocess = ours
+    dev.dev_command(args=list(arguments))
+
+
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
     """Whether a daemon of this instance has given a sign of life within the last minute and a half.
 

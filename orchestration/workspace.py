@@ -28,7 +28,7 @@ from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorCon
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
-from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml, read_model
+from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml, meets_anything, read_model
 from warehouse.remote.address import usable_address
 from warehouse.testsets import (
     FilesSource,
@@ -340,6 +340,7 @@ def labels_file(root: Path, testset: str) -> Path | None:
     return None if file is None else resolve(file, root.absolute())
 
 
+@meets_anything
 def read_settings(root: Path) -> Settings:
     """Read care.yaml alone.
 

@@ -46,6 +46,7 @@ _REFUSALS = (
         ("too many open files",),
         "too many files are open; close other programs or raise the limit (`ulimit -n`)",
     ),
+    _Refusal((errno.ENAMETOOLONG,), (), "no file may have such a long name; take a shorter one"),
     _Refusal((errno.ENOMEM,), ("cannot allocate memory",), "there is no memory left; end other programs"),
     _Refusal((), ("database is locked",), "another process keeps the database locked; wait for it to end, or stop it"),
 )

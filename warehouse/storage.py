@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from care_ops.errors import WarehouseError
+from care_ops.errors import WarehouseError, sentence
 
 DAMAGED = "damaged"
 """Name of the folder for files that were set aside; it lies beside the sound files."""
@@ -349,7 +349,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
             raise WarehouseError(
                 f"{path}: the system does not let it be read ({error.strerror}); mend that and run again"
             ) from None
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        reason = sentence((str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
         raise DamagedError(f"{path}: it is damaged ({reason})") from None
 
 

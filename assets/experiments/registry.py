@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.code import code_version
+from assets.metadata import bullets
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -124,6 +125,6 @@ def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
         metadata={
             "page": dg.MetadataValue.path(str(page)),
             "size": said(size) or "has one size",
-            "says": dg.MetadataValue.md("\n".join(f"- {line}" for line in findings.says)),
+            "says": bullets(findings.says),
         },
     )

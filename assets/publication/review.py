@@ -15,7 +15,7 @@ from assets.code import code_version
 from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
 from assets.fit.kept import read_fitted
 from assets.fit.stages import recommended
-from assets.metadata import bars
+from assets.metadata import bars, bullets
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
 from assets.publication.editions import changed_labels, evaluate_first, extend, publish, store_log
@@ -120,7 +120,7 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         data_version=dg.DataVersion(f"{reviewed.state}-{reviewed.edition}"),
         metadata={
             "publication": reviewed.state,
-            "findings": dg.MetadataValue.md("\n".join(f"- **{f.check}**: {f.says}" for f in reviewed.findings)),
+            "findings": bullets(f"{f.check}: {f.says}" for f in reviewed.findings),
             "held_back": bars("checks that failed", {f.check: 1.0 for f in reviewed.findings if not f.passed}),
         },
         check_results=[

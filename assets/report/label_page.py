@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 from markupsafe import Markup
@@ -52,8 +51,7 @@ def write_label_page(
     shown = [(item, drawn, probability, _with_headings(texts)) for item, drawn, probability, texts in rows]
     given = {"name": returned(path).name, "columns": columns, "rows": shown, "scale": scale}
     content = json.dumps(given).replace("<", "\\u003c")  # no text ends the script that holds it, or begins a comment
-    key = sha256(f"{question}{answers}{content}".encode()).hexdigest()[:32]
-    values = {"question": question, "answers": answers, "items": len(rows), "key": key, "given": Markup(content)}
+    values = {"question": question, "answers": answers, "items": len(rows), "given": Markup(content)}
     render(path.parent, path.name, "label.html", **values)
 
 

@@ -9,6 +9,9 @@ from urllib.parse import quote
 
 from care_ops.errors import InputError
 
+_LONGEST = 200
+"""Bytes of a name in the name of a file, which may have 255."""
+
 
 def page_name(testset: str) -> str:
     """File name of a test set's page."""
@@ -48,6 +51,8 @@ def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
     """
     seen: dict[str, str] = {}
     for name in names:
+        if len(_safe(name)) > _LONGEST:
+            raise InputError(f"{where or kind}: the {kind} name {name[:40]!r}... is too long for a file; shorten it")
         other = seen.setdefault(unicodedata.normalize("NFC", name.casefold()), name)
         if other != name:
             raise InputError(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.code import code_version
+from assets.metadata import as_text, bullets
 from assets.partitions import TESTSETS
 from assets.report.names import labels_name, page_name
 from assets.workspace import Workspace
@@ -58,9 +59,9 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             "aggregates": len(data.aggregates),
             "state": verdict.state,
             "verdict": verdict.headline,
-            "why": dg.MetadataValue.md("\n".join(f"- {reason}" for reason in verdict.why) or "nothing to add"),
+            "why": bullets(map(str, verdict.why)),
             "next": dg.MetadataValue.md(
-                "\n".join(f"- {s.sentence}" + (f" `{s.command}`" if s.command else "") for s in verdict.next_steps)
+                "\n".join(f"- {as_text(s.sentence)}\n\n      {s.command or ''}" for s in verdict.next_steps)
             ),
         }
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warehouse.items import ITEM_TEXTS
+from warehouse.spreadsheets import as_meant, csv_of
 from warehouse.storage import DamagedError, find_sound, write_bytes
 
 if TYPE_CHECKING:
@@ -92,11 +93,7 @@ def leave_out(path: Path, item_ids: Collection[str]) -> None:
 
 
 def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_bytes(path, text.getvalue().encode())
+    write_bytes(path, csv_of(columns, [[row.get(name, "") for name in columns] for row in rows]))
 
 
 def _texts(record: ItemRecord | None) -> dict[str, str]:
@@ -119,6 +116,7 @@ def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         except UnicodeDecodeError as error:
             raise DamagedError(f"{path}: it is damaged ({error})") from None
         reader = csv.DictReader(io.StringIO(text, newline=""))
-        return list(reader.fieldnames or ()), list(reader)
+        rows = [{name: as_meant(cell) for name, cell in row.items() if isinstance(cell, str)} for row in reader]
+        return list(reader.fieldnames or ()), rows
 
     return (find_sound(path, read) if path.is_file() else None) or ([], [])

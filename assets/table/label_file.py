@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.labels import read_labels
-from care_ops.errors import InputError
+from care_ops.errors import InputError, door
+from warehouse.spreadsheets import as_meant, csv_of
 from warehouse.storage import write_bytes
 
 if TYPE_CHECKING:
@@ -72,26 +73,22 @@ class LabelFile:
         """
         if not path.exists():
             return cls(path, [])
-        with path.open(newline="", encoding="utf-8-sig") as file:  # a spreadsheet may have saved it
+        remedy = "save it as CSV in UTF-8, or name another file with --output"
+        with door(path, remedy), path.open(newline="", encoding="utf-8-sig") as file:  # a spreadsheet may have saved it
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
                 raise InputError(
                     f"{path}: its columns are {', '.join(reader.fieldnames or ())}, and labels are collected in a file "
                     f"with the columns {', '.join(COLUMNS)}; name another file with --out"
                 )
-            rows = [LabelRow(**{name: row[name] or "" for name in COLUMNS}) for row in reader]
+            rows = [LabelRow(**{name: as_meant(row[name] or "") for name in COLUMNS}) for row in reader]
         if rows:
             read_labels(path)
         return cls(path, rows)
 
     def write(self) -> None:
         """Write all rows in one step."""
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows([getattr(row, name) for name in COLUMNS] for row in self.rows)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(self.path, text.getvalue().encode())
+        write_bytes(self.path, csv_of(COLUMNS, [[getattr(row, name) for name in COLUMNS] for row in self.rows]))
 
     def change(self, k: int, row: LabelRow) -> None:
         """Replace a row, in the file too."""
@@ -166,9 +163,7 @@ def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecor
         for row, shown in zip(rows, texts, strict=True)
     ]
     if path.suffix.lower() == ".csv":
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows([header, *lines])
-        return b"\xef\xbb\xbf" + text.getvalue().encode()  # without the mark Excel reads another encoding
+        return b"\xef\xbb\xbf" + csv_of(header, lines)  # without the mark Excel reads another encoding
     if path.suffix.lower() == ".xlsx":
         return _workbook([header, *lines])
     raise InputError(f"{path}: labels are exported to .csv or .xlsx; let the name end so")

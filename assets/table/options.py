@@ -20,7 +20,7 @@ from care_ops.config import (
     StructureConfig,
     TensorConfig,
 )
-from care_ops.errors import InputError
+from care_ops.errors import InputError, guarded
 
 
 class FitOptions(TypedDict, total=False):
@@ -93,6 +93,7 @@ _GROUPS_OF_JUDGES = ("edges_within", "nonnegative_within")
 _SETTINGS_OF_FIT = ("cut", "scale", "quality", "subtract_confounders", "missing", "seed")
 
 
+@guarded("give each option a value of its type", "the options of the fit")
 def table_config(options: FitOptions) -> TableConfig:
     """The configuration that options make.
 

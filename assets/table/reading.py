@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, guarded
 from care_ops.least import LEAST_COLUMNS
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
@@ -48,6 +48,7 @@ class TableInputs:
     scales: Mapping[str, Scale] | None = None
 
 
+@guarded("save the table anew, as CSV in UTF-8 or as Parquet", "the tables")
 def read_table(
     inputs: TableInputs, columns: ScoreColumns, options: ReadingOptions, tell: Callable[[Reading], object]
 ) -> ScoreTable:
@@ -90,11 +91,7 @@ def read_table(
 
 
 def read_criteria(
-    inputs: TableInputs,
-    by: str,
-    columns: ScoreColumns,
-    options: ReadingOptions,
-    tell: Callable[[Reading], object],
+    inputs: TableInputs, by: str, columns: ScoreColumns, options: ReadingOptions, tell: Callable[[Reading], object]
 ) -> dict[str, ScoreTable]:
     """The tables of each criterion, which the column ``by`` of the scores names; raises as ``read_table`` does.
 
@@ -225,8 +222,8 @@ def reading_options(
     Raises ``InputError`` where the separator has several characters, or the decimal mark is none.
     """
     separator = "\t" if separator == "\\t" else separator
-    if separator is not None and len(separator) != 1:
-        raise InputError(f"--separator is {separator!r}; give one character, or \\t for a tab")
+    if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '\0\n\r"'):
+        raise InputError(f"--separator is {separator!r}; give one character of ASCII, or \\t for a tab")
     if decimal not in (None, ".", ","):
         raise InputError(f"--decimal is {decimal!r}; use '.' or ','")
     given = {"separator": separator, "encoding": encoding, "decimal": decimal, "sheet": sheet}

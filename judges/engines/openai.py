@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from care_ops.errors import JudgeError
+from care_ops.errors import JudgeError, sentence
 from judges.engines.base import Context, Ledger, StoppedError
 from judges.engines.dialect import LEARNABLE, Knowledge
 from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply
@@ -129,7 +129,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         return list(self._threads.map(self._one, prompts))
 
     def _stop(self, why: str) -> None:
-        self._stopped = self._stopped or why
+        self._stopped = self._stopped or sentence(why)
         self._pace.stop()
 
     def _one(self, prompt: str) -> PromptAnswer:

@@ -10,11 +10,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from care_ops.errors import InputError, JudgeError
+from care_ops.errors import InputError, JudgeError, door
 from judges.items import Item
 from judges.spec import read_model
 
 _FOLDER = Path(__file__).parent
+_MOST_ANSWERS = 10_000
+_ALLOWED = {
+    *("Template", "Output", "TemplateData", "Name", "Const", "Getitem", "Slice", "Neg", "Concat", "If", "CondExpr"),
+    *("Compare", "Operand", "And", "Or", "Not", "Test", "Filter", "Keyword"),
+}
+_FILTERS = {"trim", "upper", "lower", "title", "capitalize", "default", "d", "length", "truncate", "string", "tojson"}
+"""What a template may be made of, by the names of Jinja: with these a prompt is no longer than the texts in it."""
+
 _FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
 
 
@@ -61,12 +69,10 @@ class Template(BaseModel):
         if self.values is not None and (len(set(self.values)) < 2 or len(set(self.values)) != len(self.values)):
             raise ValueError("values must hold two or more different answers")
         example = Item("example", **dict.fromkeys(_FIELDS, "x"))
-        from jinja2 import TemplateError
-
         try:
             self.render(example, (0.0, 1.0))
-        except TemplateError as error:
-            raise ValueError(f"the template cannot be filled: {error}") from error
+        except JudgeError as error:
+            raise ValueError(str(error)) from error
         return self
 
     @cached_property
@@ -82,11 +88,13 @@ class Template(BaseModel):
         whole numbers.
         """
         if self.values is None:
-            if scale is None or any(end != int(end) for end in scale):
+            if scale is None or not all(float(end).is_integer() for end in scale):
                 raise JudgeError(
                     f"template {self.name!r} asks on the test set's scale, which must be whole numbers, not {scale}; "
                     "add scale: [low, high] to the test set or the judge"
                 )
+            if scale[1] - scale[0] > _MOST_ANSWERS:
+                raise JudgeError(f"template {self.name!r} asks on the scale {scale}, which is too long; shorten it")
             return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
         if isinstance(self.values[0], str):
             return {str(v): place + self.shift for place, v in enumerate(self.values)}
@@ -97,12 +105,13 @@ class Template(BaseModel):
         return [name for name in self.needs if not (getattr(item, name) or "").strip()]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
-        """The prompt, without the prefill."""
+        """The prompt, without the prefill; ``JudgeError`` where the templates cannot be filled."""
         numbers = [v for v in self.values or () if not isinstance(v, str)]
         low, high = (min(numbers), max(numbers)) if numbers else scale or (None, None)
         context: dict[str, Any] = {name: _clean(getattr(item, name)) for name in _FIELDS}
         context |= {"low": _whole(low), "high": _whole(high)}
-        return (_compiled(self.instructions).render(context) + "\n\n" + _compiled(self.item).render(context)).strip()
+        with door(f"template {self.name!r}", "correct its instructions or item", JudgeError):
+            return "\n\n".join(_compiled(part).render(context) for part in (self.instructions, self.item)).strip()
 
 
 def find(name: str, folder: Path | None = None, variant: str | None = None) -> Template:
@@ -139,10 +148,17 @@ def _read(path: Path, _changed_at: int) -> Template:
 
 @lru_cache(maxsize=128)
 def _compiled(text: str) -> Any:
-    from jinja2 import StrictUndefined
+    from jinja2 import StrictUndefined, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False).from_string(text)
+    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+    parsed = environment.parse(text)
+    for node in parsed.find_all(nodes.Node):
+        kind = getattr(node, "name", "") if isinstance(node, nodes.Filter) else type(node).__name__
+        if kind not in _ALLOWED | _FILTERS:
+            able = f"names, parts such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
+            raise JudgeError(f"line {node.lineno} of a prompt template has {kind!r}, but it may have only {able}")
+    return environment.from_string(parsed)
 
 
 def _clean(text: str | None) -> str:

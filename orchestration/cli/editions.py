@@ -216,11 +216,11 @@ def score(
     form: tables.Form,
 ) -> None:
     """Score new items with a kept fit; nothing is fitted, no published score moves."""
-    import csv
-
     from assets.publication.editions import find
     from assets.publication.editions import score as score_with
     from warehouse.sources.files import read_scores
+    from warehouse.spreadsheets import csv_of
+    from warehouse.storage import write_bytes
 
     loaded = _load(workspace)
     matrix = read_scores(scores, form.columns, options=form.reading, tell=tables.tell).scores
@@ -228,8 +228,5 @@ def score(
     if out is None:
         show(rows, f"{len(rows)} items by {aggregator} of {fit}", as_json=json)
         return
-    with out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["item_id", "estimate"])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_bytes(out, csv_of(list(rows[0]), [list(row.values()) for row in rows]))
     console.print(f"{len(rows)} items: {out}", highlight=False)

@@ -30,8 +30,8 @@ def import_(
     items: Items = None,
 ) -> None:
     """Turn another tool's files into a table of scores, and one of items."""
-    from warehouse.importers.files import write_file
     from warehouse.importers.registry import read_import
+    from warehouse.spreadsheets import write_file
 
     with watching(f"reading {path.name}") as watch:
         imported = read_import(kind, path, watch)

@@ -79,7 +79,7 @@ def label(
         Path | None, typer.Option(help="Write a page on which somebody without CARE labels what waits, and end.")
     ] = None,
     imported: Annotated[Path | None, typer.Option("--import", help="Take the labels of this table, and end.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
     """Draw items and ask a person about each, by a key or a number; goes on where it was stopped."""
     from assets.report.label_page import returned

@@ -32,14 +32,11 @@ if TYPE_CHECKING:
 
 _LAST_WORDS_S = 2.0
 _DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
+_WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
 
 
 @speaking_errors
-def status(
-    workspace: Root = Path(),
-    json: Json = False,
-    why: Why = False,
-) -> None:
+def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> None:
     """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
     from assets.experiments.registry import outdated_kept
     from assets.report.verdicts import current_verdicts
@@ -131,6 +128,7 @@ def report(
 def ui(
     workspace: Root = Path(),
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Launch and change nothing from the UI.")] = False,
 ) -> None:
     """Serve Dagster's UI over the workspace on localhost, with its daemon, until interrupted."""
     from orchestration.locks import hold_daemon_lock
@@ -140,7 +138,8 @@ def ui(
     environment = _environment(loaded)
     hold_daemon_lock(loaded)
     errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
-    command = [sys.executable, "-m", "dagster", "dev", "-m", _DEFINITIONS, "-h", "127.0.0.1"]
+    command = [sys.executable, "-m", _WEBSERVER, *(["--read-only"] if read_only else []), "dev"]
+    command += ["-m", _DEFINITIONS, "-h", "127.0.0.1"]
     code = _with_children([*command, "-p", str(port)], environment)
     raise typer.Exit(0 if code in (0, 130, -2) else 1)
 

@@ -133,7 +133,7 @@ def test_columns_are_named_where_their_names_say_nothing(wide):
     ("scores", "options", "message"),
     [
         ({"item_id": ["a", "b"], "x": [1]}, {}, "scores: columns differ in length"),
-        ({"item_id": ["a", "b"], "x": [1, "b"]}, {}, "scores: the columns are no table"),
+        ({"item_id": ["a", "b"], "x": [1, "b"]}, {}, "scores: cannot be read"),
         ({"item_id": ["a", "b"], "x": [1, 2]}, {}, "there is one judge, 'x'"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"gama": 1}, "no option 'gama' of a fit"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"tau": -1}, "tau is -1; give a value above 0"),

@@ -1,14 +1,17 @@
 """The paper's own prompts, which a judge with ``profile: paper`` gets, and keys that no other judge loses by them."""
 
+import json
 import pickle
 from pathlib import Path
 
 import pytest
 
+from care_ops.errors import InputError, JudgeError
 from judges import prompts
 from judges.engines.base import Context
 from judges.engines.factory import revision_of
 from judges.items import Item
+from judges.prompts import find
 from judges.spec import JudgeSpec, LocalModel
 
 PAPER = Path(prompts.__file__).parent / "paper"
@@ -78,3 +81,42 @@ def test_judges_that_ask_as_before_keep_their_keys(profile, template, key):
     spec = judge(template, profile)
     assert spec.key(revision_of(spec)) == key
     assert judge(template, "paper").key(revision_of(judge(template, "paper"))) != key
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        *(
+            "{% include 'x' %}",
+            "{% import 'x' as y %}",
+            "{{ 'a' * 10**10 }}",
+            "{{ lipsum(n=10**7) }}",
+            "{{ response.x }}",
+        ),
+        *(
+            "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+            "{% for a in range(10**9) %}{% endfor %}",
+            "{{",
+            "{{ x }}",
+        ),
+        *("{{ response | indent(10**9) }}", "{{ response + 1 }}", "{% set a = response %}", "{{ " + "(" * 3000 + " }}"),
+    ],
+)
+def test_a_template_is_made_of_texts_that_are_shown_and_of_nothing_that_runs(item, tmp_path):
+    (tmp_path / "own.yaml").write_text(json.dumps({"instructions": "Rate", "item": item}))
+    with pytest.raises(InputError, match=r"own\.yaml") as refused:
+        find("own", tmp_path)
+    assert len(str(refused.value)) <= 400
+
+
+def test_a_template_may_cut_and_choose(tmp_path):
+    item = "{% if prompt %}Q: {{ prompt | trim }}{% endif %} A: {{ response[:3] }}{{ reference | default('none') }}"
+    (tmp_path / "own.yaml").write_text(json.dumps({"instructions": "Rate {{ low }} to {{ high }}", "item": item}))
+    filled = find("own", tmp_path).render(Item("i", " q ", "abcdef"), (1.0, 5.0))
+    assert filled == "Rate 1 to 5\n\nQ: q A: abc"
+
+
+def test_a_scale_of_a_hundred_million_answers_is_refused(tmp_path):
+    (tmp_path / "own.yaml").write_text(json.dumps({"instructions": "Rate", "item": "{{ response }}"}))
+    with pytest.raises(JudgeError, match="too long"):
+        find("own", tmp_path).answers((0.0, 1e8))

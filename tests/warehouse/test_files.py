@@ -296,7 +296,7 @@ def test_every_repeated_item_and_bad_label_is_named(tmp_path):
 def test_a_long_list_of_errors_is_counted(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("item_id,a,b\n" + "".join(f"i{k},{f'no. {min(k, 39)}' if k < 45 else k},1\n" for k in range(50)))
-    with pytest.raises(InputError, match=r"'no. 9' \(line 11\) and 30 other values"):
+    with pytest.raises(InputError, match=r"'no. 4' \(line 6\) and 35 other values"):
         read_scores(path)
 
 
@@ -390,9 +390,9 @@ def test_half_a_character_in_json_is_replaced_and_nothing_else(tmp_path):
     [
         (
             '{"item_id": "a", "prompt": "p"}\n{"item_id": "b", "prompt": %s}\n',
-            "line 2 (lists or objects in one another",
+            "line 2 (maximum recursion depth exceeded",
         ),
-        ('[{"item_id": "a", "prompt": %s}]', "holds lists or objects in one another"),
+        ('[{"item_id": "a", "prompt": %s}]', "its parts are in one another, too deep to be read"),
     ],
 )
 def test_json_that_is_nested_too_deeply_is_told(tmp_path, text, where):

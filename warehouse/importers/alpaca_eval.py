@@ -15,7 +15,6 @@ from warehouse.importers.collected import (
     Collector,
     ImportedScores,
     content_id,
-    expect,
     files_of,
     number_of,
     read_document,
@@ -23,7 +22,6 @@ from warehouse.importers.collected import (
 )
 from warehouse.items import ItemRecord
 
-_TOOL = "alpaca_eval"
 _TIE, _FOR_THE_RIGHT = 1.5, 2.0
 
 
@@ -33,15 +31,15 @@ def read(path: Path) -> ImportedScores:
     Raises ``InputError`` where a file is none of annotations.
     """
     collector = Collector(str(path))
-    for file in files_of(path, "annotations*.json", f"annotations of {_TOOL}"):
-        for record in expect(read_document(file), list, file, "the document", _TOOL):
-            _add(collector, expect(record, dict, file, "an annotation", _TOOL), file)
+    for file in files_of(path, "annotations*.json", "annotations of alpaca_eval"):
+        for record in read_document(file):
+            _add(collector, record)
     return collector.finished()
 
 
-def _add(collector: Collector, record: Mapping[str, Any], path: Path) -> None:
+def _add(collector: Collector, record: Mapping[str, Any]) -> None:
     texts = [text_of(record.get(name)) for name in ("instruction", "output_1", "output_2")]
-    judge = expect(record.get("annotator"), str, path, "`annotator` of an annotation", _TOOL)
+    judge = str(record["annotator"])
     left, right = record.get("generator_1"), record.get("generator_2")
     item_id = content_id(*texts, left, right)
     collector.add_item(ItemRecord(item_id, texts[0], texts[1], texts[2], metadata={"left": left, "right": right}))

@@ -170,7 +170,7 @@ class Collector:
         return ImportedScores(self.source, self._scores, self._items, tuple(self._notes))
 
     def _add_number(self, item_id: str, judge: str, value: Any) -> None:
-        number = number_of(value)
+        number, judge = number_of(value), str(judge)
         if isinstance(number, str):
             self._words.setdefault(judge, []).append((item_id, number))
             return
@@ -266,17 +266,20 @@ def opening(path: Path) -> None:
     _TELL.get()(path)
 
 
-def read_document(path: Path) -> Any:
-    """A JSON document.
+def parsed(text: str | bytes) -> Any:
+    """What a JSON text says, with U+FFFD for each half of a surrogate pair, which no file can hold."""
+    document = json.loads(text)
+    if b"\\ud" not in (text if isinstance(text, bytes) else text.encode()).lower():
+        return document
+    spelt = json.dumps(document, ensure_ascii=False)
+    return json.loads(spelt.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
-    Raises ``InputError`` where the file is no JSON.
-    """
+
+def read_document(path: Path) -> Any:
+    """A JSON document; ``ValueError`` where the file is none."""
     opening(path)
     with open_text(path, "utf-8-sig") as text:
-        try:
-            return json.load(text)
-        except ValueError as error:
-            raise InputError(f"{path}: is no JSON document: {error}") from error
+        return parsed(text.read())
 
 
 def read_lines(path: Path) -> Iterator[Any]:
@@ -289,19 +292,9 @@ def read_lines(path: Path) -> Iterator[Any]:
         for number, line in enumerate(text, start=1):
             if line.strip():
                 try:
-                    yield json.loads(line)
+                    yield parsed(line)
                 except ValueError as error:
                     raise InputError(f"{path}: line {number} is no JSON: {error}") from error
-
-
-def expect(value: Any, kind: type[Any], path: Path, where: str, tool: str) -> Any:
-    """The value, if it is of the type that the tool writes there.
-
-    Raises ``InputError`` where it is not: the file is another tool's, or of a version that is not known.
-    """
-    if not isinstance(value, kind):
-        raise InputError(f"{path}: {where} is not what {tool} writes; is this a file of {tool}, and of this version?")
-    return value
 
 
 def _plain_value(value: Any) -> Any:

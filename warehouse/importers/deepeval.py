@@ -9,19 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import (
-    Collector,
-    ImportedScores,
-    expect,
-    files_of,
-    id_of,
-    label_of,
-    read_document,
-    text_of,
-)
+from warehouse.importers.collected import Collector, ImportedScores, files_of, id_of, label_of, read_document, text_of
 from warehouse.items import ItemRecord
-
-_TOOL = "deepeval"
 
 
 def read(path: Path) -> ImportedScores:
@@ -30,10 +19,10 @@ def read(path: Path) -> ImportedScores:
     Raises ``InputError`` where a file is no test run.
     """
     collector = Collector(str(path))
-    for file in files_of(path, ".latest*run*.json", f"test run of {_TOOL}"):
-        document = expect(read_document(file), dict, file, "the document", _TOOL)
+    for file in files_of(path, ".latest*run*.json", "test run of deepeval"):
+        document = read_document(file)
         run = document.get("testRunData", document)
-        cases = expect(run.get("testCases"), list, file, "`testCases`", _TOOL)
+        cases: list[dict[str, Any]] = run["testCases"]
         several = _run_by_several_models(cases)
         for case in cases:
             _add(collector, case, several)

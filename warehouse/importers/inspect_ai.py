@@ -7,7 +7,6 @@ is a panel of models, its single votes are the judges, and not the majority that
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import zipfile
@@ -21,18 +20,18 @@ from care_ops.errors import InputError
 from warehouse.importers.collected import (
     Collector,
     ImportedScores,
-    expect,
     files_of,
     is_label,
     label_of,
     opening,
+    parsed,
     read_document,
     text_of,
 )
 from warehouse.items import ItemRecord
 
-_TOOL = "inspect_ai"
 _ZSTANDARD = 93
+_MOST_TIMES_LARGER, _SMALL = 200, 64 * 2**20
 _LOCAL_HEADER = "<4s5H3I2H"
 """What stands before a member of a zip archive; it ends with the lengths of the name and of the extra field."""
 
@@ -57,8 +56,9 @@ def read(path: Path) -> ImportedScores:
             "from a folder of their own"
         )
     for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
+        opening(file)
         panels = _panels(log["eval"])
-        for sample in expect(log.get("samples"), list, file, "`samples`", _TOOL):
+        for sample in log["samples"]:
             _add_sample(collector, sample, str(log["eval"].get("model")), panels)
     return collector.finished()
 
@@ -70,15 +70,13 @@ def _files(path: Path) -> list[Path]:
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
     logs = [file for file in files if file.name not in ("logs.json", "eval-set.json")]
     if not logs:
-        raise InputError(f"{path}: no log of {_TOOL} in this folder; they end in .json or .eval")
+        raise InputError(f"{path}: no log of inspect_ai in this folder; they end in .json or .eval")
     return logs
 
 
 def _log(path: Path) -> dict[str, Any]:
     """A log as one document, whichever of the two formats it has."""
     log = _archive(path) if path.suffix == ".eval" else read_document(path)
-    expect(log, dict, path, "the document", _TOOL)
-    expect(log.get("eval"), dict, path, "`eval`", _TOOL)
     if log.get("version") != 2:
         raise InputError(
             f"{path}: a log of version {log.get('version')!r}; version 2 is known, as `inspect log convert` makes"
@@ -88,15 +86,15 @@ def _log(path: Path) -> dict[str, Any]:
 
 def _archive(path: Path) -> dict[str, Any]:
     opening(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            if "header.json" not in names:
-                return {"version": 2, "eval": {}, "status": "started"}
-            header = json.loads(_member(path, archive, "header.json"))
-            samples = [json.loads(_member(path, archive, name)) for name in names if name.startswith("samples/")]
-    except (zipfile.BadZipFile, ValueError, OSError) as error:
-        raise InputError(f"{path}: is no log of {_TOOL}: {error}") from error
+    with zipfile.ZipFile(path) as archive:
+        unpacked, packed = sum(info.file_size for info in archive.infolist()), path.stat().st_size
+        if unpacked > _MOST_TIMES_LARGER * packed + _SMALL:
+            raise InputError(f"{path}: {packed:,} bytes unpack to {unpacked:,}, which no log does; is it whole?")
+        names = archive.namelist()
+        if "header.json" not in names:
+            return {"version": 2, "eval": {}, "status": "started"}
+        header = parsed(_member(path, archive, "header.json"))
+        samples = [parsed(_member(path, archive, name)) for name in names if name.startswith("samples/")]
     return {**header, "samples": samples}
 
 
@@ -111,7 +109,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
         file.seek(length_of_name + length_of_extra, os.SEEK_CUR)
         compressed = file.read(info.compress_size)
     with pa.CompressedInputStream(pa.BufferReader(compressed), "zstd") as stream:
-        return stream.read()
+        return stream.read(info.file_size)
 
 
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -16,7 +16,6 @@ from care_ops.errors import InputError
 from warehouse.importers.collected import (
     Collector,
     ImportedScores,
-    expect,
     files_of,
     id_of,
     label_of,
@@ -26,7 +25,6 @@ from warehouse.importers.collected import (
 )
 from warehouse.items import ItemRecord
 
-_TOOL = "lm-evaluation-harness"
 _NAME = re.compile(r"^samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.-]+)\.jsonl$")
 
 
@@ -36,7 +34,7 @@ def read(path: Path) -> ImportedScores:
     Raises ``InputError`` where a file is none of samples, or the files are of several tasks.
     """
     collector = Collector(str(path))
-    files = {file: _NAME.match(file.name) for file in files_of(path, "samples_*.jsonl", f"samples of {_TOOL}")}
+    files = {file: _NAME.match(file.name) for file in files_of(path, "samples_*.jsonl", "samples of lm-eval")}
     tasks = sorted({match["task"] for match in files.values() if match})
     if len(tasks) > 1:
         raise InputError(
@@ -46,7 +44,7 @@ def read(path: Path) -> ImportedScores:
     for file, match in sorted(files.items(), key=lambda each: each[1]["time"] if each[1] else ""):
         system = _system(file, match["time"] if match else None)
         for record in read_lines(file):
-            _add(collector, expect(record, dict, file, "a line", _TOOL), system, file)
+            _add(collector, record, system)
     return collector.finished()
 
 
@@ -60,8 +58,7 @@ def _system(samples: Path, time: str | None) -> str:
     return samples.parent.name
 
 
-def _add(collector: Collector, record: Mapping[str, Any], system: str, path: Path) -> None:
-    metrics = expect(record.get("metrics"), list, path, "`metrics` of a line", _TOOL)
+def _add(collector: Collector, record: Mapping[str, Any], system: str) -> None:
     document = record["doc"] if isinstance(record.get("doc"), Mapping) else {}
     name = id_of(document) or str(record.get("doc_hash"))[:16]
     item_id = f"{name}@{system}"
@@ -77,5 +74,5 @@ def _add(collector: Collector, record: Mapping[str, Any], system: str, path: Pat
         )
     )
     used = record.get("filter") or "none"
-    for metric in metrics:
+    for metric in record["metrics"]:
         collector.add_score(item_id, metric if used == "none" else f"{metric}:{used}", record.get(metric))

@@ -11,19 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import (
-    Collector,
-    ImportedScores,
-    expect,
-    files_of,
-    id_of,
-    label_of,
-    read_document,
-    text_of,
-)
+from warehouse.importers.collected import Collector, ImportedScores, files_of, id_of, label_of, read_document, text_of
 from warehouse.items import ItemRecord
-
-_TOOL = "promptfoo"
 
 
 def read(path: Path) -> ImportedScores:
@@ -32,11 +21,9 @@ def read(path: Path) -> ImportedScores:
     Raises ``InputError`` where a file is none of results.
     """
     collector = Collector(str(path))
-    for file in files_of(path, "*.json", f"results of {_TOOL}"):
-        document = expect(read_document(file), dict, file, "the document", _TOOL)
-        results = expect(document.get("results"), dict, file, "`results`", _TOOL)
-        for record in expect(results.get("results"), list, file, "`results.results`", _TOOL):
-            _add(collector, expect(record, dict, file, "a result", _TOOL))
+    for file in files_of(path, "*.json", "results of promptfoo"):
+        for record in read_document(file)["results"]["results"]:
+            _add(collector, record)
     return collector.finished()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, door
 from warehouse.importers import alpaca_eval, deepeval, inspect_ai, langfuse, lm_eval, phoenix, promptfoo, released
 from warehouse.importers.collected import ImportedScores, told_of_files
 
@@ -61,14 +61,13 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
         raise InputError(f"there is no import {kind!r}; there are {', '.join(IMPORTERS)}")
-    if watch is None:
-        return importer(path)
-    total = sum(each.is_file() for each in path.rglob("*")) if path.is_dir() else 1
-    opened: set[Path] = set()
+    total = sum(each.is_file() for each in path.rglob("*")) if watch is not None and path.is_dir() else 1
+    opened = [path]
 
     def tell(file: Path) -> None:
-        watch(f"reading {file.name}", len(opened), total)
-        opened.add(file)
+        if watch is not None:
+            watch(f"reading {file.name}", len({*opened[1:]}), total)
+        opened.append(file)
 
-    with told_of_files(tell):
+    with told_of_files(tell), door(opened, f"give what {kind} wrote, as it wrote it; docs/data.md has the versions"):
         return importer(path)

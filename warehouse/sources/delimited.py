@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -27,6 +28,7 @@ from warehouse.sources.input_table import (
     refuse_repeated,
 )
 from warehouse.sources.reading import listed
+from warehouse.spreadsheets import as_meant
 from warehouse.testsets import ReadingOptions
 
 MISSING = (
@@ -36,11 +38,11 @@ MISSING = (
 """Spellings of a missing number: those that pandas takes for missing."""
 
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
-_BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_QUOTE, _HEXADECIMAL = re.compile(b'"'), re.compile(rb"\b0[xX][0-9a-fA-F]")
+_APOSTROPHE = re.compile(rb"(?:^|[,;\t|\n\"])'+[-=+@\t\r]")
+"""What is looked for in a whole file: pyarrow takes the text 0x1f, which may well be an id, for the number 31."""
+
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 25
 """Size of the blocks that pyarrow parses; no cell may be longer."""
@@ -94,7 +96,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     written = next((record for _, record in dialect.records()), [])
     names = name_columns(written)
     refuse_repeated(str(path), names)
-    as_text = plan(names).as_text
+    as_text = names if _has(path, _HEXADECIMAL) else plan(names).as_text
     try:
         table = pc.read_csv(
             open_stream(path),
@@ -118,9 +120,12 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
         raise
     if any(pa.types.is_binary(column.type) for column in table.columns):  # pyarrow's type for text that is not UTF-8
         _refuse_undecodable(path, dialect.encoding)
-    if _has_quotes(path):
+    if _has(path, _QUOTE):
         _check_quotes(dialect, table.num_rows)
     notes = ("the first line, sep=, names the separator",) if dialect.skipped else ()
+    if _has(path, _APOSTROPHE):
+        table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})
+        notes += ("an apostrophe before =, +, -, @ keeps a spreadsheet from running a cell, and is left out",)
     return InputTable(
         str(path),
         table,
@@ -211,10 +216,16 @@ def _refuse_uneven(dialect: _Dialect, width: int) -> None:
     raise InputError(f"{dialect.path}: the line of names has {width}, but there are {places}; {hint}")
 
 
-def _has_quotes(path: Path) -> bool:
+def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_string(column.type):
+        return column
+    return pa.chunked_array([[cell and as_meant(cell) for cell in column.to_pylist()]], pa.string())
+
+
+def _has(path: Path, pattern: re.Pattern[bytes]) -> bool:
     with open_stream(path) as stream:
         while block := stream.read(_BLOCK_BYTES):
-            if b'"' in block:
+            if pattern.search(block):
                 return True
     return False
 

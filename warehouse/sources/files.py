@@ -37,7 +37,7 @@ from warehouse.sources.columns import (
 )
 from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import LeftOut, Reading, listed
-from warehouse.sources.tables import TableSource, read_input_table
+from warehouse.sources.tables import TableSource, meets_anything, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
 
@@ -96,6 +96,7 @@ def tell_nobody(reading: Reading) -> None:
     """Ignore how a table was read; for callers that need its content alone."""
 
 
+@meets_anything
 def read_scores(
     source: TableSource,
     columns: ScoreColumns | None = None,
@@ -129,10 +130,9 @@ def read_scores(
     return recorded
 
 
+@meets_anything
 def recorded_judges(
-    source: TableSource,
-    columns: ScoreColumns | None = None,
-    options: ReadingOptions | None = None,
+    source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions | None = None
 ) -> list[str]:
     """Names of the judges in a score file, in the order of their first row; the scores are not checked.
 
@@ -145,6 +145,7 @@ def recorded_judges(
     return judge_columns(input_table, item_or_index(input_table, chosen.item), columns)[0]
 
 
+@meets_anything
 def read_items(
     source: TableSource,
     columns: ItemColumns | None = None,
@@ -297,6 +298,7 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
     return [text.strip() or None if text else None for text in texts]
 
 
+@meets_anything
 def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, ScoreMatrix]:
     """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
 
@@ -328,6 +330,7 @@ def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, Scor
     return matrices
 
 
+@meets_anything
 def read_families(
     source: TableSource, options: ReadingOptions | None = None, tell: Tell = tell_nobody
 ) -> dict[str, str]:

@@ -17,7 +17,7 @@ from warehouse.sources.reading import listed
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 """Compression of a file, by the ending of its name."""
 
-_LISTED_CELLS = 10
+_LISTED_CELLS = 5
 
 
 @dataclass(frozen=True)

@@ -90,13 +90,7 @@ def read_probe_scores(
     return ProbeScores(versions, ScoreMatrix(matrix, tuple(row_of), tuple(position)))
 
 
-_COLUMNS: dict[str, Sequence[str]] = {
-    "item_id": ITEM,
-    "of": ("of",),
-    "kind": ("kind",),
-    "judge": JUDGE,
-    "score": SCORE,
-}
+_COLUMNS: dict[str, Sequence[str]] = {"item_id": ITEM, "of": ("of",), "kind": ("kind",), "judge": JUDGE, "score": SCORE}
 
 
 def _score_column(names: Sequence[str]) -> str | None:

@@ -7,9 +7,12 @@ and partly words, becomes text.
 from __future__ import annotations
 
 import datetime
-import importlib
 import importlib.metadata
+import importlib.util
 import json
+import pickle
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,17 @@ from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
 _RECORDS_AT_ONCE = 65_536
+
+_MOST_GB, _LONGEST_S = 4, 300
+_READS_SHEETS = """
+import pickle, resource, sys
+from python_calamine import CalamineWorkbook
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]) << 30,) * 2)
+resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[3]),) * 2)
+book = CalamineWorkbook.from_path(sys.argv[1])
+cells = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
+pickle.dump(cells, sys.stdout.buffer)
+"""
 
 Record = dict[str, Any]
 
@@ -53,19 +67,9 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     Raises ``InputError`` where ``python-calamine`` is not installed, the file is no workbook, the sheet is empty, or
     several sheets are not empty and none is named.
     """
-    try:
-        calamine: Any = importlib.import_module("python_calamine")
-    except ImportError as error:
-        raise InputError(
-            f"{path}: workbooks need an extra; pip install 'care-eval[excel]', or save the sheet as CSV"
-        ) from error
-    try:
-        workbook = calamine.CalamineWorkbook.from_path(str(path))
-        sheets = {
-            name: workbook.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in workbook.sheet_names
-        }
-    except (calamine.CalamineError, OSError) as error:
-        raise InputError(f"{path}: cannot be read as a workbook: {error}") from error
+    if importlib.util.find_spec("python_calamine") is None:
+        raise InputError(f"{path}: workbooks need an extra; pip install 'care-eval[excel]', or save the sheet as CSV")
+    sheets = _sheets(path)
     name = _chosen_sheet(path, sheets, options.sheet)
     rows = [(k + 1, row) for k, row in enumerate(sheets[name]) if any(cell != "" for cell in row)]
     if not rows:
@@ -83,6 +87,18 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
         (),
         lambda rows: [f"row {numbers[row]} of the sheet" for row in rows],
     )
+
+
+def _sheets(path: Path) -> dict[str, list[list[Any]]]:
+    """The cells of each sheet, from a process of its own: a workbook of a few kB can ask for any memory and time."""
+    command = [sys.executable, "-I", "-c", _READS_SHEETS, str(path.absolute()), str(_MOST_GB), str(_LONGEST_S)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode == 0:
+        return pickle.loads(done.stdout)
+    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    if done.returncode < 0 or "MemoryError" in said:
+        said = f": it takes more than {_MOST_GB} GB or {_LONGEST_S} s, as one cell far from the others does"
+    raise InputError(f"{path}: cannot be read as a workbook: {said.partition(': ')[2]}; save the sheet as CSV")
 
 
 def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | None) -> str:
@@ -120,18 +136,8 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
 def _first_lines(path: Path, options: ReadingOptions) -> tuple[str, str]:
     """The first two lines that are not empty."""
     with open_text(path, options.encoding or "utf-8-sig") as text:
-        try:
-            lines = (line.strip() for line in text if line.strip())
-            return next(lines, ""), next(lines, "")
-        except UnicodeError as error:
-            raise _no_text(path, options, error) from error
-
-
-def _no_text(path: Path, options: ReadingOptions, error: UnicodeError) -> InputError:
-    return InputError(
-        f"{path}: is not text in {options.encoding or 'UTF-8'} ({error}); save it as UTF-8, or name its encoding with "
-        "--encoding (reading.encoding in a workspace)"
-    )
+        lines = (line.strip() for line in text if line.strip())
+        return next(lines, ""), next(lines, "")
 
 
 def _is_whole_object(line: str) -> bool:
@@ -155,24 +161,18 @@ def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
     decoder = json.JSONDecoder(object_pairs_hook=_unique_keys)
     refused: list[str] = []
     with open_text(path, options.encoding or "utf-8-sig") as text:
-        try:
-            for number, line in enumerate(text, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    record = decoder.decode(line.strip())
-                except ValueError as error:
-                    refused.append(f"line {number} ({error})")
-                    continue
-                except RecursionError:
-                    refused.append(f"line {number} (lists or objects in one another, too deep to be read)")
-                    continue
-                if not isinstance(record, dict):
-                    refused.append(f"line {number} ({type(record).__name__}, no object)")
-                    continue
-                yield number, record
-        except UnicodeError as error:
-            raise _no_text(path, options, error) from error
+        for number, line in enumerate(text, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = decoder.decode(line.strip())
+            except (ValueError, RecursionError) as error:
+                refused.append(f"line {number} ({error})")
+                continue
+            if not isinstance(record, dict):
+                refused.append(f"line {number} ({type(record).__name__}, no object)")
+                continue
+            yield number, record
     if refused:
         raise InputError(
             f"{path}: each line must be one JSON object, which is not so in {listed(refused, 5)}; correct or remove "
@@ -185,12 +185,8 @@ def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
     with open_text(path, options.encoding or "utf-8-sig") as text:
         try:
             document = json.load(text, object_pairs_hook=_unique_keys)
-        except ValueError as error:
+        except json.JSONDecodeError as error:
             raise InputError(f"{path}: is neither a JSON document nor one object a line: {error}") from error
-        except RecursionError:
-            raise InputError(
-                f"{path}: holds lists or objects in one another, too deep to be read; write a list of flat objects"
-            ) from None
     where = "a list of objects"
     if isinstance(document, dict):
         lists = [key for key, value in document.items() if _are_records(value)]

@@ -5,6 +5,7 @@ A file's name says of which kind it is, and its first bytes must agree; no parse
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, guarded
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.testsets import ReadingOptions
 
@@ -41,6 +42,11 @@ class ArrowStream(Protocol):
 TableSource = str | Path | ArrowStream
 
 
+meets_anything = guarded("save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet")
+"""The guard of whatever reads a table from a file or a frame."""
+
+
+@meets_anything
 def read_input_table(
     source: TableSource, plan: Plan | None = None, options: ReadingOptions | None = None
 ) -> InputTable:
@@ -156,22 +162,35 @@ def _is_string(kind: pa.DataType) -> bool:
 def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     import pyarrow.feather as feather
 
-    return InputTable(str(path), feather.read_table(path), f"pyarrow {pa.__version__} as an Arrow file")
+    return InputTable(str(path), _validated(feather.read_table(path)), f"pyarrow {pa.__version__} as an Arrow file")
+
+
+def _validated(table: pa.Table) -> pa.Table:
+    """The table, if its buffers hold what they say; one that does not would end the process where it is used."""
+    table.validate(full=True)
+    return table
 
 
 def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """The result of a DuckDB query; relative paths in it begin at the query's own folder."""
+    """The result of one SELECT; it reads no file but those in its own folder and below, where relative paths begin."""
     import duckdb
 
-    with duckdb.connect() as connection:
-        connection.execute("SET file_search_path = ?", [str(path.parent)])
+    folder = path.absolute().parent
+    with duckdb.connect(config={"autoload_known_extensions": False}) as connection:
         try:
-            relation: Any = connection.sql(path.read_text(encoding="utf-8"))  # None if the file holds no statement
+            query = path.read_text(encoding="utf-8")
+            kinds = [statement.type.name for statement in connection.extract_statements(query)]
+            named = [name for name in re.findall("'([^']+)'", query) if not name.startswith("/") and ".." not in name]
+            connection.execute("SET file_search_path = ?", [str(folder)])
+            connection.execute("SET allowed_directories = ?", [[str(folder)]])
+            connection.execute("SET allowed_paths = ?", [named])  # DuckDB looks for them by the names that are written
+            connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+            relation: Any = connection.sql(query) if kinds == ["SELECT"] else None
             table = None if relation is None else relation.to_arrow_table()
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}: the query fails: {' '.join(str(error).split())}") from error
     if table is None:
-        raise InputError(f"{path}: there is no statement that gives a table; write a SELECT")
+        raise InputError(f"{path}: there is no statement that gives a table, or there are several; write one SELECT")
     return InputTable(str(path), table, f"DuckDB {duckdb.__version__} as a query")
 
 
@@ -184,8 +203,6 @@ def _from_frame(frame: object) -> InputTable:
             "as pandas, polars, pyarrow and DuckDB have them"
         )
     name = f"{package} {kind.__name__}"
-    try:
-        table = pa.table(frame)
-    except (pa.ArrowNotImplementedError, ValueError, TypeError) as error:  # Arrow's further errors derive from these
-        raise InputError(f"{name}: cannot be turned into an Arrow table: {' '.join(str(error).split())}") from error
+    # Of another library's buffers nobody knows the size, so nothing else can be validated.
+    table = _validated(frame) if isinstance(frame, pa.Table) else pa.table(frame)
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")

@@ -1,0 +1,146 @@
+"""Spoilt things at every door: ``python -m benchmarks.fuzz_doors [MINUTES] [--seed N] [--door NAME]``.
+
+A case is a finding if it raises what is no error of CARE's own, takes more than ten seconds or two gigabytes, or ends
+the process. Cases follow from seed, door and number, so each can be walked again: ``--door NAME --case K``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LONGEST_S, MOST_BYTES, ADDRESSES = 10, 2 * 2**30, 6 * 2**30
+ROOT = Path(__file__).parents[1]
+_AT_ONCE = 100
+_OURS = ("care_eval", "care_ops", "judges", "warehouse", "assets", "orchestration")
+
+
+def main() -> None:
+    """Walk through the doors for some minutes, and print what was found; ends with 1 where something was."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("minutes", type=float, nargs="?", default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--door", action="append")
+    parser.add_argument("--case", type=int)
+    parser.add_argument("--worker", nargs=2, type=int, metavar=("FIRST", "COUNT"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker is not None:
+        _work(given.door[0], given.seed, *given.worker)
+        return
+    if given.case is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            from tests.support.doors import walk
+
+            print(walk(given.door[0], given.seed, given.case, _inside(folder)))
+        return
+    tried, findings = fuzz(60 * given.minutes, given.seed, given.door)
+    print(f"{sum(tried.values()):,} cases: {', '.join(f'{door} {count:,}' for door, count in tried.items())}")
+    for (door, what), cases in sorted(findings.items()):
+        print(f"{door} x{len(cases)} (case {cases[0]}): {what}")
+    print(f"{len(findings)} findings")
+    sys.exit(1 if findings else 0)
+
+
+def fuzz(
+    seconds: float, seed: int, doors: list[str] | None = None
+) -> tuple[dict[str, int], dict[tuple[str, str], list[int]]]:
+    """Walk through the doors in turn until the time is over; cases tried by door, and findings with their cases."""
+    from tests.support.doors import AT_ONCE, DOORS
+
+    names = doors or list(DOORS)
+    tried = dict.fromkeys(names, 0)
+    findings: dict[tuple[str, str], list[int]] = {}
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        for door in names:
+            if time.monotonic() - began > seconds and all(tried.values()):
+                break
+            for case, what in _cases(door, seed, tried[door], AT_ONCE.get(door, _AT_ONCE)):
+                tried[door] = case + 1
+                if what is not None:
+                    findings.setdefault((door, what), []).append(case)
+    return tried, findings
+
+
+def _cases(door: str, seed: int, first: int, count: int) -> Iterator[tuple[int, str | None]]:
+    """Successive cases in another process, and what was found in each; ends early where the process did."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.fuzz_doors", "--door", door, "--seed", str(seed)]
+    process = subprocess.run(
+        [*command, "--worker", str(first), str(count)], cwd=ROOT, capture_output=True, check=False, timeout=1800
+    )
+    lines: list[dict[str, Any]] = [json.loads(line[1:]) for line in process.stdout.splitlines() if line[:1] == b"\x1e"]
+    begun = [line["case"] for line in lines if "what" not in line]
+    ended = {line["case"]: line["what"] for line in lines if "what" in line}
+    if not begun:
+        raise RuntimeError(process.stderr.decode(errors="replace")[-2000:])
+    for case in begun:
+        if case in ended:
+            yield case, ended[case]
+        else:
+            name = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit {process.returncode}"
+            yield case, f"took more than {LONGEST_S} s" if name == "SIGALRM" else f"ended the process ({name})"
+
+
+def _work(door: str, seed: int, first: int, count: int) -> None:
+    """Walk through a door in this process, which the alarm ends where a case takes too long."""
+    from tests.support.doors import walk
+
+    said = sys.stdout
+    sys.stdout = sys.stderr
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    def say(**line: Any) -> None:
+        said.write("\x1e" + json.dumps(line) + "\n")
+        said.flush()
+
+    for case in range(first, first + count):
+        say(case=case)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        what: str | None = None
+        with tempfile.TemporaryDirectory() as folder:
+            home = _inside(folder)
+            signal.alarm(LONGEST_S if case > first else 3 * LONGEST_S)  # the first one imports
+            try:
+                walk(door, seed, case, home)
+            except BaseException as error:  # noqa: BLE001  # whatever it is, it is a finding
+                what = _described(error)
+            signal.alarm(0)
+        grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        say(case=case, what=what or (f"took {grown >> 20} MB of memory" if grown > MOST_BYTES else None))
+
+
+def _inside(folder: str) -> Path:
+    """A folder from which ``../..`` leads to none of somebody else's; a name may be that of a file to write."""
+    home = Path(folder, "some", "where", "inside")
+    home.mkdir(parents=True)
+    os.chdir(home)
+    return home
+
+
+def _described(error: BaseException) -> str:
+    """The kind of an error and the last place of ours that it came through, which names the finding."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame.filename)]
+    place = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}" if frames else "?"
+    said = str(error) if type(error).__name__ == "FindingError" else ""
+    return f"{type(error).__name__} at {place} {said[:90]!r}"
+
+
+def _is_ours(filename: str) -> bool:
+    path = Path(filename)
+    return path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in _OURS
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""The doors of judges: prompt templates, a model's text, an endpoint's answers, and a program's; see ``doors.py``."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import time
+from pathlib import Path
+
+from tests.support import hostile
+from tests.support.hostile import FindingError
+
+MOST_PARSING_S = 1.0
+
+TEMPLATES = (
+    *("{% include 'x' %}", "{% import 'x' as y %}", "{% extends 'x' %}", "{{ 'a' * 10**10 }}", "{{ [0] * 10**10 }}"),
+    *("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{% for a in range(10**9) %}x{% endfor %}", "{{ x }}", "{{"),
+    *("{{ ''.__class__.__mro__ }}", "{{ response.format(1) }}", "{{ response[0] }}", "{{ 1 / 0 }}", "{% if %}"),
+    *("{{ '%d' % response }}", "{{ response | int / 0 }}", "{{ response + 1 }}", "{{ 10 ** 10 ** 8 }}"),
+    *("{{ response | batch(0) | list }}", "{{ response.center(10**10) }}", "{{ '%0999999999d' % 1 }}"),
+    *(
+        "{{ low | round(response) }}",
+        "{{ response | indent(10**9) }}",
+        "{{ cycler().next() }}",
+        "{{ response | nope }}",
+    ),
+    *("{{ lipsum(n=10**7) }}", "{{ response | truncate(-1) }}", "{{" + "(" * 300 + ")" * 300 + "}}"),
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "{{ response | replace('', response * 99999) | replace('', response * 99999) }}",
+)
+
+
+def template(rng: random.Random, folder: Path) -> None:
+    """A prompt template, rendered with an item of any texts."""
+    from judges.items import Item
+    from judges.prompts.template import Template
+    from judges.spec import read_model
+
+    content = {"instructions": "Rate", "item": hostile.text("{{ response }}", rng)}
+    content[rng.choice(["instructions", "item", "description"])] = rng.choice(TEMPLATES) + rng.choice(
+        ["", "{{ prompt }}"]
+    )
+    (folder / "t.yaml").write_text(json.dumps(content))
+    made = read_model(folder / "t.yaml", Template)
+    made.render(Item("i", *(rng.choice(hostile.TEXTS) for _ in range(3))), (1.0, 10.0))
+
+
+ANSWERS = (
+    *("Total rating: 7", "8/10", "I'd say 3-4", "[1, 2, 3, 4", "[" + "1, " * 3000, "{(" * 800, "7 out of 10", "1,5"),
+    *("−3", "٣", "0x1f", "1e5", "I cannot", "seven", "**8**", "<think>" + "x " * 5000, "1 " * 5000, "1-" * 5000),
+    *("1/" * 5000, "10.0.0.1", "1" * 5000),
+)
+
+
+def answer(rng: random.Random, folder: Path) -> None:
+    """A model's text; reading it takes less than a second, and gives a score of the scale or none."""
+    from judges.parsing import parse_answer
+
+    low = rng.choice([0, 1, -3, -100])
+    high = low + rng.choice([1, 4, 10, 100])
+    answers = rng.choice([{str(v): float(v) for v in range(low, high + 1)}, {"no": 0.0, "yes": 1.0}])
+    said = "".join(rng.choice([*ANSWERS, *hostile.TEXTS, " ", "\n", "Total rating:"]) for _ in range(rng.randint(1, 6)))
+    said = hostile.text(said, rng) * rng.choice([1, 1, 1, 20])
+    started = time.perf_counter()
+    score, _ = parse_answer(said, answers, first=rng.random() < 0.2)
+    if time.perf_counter() - started > MOST_PARSING_S:
+        raise FindingError(f"took {time.perf_counter() - started:.1f} s to read {said[:60]!r}")
+    if score is not None and not min(answers.values()) <= score <= max(answers.values()):
+        raise FindingError(f"{score} is beyond the scale")
+
+
+REPLY = {
+    "model": "judge-1",
+    "choices": [
+        {
+            "message": {"role": "assistant", "content": "8", "refusal": None},
+            "finish_reason": "stop",
+            "logprobs": {
+                "content": [{"token": "8", "logprob": -0.1, "top_logprobs": [{"token": "8", "logprob": -0.1}]}]
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11},
+}
+ERROR = {"error": {"message": "bad", "code": 400, "param": "temperature", "type": "invalid_request_error"}}
+
+
+def endpoint(rng: random.Random, folder: Path) -> None:
+    """What an endpoint sends; a batch ends with a score or a status for each item, or says why the judge is stopped."""
+    from judges.engines import endpoint as door
+    from judges.engines.base import Context
+    from judges.engines.factory import build_engine
+    from judges.items import Item
+    from judges.spec import JudgeSpec
+
+    form = rng.choice(["chat", "chat", "anthropic", "gemini"])
+    settings = {
+        "base_url": "http://127.0.0.1:9/v1",
+        "model": "m",
+        "template": "quality",
+        "api_key_env": None,
+        "retries": 0,
+    }
+    settings |= {} if form == "chat" else {"form": form} if form in door.FORMS else {}
+    spec = JudgeSpec.model_validate({"name": "api", "engine": {"kind": "openai", **settings}})
+    engine = build_engine(spec, Context())
+
+    class _Response:
+        def __init__(self) -> None:
+            self.status = rng.choice([200, 200, 200, 400, 401, 404, 422, 429, 500, 503, 0, 999])
+            names = [
+                b"content-encoding",
+                b"retry-after",
+                b"x-ratelimit-remaining-requests",
+                b"x-ratelimit-reset-tokens",
+            ]
+            texts = [
+                b"gzip",
+                b"br",
+                b"deflate",
+                b"1e999",
+                b"-1",
+                b"nan",
+                b"\xff",
+                b"9" * 50,
+                b"Wed, 99 Nov 2026 99:00:00 GMT",
+            ]
+            self.headers = [(name, rng.choice(texts)) for name in names if rng.random() < 0.15]
+
+        def __enter__(self) -> _Response:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing is open."""
+
+        def iter_stream(self) -> list[bytes]:
+            content = hostile.as_json(hostile.spoilt(rng.choice([REPLY, REPLY, ERROR]), rng), rng)
+            content = hostile.bytes_of(content, rng) if rng.random() < 0.15 else content
+            if any(name == b"content-encoding" for name, _ in self.headers):
+                packed = gzip.compress(content if rng.random() < 0.7 else bytes(50_000_000), 1)
+                content = packed if rng.random() < 0.5 else hostile.bytes_of(packed, rng)
+            return [content[k : k + 4096] for k in range(0, len(content), 4096)]
+
+    class _Pool:
+        def stream(self, *_: object, **__: object) -> _Response:
+            return _Response()
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    engine._endpoint._connection = lambda: (_Pool(), door._Clock())
+    engine._pace.rest = lambda _pause: None
+    try:
+        scores = engine.score([Item(f"i{k}", "What?", f"It is {k}.") for k in range(2)])
+        if len(scores) != 2:
+            raise FindingError(f"{len(scores)} scores of 2 items")
+    finally:
+        engine.close()
+
+
+def program(rng: random.Random, folder: Path) -> None:
+    """What a program of somebody else's writes to the channel of its answers."""
+    from judges.engines.sandboxed import SandboxedJudgeEngine
+    from judges.items import Item
+    from judges.sandbox import ProgramFile
+    from judges.spec import ProgramEngine
+
+    said = rng.choice(
+        (
+            *(
+                "[" * 60_000,
+                '{"a":' * 10_000,
+                '{"score": 1}\n{"score": 2}',
+                '{"score": NaN}',
+                '{"score": true}',
+                "null",
+            ),
+            *('{"score": [1]}', '{"score": "5"}', '{"error": 5}', '{"error": "' + "x" * 60_000 + '"}', "\xff"),
+            '{"score": ' + "9" * 5000 + "}",
+        )
+    )
+    writes = f"os.write(fd, {said.encode('latin-1')!r} + b'\\n')"
+    says = f"import os\nfor fd in range(3, 20):\n  try: {writes}\n  except OSError: pass\n"
+    body = rng.choice(
+        [says, "return 10**400", "return float('inf')", "return {'score': 'x'}", "raise SystemExit", "return 1j"]
+    )
+    indented = "\n".join("  " + line for line in body.splitlines())
+    (folder / "p.py").write_text(f"def program_judge(query, response):\n{indented}\n")
+    program_file = ProgramFile(folder / "p.py", (folder / "p.py").read_text())
+    engine = SandboxedJudgeEngine(
+        ProgramEngine(kind="program", program="p.py", unsafe=True, timeout_s=3), program_file, None
+    )
+    try:
+        if len(engine.score([Item("i", "a", "b")])) != 1:
+            raise FindingError("no score and no status")
+    finally:
+        engine.close()

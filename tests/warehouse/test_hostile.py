@@ -1,0 +1,188 @@
+"""What the walk of spoilt things found at the doors of files and importers, each case as small as it can be."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from care_ops.errors import CareError, InputError
+from tests.support.doors import DOORS, walk
+from tests.support.wild_files import workbook
+from warehouse.importers.registry import read_import
+from warehouse.sources.files import read_items, read_scores
+from warehouse.spreadsheets import as_meant, csv_of, write_file
+
+ROOT = Path(__file__).parents[2]
+
+
+def refusal(source: object, read=read_scores) -> str:
+    with pytest.raises(CareError) as refused:
+        read(source)
+    said = str(refused.value)
+    assert len(said) <= 400, said
+    assert said.isprintable(), said
+    return said
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
+    return folder / name
+
+
+WALKED = [("file", 101), ("file", 24), ("frame", 24), ("importer", 0), ("program", 23), ("labels", 5), ("call", 3)]
+"""Doors and numbers of cases of which each was a finding once."""
+
+
+@pytest.mark.parametrize(("door", "case"), WALKED)
+def test_what_was_found_once_ends_in_a_value_or_a_sentence(door, case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert walk(door, 0, case, tmp_path) in ("fine", "refused")
+
+
+def test_every_door_has_a_case_that_goes_through_and_one_that_is_refused(tmp_path, monkeypatch):
+    """Else nothing would be tried there."""
+    monkeypatch.chdir(tmp_path)
+    for door in set(DOORS) - {"command", "program", "answer"}:
+        ended = set()
+        for case in range(60):
+            (tmp_path / f"{door}{case}").mkdir()
+            ended.add(walk(door, 1, case, tmp_path / f"{door}{case}"))
+            if len(ended) == 2:
+                break
+        assert ended == {"fine", "refused"}, door
+
+
+@pytest.mark.slow
+def test_a_minute_of_spoilt_things_finds_nothing():
+    """The same cases each time, as far as a minute reaches."""
+    walked = [sys.executable, "-W", "ignore", "-m", "benchmarks.fuzz_doors", "1", "--seed", "44"]
+    done = subprocess.run(walked, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 findings" in done.stdout
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+def test_any_json_is_a_log_or_is_refused(tmp_path, document):
+    for kind in ("promptfoo", "deepeval", "alpaca_eval", "inspect_ai"):
+        path = write(tmp_path, ".latest_run.json", json.dumps(document))
+        refusal(path, lambda path, kind=kind: read_import(kind, path))
+
+
+def test_one_cell_far_away_asks_for_no_memory(tmp_path):
+    sound = workbook({"s": [["item_id", "a", "b"], ["x", 1, 2], ["y", 2, 3]]})
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sound)) as archive, zipfile.ZipFile(out, "w") as changed:
+        for name in archive.namelist():
+            changed.writestr(name, archive.read(name).replace(b"C3", b"XFD1048576"))
+    assert read_scores(write(tmp_path, "sound.xlsx", sound)).scores.values.tolist() == [[1, 2], [2, 3]]
+    assert "takes more than 4 GB or 300 s" in refusal(write(tmp_path, "stray.xlsx", out.getvalue()))
+
+
+def test_an_arrow_table_whose_offsets_lead_out_of_it_is_refused(tmp_path):
+    """Followed, they end the process."""
+    table = pa.table({"item_id": ["x", "y"], "a": [1.0, 2.0], "b": [2.0, 1.0]})
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    sound, offsets = sink.getvalue(), b"\0\0\0\0\1\0\0\0\2\0\0\0"
+    assert sound.count(offsets) == 1
+    spoilt = write(tmp_path, "s.arrow", sound.replace(offsets, offsets[:8] + b"\0\0\0\x67"))
+    assert "cannot be read" in refusal(spoilt)
+    assert "cannot be read" in refusal(pa.ipc.open_file(spoilt).read_all())
+
+
+def test_a_hexadecimal_text_is_no_number(tmp_path):
+    assert "0x1f" in refusal(write(tmp_path, "s.csv", "item_id,a,b\nx,0x1f,2\ny,3,4\n"))
+    assert read_scores(write(tmp_path, "t.csv", "item_id,a,b\n0x1f,1,2\ny,3,4\n")).scores.item_ids == ("0x1f", "y")
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("us"), pa.timestamp("us", "Nowhere/Land"), pa.duration("s"), pa.date64()]
+)
+def test_moments_that_no_calendar_has_are_told_of(kind):
+    table = pa.table({"item_id": ["x"], "response": ["y"], "when": pa.array([2**62], pa.int64()).view(kind)})
+    refusal(table, read_items)
+
+
+def test_a_query_is_one_select_over_its_own_folder(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    for folder in (tmp_path, home):
+        write(folder, "a.csv", "item_id,a,b\nx,1,2\ny,2,3\n")
+    assert read_scores(write(home, "q.sql", "SELECT * FROM 'a.csv'")).scores.item_ids == ("x", "y")
+    for query in (
+        *("SELECT * FROM '../a.csv'", f"SELECT * FROM '{tmp_path}/a.csv'", "SELECT * FROM read_text('/etc/hostname')"),
+        *("SELECT 1; SELECT 2", "COPY (SELECT 1) TO 'out.csv'", "SET threads = 1", "LOAD httpfs", "ATTACH 'x.db'"),
+    ):
+        refusal(write(home, "q.sql", query))
+    assert sorted(path.name for path in home.iterdir()) == ["a.csv", "q.sql"]
+
+
+def test_an_importer_names_the_file_that_is_at_fault(tmp_path):
+    write(tmp_path, "a.json", json.dumps({"results": {"results": [{"testCase": "no mapping"}]}}))
+    said = refusal(tmp_path, lambda path: read_import("promptfoo", path))
+    assert "a.json" in said
+    assert "promptfoo" in said
+
+
+def test_half_a_surrogate_pair_is_replaced_and_the_rest_is_kept(tmp_path):
+    answer = {"instruction": "a\ud800b", "output_1": "x", "output_2": "y", "annotator": "j", "preference": 1}
+    imported = read_import("alpaca_eval", write(tmp_path, "annotations.json", json.dumps([answer])))
+    assert imported.item_table().column("prompt").to_pylist() == ["a\ufffdb"]
+
+
+def test_an_archive_that_unpacks_to_many_times_its_size_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", "{}")
+        archive.writestr("samples/a.json", b" " * (80 << 20))
+    assert "unpack to" in refusal(tmp_path / "log.eval", lambda path: read_import("inspect_ai", path))
+
+
+CELLS = ["=1+1", "+x", "-x", "@x", "\tx", "'=x", "-5", "+.5e3", "plain", "", "- a list\n- of two", "''"]
+
+
+def test_no_cell_of_an_export_is_a_formula_and_all_come_back(tmp_path):
+    table = pa.table({"item_id": [f"i{k}" for k in range(len(CELLS))], "response": CELLS, "n": [-1.5] * len(CELLS)})
+    write_file(table, tmp_path / "items.csv")
+    written = list(csv.DictReader(io.StringIO((tmp_path / "items.csv").read_text(), newline="")))
+    for row, cell in zip(written, CELLS, strict=True):
+        assert row["n"] == "-1.5"
+        assert row["response"] == cell if cell in ("-5", "+.5e3", "plain", "", "''") else row["response"] == "'" + cell
+    assert [record.response or "" for record in read_items(tmp_path / "items.csv")] == CELLS
+    assert [as_meant(row["response"]) for row in written] == CELLS
+
+
+def test_headings_are_cells_too():
+    assert csv_of(["=x"], [["=y"]]) == b"'=x\n'=y\n"
+
+
+def test_a_message_has_neither_escape_sequences_nor_more_than_four_hundred_characters(tmp_path):
+    names = ",".join(f"\x1b[2J{k}" + "x" * 300 for k in range(20))
+    said = refusal(write(tmp_path, "s.csv", f"{names}\n{','.join('1' * 20)}\n"))
+    assert said.startswith(str(tmp_path))
+
+
+def test_a_missing_extra_stays_what_it_is(tmp_path, monkeypatch):
+    """What is to be installed is no fault of the file."""
+    monkeypatch.setattr("warehouse.importers.registry.IMPORTERS", {"deepeval": lambda _: __import__("no_such_module")})
+    with pytest.raises(ModuleNotFoundError):
+        read_import("deepeval", tmp_path)
+    with pytest.raises(InputError, match="there is no import"):
+        read_import("nothing", tmp_path)

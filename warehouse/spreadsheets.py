@@ -1,0 +1,46 @@
+"""Tables as CSV for people, who open them in a spreadsheet: no cell of such a file is a formula.
+
+A cell that a spreadsheet would run gets an apostrophe before it, which ``sources.delimited`` takes off again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from care_ops.errors import InputError
+from warehouse.storage import write_bytes, write_table
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf")
+
+
+def csv_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """A table as CSV; numbers stay numbers."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([_inert(cell) for cell in row] for row in (columns, *rows))
+    return text.getvalue().encode()
+
+
+def write_file(table: pa.Table, path: Path) -> None:
+    """Write a table as Parquet or CSV; ``InputError`` where the name ends in neither."""
+    if path.suffix == ".parquet":
+        write_table(path, table)
+    elif path.suffix == ".csv":
+        write_bytes(path, csv_of(table.column_names, zip(*table.to_pydict().values(), strict=True)))
+    else:
+        raise InputError(f"{path}: give a name that ends in .parquet or .csv")
+
+
+def as_meant(cell: str) -> str:
+    """A cell of such a table without the apostrophe that was put before it."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def _inert(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
