@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -219,7 +219,8 @@ def _attempts_by_tensorly(
         raise FitError("tensor: alternating least squares are tensorly's; install CARE with `[pipeline]`") from error
 
     ended: list[tuple[float, list[Array]]] = []
-    for start in [(np.ones(k), factors) for factors in starts] or ["random"] * attempts:
+    begin: list[Any] = [(np.ones(k), factors) for factors in starts] or ["random"] * attempts
+    for start in begin:
         seed = int(rng.integers(2**31))
         try:
             weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init=start, random_state=seed)
