@@ -4,7 +4,8 @@
 ``make bench-tensor`` runs it.
 
 Fixed before a result was seen: the two regimes of the paper's figure, the first with each declared table of means and
-5,000 items (the paper has 50,000, which took too long), the second with 3,000; the graph-aware mixture with 10,000 items, where Q = 1 in its last two states; and
+5,000 items (the paper has 50,000, which took too long), the second with 3,000;
+the graph-aware mixture with 10,000 items, where Q = 1 in its last two states; and
 every recorded folder named below. Five seeds: of the draw and of the starts where panels are drawn, of the starts where
 they are recorded. With labels, 150 random items of a drawn panel and 30 of a recorded one are anchors, drawn anew with
 each seed. Accuracy is that of an aggregate's own decisions (P(Q = 1) above one half) on all other items. *Below .6* and

@@ -58,7 +58,11 @@ def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequ
             else f"None of the {len(SUFFICIENT_TABLES)} declared tables of means gives it."
         )
     )
-    measures = {f"{name}, lowest mean, worst table": min(values) for name, values in lowest.items()}
+    measures = {
+        f"{name}, lowest mean, worst table": min(values)
+        for name, values in lowest.items()
+        if not np.isnan(values).any()
+    }
     return ExperimentFindings(says, tables, charts, measures)
 
 
