@@ -17,7 +17,7 @@ from assets.experiments.sweep import (
     accuracies,
     said_worst,
     swept,
-    worst_of,
+    worst_or_chance,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequ
         table, chart = swept(draws, "g", f"Means '{name}': accuracy, mean and sd over {seeds} seeds")
         tables.append(table)
         charts.append(chart)
-        worst = {name: worst_of(draws, name)[0] for name in measured}
+        worst = {name: worst_or_chance(draws, name) for name in measured}
         for aggregator, accuracy in worst.items():
             lowest[aggregator].append(accuracy)
         says.append(f"Means '{name}', lowest mean over g: {', '.join(said_worst(draws, a) for a in COMPARED)}.")
@@ -58,11 +58,7 @@ def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequ
             else f"None of the {len(SUFFICIENT_TABLES)} declared tables of means gives it."
         )
     )
-    measures = {
-        f"{name}, lowest mean, worst table": min(values)
-        for name, values in lowest.items()
-        if not np.isnan(values).any()
-    }
+    measures = {f"{name}, lowest mean, worst table": min(values) for name, values in lowest.items()}
     return ExperimentFindings(says, tables, charts, measures)
 
 

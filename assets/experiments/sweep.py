@@ -162,6 +162,11 @@ def worst_of(draws: dict[float, list[dict[str, float]]], name: str) -> tuple[flo
     return means.get(where, float("nan")), where
 
 
+def worst_or_chance(draws: dict[float, list[dict[str, float]]], name: str) -> float:
+    """The lowest mean accuracy over the strengths, a draw without an answer counted as one half: as good as chance."""
+    return min(float(np.mean([one.get(name, 0.5) for one in found])) for found in draws.values())
+
+
 def said_worst(draws: dict[float, list[dict[str, float]]], name: str) -> str:
     """A sentence: the lowest mean accuracy over the sweep, the strength of it, and how often there was no answer."""
     worst, where = worst_of(draws, name)
