@@ -151,9 +151,11 @@ bench-probe-factor: $(VENV)/.dev ## which factor probes point care_svd and care_
 bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
 	$(BIN)/python -m benchmarks.study_coverage
 
-bench-tensor: $(VENV)/.dev ## views, and models of judges that are not Gaussian
+bench-tensor: $(VENV)/.dev ## views, judges that are not Gaussian, and the paper's algorithms as written; needs CARE_DATA_DIR; half an hour
 	$(BIN)/python -m benchmarks.study_views
 	$(BIN)/python -m benchmarks.study_observation
+	$(BIN)/python -m benchmarks.study_tensor_paper
+	$(BIN)/python -m benchmarks.study_care_svd_paper
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 	$(BIN)/python -m docs.pictures $(DEMO)

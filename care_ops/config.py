@@ -23,6 +23,8 @@ Program = Literal["frobenius", "dtrace"]
 Missing = Literal["pairwise", "em"]
 ObservationModel = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
 Absent = Literal["auto", "failed", "not_asked"]
+Placement = Literal["panel", "weights"]
+Covariance = Literal["diagonal", "full"]
 QualityRule = Literal["leading", "balance", "style", "probes", "anchors"]
 DeclaredRule = Literal["leading", "balance", "probes"]
 """The rules for the quality factor that a person may declare."""
@@ -45,11 +47,13 @@ AGGREGATORS = (
     "ws",
     "best_judge",
     "ged",
+    "care_tensor_paper",
 )
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 
-LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
-"""All but ``best_judge``, which needs labels, and ``ged``, which needs pairs of systems."""
+LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged", "care_tensor_paper"))
+"""All but ``best_judge``, which needs labels, ``ged``, which needs pairs of systems, and ``care_tensor_paper``, which
+refuses panels whose third moment shows no states."""
 
 
 Bound = tuple[Callable[[Any], bool], str]
@@ -216,6 +220,9 @@ class TensorConfig:
         judge of two values is Bernoulli and one of at most ten grades is an ordered logit (with ``categorical`` its
         grades have no order); a judge of more values is Gaussian, with ``student`` Student's t, and with
         ``scale_mixture`` all such judges share one scale of noise on each item. See docs/method.md.
+    covariance : {"diagonal", "full"}
+        Whether Gaussian judges are independent within a state, or may depend on one another in any way (the paper's
+        Sigma); a full one is fitted to the items that every judge scored.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -223,11 +230,14 @@ class TensorConfig:
     states: Annotated[int, Interval(ge=0, le=32)] = 4
     views: Literal["within", "structure"] = "within"
     observation_model: ObservationModel = "gaussian"
+    covariance: Covariance = "diagonal"
 
     def __post_init__(self) -> None:
         check(self, "tensor")
         if self.states == 1:
             raise InputError("tensor: states is 1, which tells no items apart; give 2 or more, or 0 to choose by BIC")
+        if self.covariance == "full" and self.observation_model != "gaussian":
+            raise InputError("tensor: a full covariance is one of Gaussian judges; leave observation_model out")
 
 
 @dataclass(frozen=True)
@@ -276,6 +286,9 @@ class FitConfig:
         holds for ``care_tensor`` too. See docs/method.md and docs/probes.md.
     subtract_confounders : bool
         Whether ``care_svd`` takes the other factors' directions off its weights.
+    placement : {"panel", "weights"}
+        What ``care_svd`` answers with: E[Q | J] at the location and spread of the panel's mean, or the paper's literal
+        w'J, the raw scores weighted by the quality direction, with weights of sum one. See docs/method.md.
     missing : {"pairwise", "em"}
         Means and covariances over the items where the scores they need are present, or those of greatest likelihood,
         which allow for scores that are missing because of others. See docs/method.md.
@@ -297,6 +310,7 @@ class FitConfig:
     tensor: TensorConfig = field(default_factory=TensorConfig)
     quality: DeclaredRule = "leading"
     subtract_confounders: bool = False
+    placement: Placement = "panel"
     missing: Missing = "pairwise"
     resamples: Annotated[int, Ge(0)] = 60
     seed: Annotated[int, Ge(0)] = 0

@@ -20,10 +20,12 @@ from numpy.typing import ArrayLike
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import (
     Calibration,
+    Covariance,
     DeclaredRule,
     FitConfig,
     Missing,
     ObservationModel,
+    Placement,
     Program,
     StructureConfig,
     TensorConfig,
@@ -34,7 +36,7 @@ from care_ops.frozen import freeze
 from care_ops.least import LEAST_COLUMNS
 from care_ops.scores import Array, ScoreMatrix
 
-STRUCTURED = ("care_svd", "care_tensor")
+STRUCTURED = ("care_svd", "care_tensor", "care_tensor_paper")
 """Aggregators that read the structure of the judges' precision; no other needs it solved."""
 
 
@@ -228,8 +230,8 @@ class CareSvdEstimator(PanelEstimator):
     ----------
     program, gamma, tau :
         Penalties; see ``care_ops.config.StructureConfig``.
-    quality, subtract_confounders :
-        Which factor is quality; see ``care_ops.config.FitConfig``.
+    quality, subtract_confounders, placement :
+        Which factor is quality, and on which scale the answer is; see ``care_ops.config.FitConfig``.
     """
 
     program: Program = StructureConfig.program
@@ -237,6 +239,7 @@ class CareSvdEstimator(PanelEstimator):
     tau: float = StructureConfig.tau
     quality: DeclaredRule = FitConfig.quality
     subtract_confounders: bool = FitConfig.subtract_confounders
+    placement: Placement = FitConfig.placement
 
     def _config(self) -> FitConfig:
         return replace(
@@ -244,6 +247,7 @@ class CareSvdEstimator(PanelEstimator):
             structure=StructureConfig(self.program, self.gamma, self.tau),
             quality=self.quality,
             subtract_confounders=self.subtract_confounders,
+            placement=self.placement,
         )
 
 
@@ -255,7 +259,7 @@ class CareTensorEstimator(PanelEstimator):
     ----------
     program, gamma, tau :
         Penalties; see ``care_ops.config.StructureConfig``.
-    states, views, observation_model :
+    states, views, observation_model, covariance :
         The mixture; see ``care_ops.config.TensorConfig``.
     """
 
@@ -265,12 +269,13 @@ class CareTensorEstimator(PanelEstimator):
     states: int = TensorConfig.states
     views: Literal["structure", "within"] = TensorConfig.views
     observation_model: ObservationModel = TensorConfig.observation_model
+    covariance: Covariance = TensorConfig.covariance
 
     def _config(self) -> FitConfig:
         return replace(
             self._common("care_tensor"),
             structure=StructureConfig(self.program, self.gamma, self.tau),
-            tensor=TensorConfig(self.states, self.views, self.observation_model),
+            tensor=TensorConfig(self.states, self.views, self.observation_model, self.covariance),
         )
 
 

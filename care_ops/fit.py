@@ -30,6 +30,9 @@ Watch = Callable[[str, int, int], None]
 
 Solve = Literal["exactly", "roughly", "not"]
 
+THIRD_MOMENTS = frozenset(("care_tensor", "care_tensor_paper"))
+"""Aggregators that read third moments."""
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -94,7 +97,7 @@ def fit_panel(
             f"({', '.join(scores.judges) or 'none'}); add judges or loosen the admission rule"
         )
     canonical = scores.canonical()
-    third = solve == "exactly" or config.missing == "em" or "care_tensor" in config.aggregators
+    third = solve == "exactly" or config.missing == "em" or not THIRD_MOMENTS.isdisjoint(config.aggregators)
     moments = of_panel(canonical.values, third=third)
     em = None
     if config.missing == "em" and not moments.sparse:

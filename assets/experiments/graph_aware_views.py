@@ -26,7 +26,7 @@ def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int 
 
     valid: list[bool] = []
     valid_by_s: list[bool] = []
-    errors: dict[str, list[float]] = {"planted": [], "random": [], "own": []}
+    errors: dict[str, list[float]] = {"planted": [], "random": [], "own": [], "S": []}
     after_em: dict[str, list[float]] = {"planted": [], "random": []}
     for seed in range(seeds):
         rng = np.random.default_rng([seed, 7])
@@ -36,11 +36,12 @@ def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int 
         z, truth = x / scale, (draw.means - draw.scores.mean(axis=0)) / scale
         own = default_views(draw.scores)
         valid.append(_is_valid(own, edges))
-        valid_by_s.append(_is_valid(default_views(draw.scores, views="structure"), edges))
+        by_s = default_views(draw.scores, views="structure")
+        valid_by_s.append(_is_valid(by_s, edges))
         mixed = np.array_split(rng.permutation(p), 3)
         random = Views((np.sort(mixed[0]), np.sort(mixed[1]), np.sort(mixed[2])), 0.0, 0.0)
         moments = accumulate(z)
-        for name, views in (("planted", thirds(p)), ("random", random), ("own", own)):
+        for name, views in (("planted", thirds(p)), ("random", random), ("own", own), ("S", by_s)):
             try:
                 bare = cp.decompose(cp.augmented_moment(moments, views), views, 4, rng)
             except FitError:
@@ -61,6 +62,7 @@ def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int 
         "bare, own views": median["own"],
         "bare, random views": median["random"],
         "random over own": median["random"] / median["own"],
+        "random over views by S": median["random"] / median["S"],
         "EM after planted": float(np.median(after_em["planted"])),
         "EM after random": float(np.median(after_em["random"])),
     }
@@ -117,6 +119,7 @@ def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> E
             "share of seeds with valid views by S, least": min(row["valid, views by S"] for row in rows),
             "random over own, greatest": max(row["random over own"] for row in rows),
             "random over own, least": min(row["random over own"] for row in rows),
+            "random over views by S, least": min(row["random over views by S"] for row in rows),
             "random over own after EM, greatest": max(after),
         },
     )

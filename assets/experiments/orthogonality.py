@@ -19,6 +19,7 @@ _STRENGTHS = (2.0, 1.0)
 _OVERLAPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8)
 
 _AS_FITTED, _SUBTRACTED, _BEST = "leading factor", "confounders subtracted", "best possible"
+_LITERAL = "subtracted as written"
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,12 @@ def errors_of(draw: OverlapDraw) -> dict[str, float]:
     structure, _ = fit_structure(moments, StructureConfig())
     factors = extract(structure.low_rank, shrink(moments.correlation(), moments.n)[0])
     standardised = moments.standardise(draw.scores)
+    literal = -factors.strengths
+    literal[factors.quality] *= -1
     weighted = {
         _AS_FITTED: standardised @ factors.weights,
         _SUBTRACTED: standardised @ subtract_confounders(factors),
+        _LITERAL: standardised @ (factors.directions @ literal),
         _BEST: draw.scores @ draw.direction,
     }
     errors = {name: 1.0 - float(np.corrcoef(sums, draw.quality)[0, 1]) ** 2 for name, sums in weighted.items()}
@@ -129,7 +133,11 @@ def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> Experimen
         says,
         [Table(f"1 - R^2 of Q, and distance of unit vectors from quality's loadings; means over {seeds} seeds", rows)],
         [Chart("Subtracting the confounder", "overlap of the unit loadings", "1 - R^2 of Q", curves)],
-        {f"change at overlap {overlap:g}": float(differences.mean()) for overlap, differences in change.items()},
+        {f"change at overlap {overlap:g}": float(differences.mean()) for overlap, differences in change.items()}
+        | {
+            f"change at overlap {row['overlap']:g}, as written": float(row[_LITERAL]) - float(row[_AS_FITTED])
+            for row in rows
+        },
     )
 
 
@@ -144,7 +152,8 @@ EXPERIMENT = Experiment(
     protocol=(
         "Thirty judges, quality of strength 2 and one confounder of strength 1, S diagonal; default penalties. Weights "
         "are the product's own: the leading factor of L, and `subtract_confounders`, the paper's rule with the sign "
-        "of each eigenvector, which the paper leaves open, taken so that the weights are more even."
+        "of each eigenvector, which the paper leaves open, taken so that the weights are more even; as written, each "
+        "eigenvector has the sign with which its score rises with the panel's mean."
     ),
     run=orthogonality,
     small={"seeds": 6, "items": 10_000},

@@ -27,10 +27,12 @@ class PrintedTable:
         ``mean`` or ``mean ± standard deviation``.
     needs : str
         What cells that cannot be computed from the data that are here lack.
-    ours, counted_as_released : str
-        Name of the measure, with {column} for the test set and {row}; empty where there is none.
-    columns, rows : mapping
-        Part of the test set's name by column, and the measure's name of a row.
+    ours, as_written : str
+        Name of the measure by this project's procedure and by the paper's own, as it is written, with {column} for the
+        test set and {row}; empty where there is none.
+    columns, rows, rows_as_written : mapping
+        Part of the test set's name by column, and the measure's name of a row; by the paper's own procedure where that
+        is another.
     released : mapping column -> row -> number
         What the authors' released code gives.
     absent : str
@@ -45,9 +47,10 @@ class PrintedTable:
     printed: Mapping[str, tuple[str | float, ...]]
     needs: str = ""
     ours: str = ""
-    counted_as_released: str = ""
+    as_written: str = ""
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
     rows: Mapping[str, str] = field(default_factory=dict[str, str])
+    rows_as_written: Mapping[str, str] = field(default_factory=dict[str, str])
     released: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     absent: str = ""
     because: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
@@ -73,6 +76,12 @@ class Claim:
         Name in ``FROM_TABLES`` of what the paper's own tables give.
     measure : str
         Name of our measure.
+    as_written : str
+        Name of the measure by the paper's own procedure; empty where ours is that.
+    own : bool
+        Whether the claim is this project's: its reading of the paper, or what it says beyond it.
+    because : str
+        Why it does not hold by one of the two procedures.
     at_least, at_most : float, optional
         What the measure must be where the claim names no number.
     """
@@ -83,6 +92,8 @@ class Claim:
     value: float | None = None
     printed: str = ""
     measure: str = ""
+    as_written: str = ""
+    own: bool = False
     at_least: float | None = None
     at_most: float | None = None
     needs: str = ""

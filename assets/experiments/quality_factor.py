@@ -12,6 +12,7 @@ from assets.experiments.panels import NO_PANEL, ExperimentPanel, factored, panel
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
+    from care_ops.structure.factors import Factors
 
 
 def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
@@ -37,7 +38,7 @@ def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
             for k, strength in enumerate(factors.strengths)
         ]
         if not panel.binary:
-            measures |= _errors(panel, latent)
+            measures |= _errors(panel, latent) | _as_written(panel, factors)
         orders = [float(list(row.values())[-1]) for row in rows]
         best = int(np.nanargmax(orders))
         testsets += 1
@@ -67,6 +68,21 @@ def _errors(panel: ExperimentPanel, latent: NDArray[np.float64]) -> dict[str, fl
         f"{panel.testset}/factor {k + 1}": panel.error(to_panel_scale(column, mean)[0])
         for k, column in enumerate(latent.T)
     }
+
+
+def _as_written(panel: ExperimentPanel, factors: Factors) -> dict[str, float]:
+    """MAE of each factor's literal weights on the raw scores, as ``care_svd`` has them with ``placement: weights``."""
+    from care_ops.aggregators.care_svd import weighted
+    from care_ops.errors import FitError
+
+    ordered = panel.scores.select_judges(sorted(panel.scores.judges)).values
+    filled, measures = np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered), dict[str, float]()
+    for k, direction in enumerate(factors.directions.T):
+        try:
+            measures[f"{panel.testset}/factor {k + 1} as written"] = panel.error(weighted(filled, direction))
+        except FitError:
+            continue
+    return measures
 
 
 EXPERIMENT = Experiment(

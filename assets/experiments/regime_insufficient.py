@@ -11,7 +11,7 @@ from assets.experiments.base import Experiment, ExperimentFindings
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-from assets.experiments.sweep import COMPARED, LABELS, accuracies, said_worst, swept, worst_of
+from assets.experiments.sweep import COMPARED, LABELS, accuracies, said_worst, swept, worst_or_chance
 
 _ROBUST = 0.99
 
@@ -36,7 +36,7 @@ def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float
         f"The paper has CARE-SVD degrade as c grows. Here care_svd is at {_ROBUST} or above at "
         f"c = {', '.join(f'{c:g}' for c in svd) or 'none'} of {', '.join(f'{c:g}' for c in draws)}."
     )
-    lowest = {f"{name}, lowest mean": worst_of(draws, name)[0] for name in COMPARED}
+    lowest = {f"{name}, lowest mean": worst_or_chance(draws, name) for name in COMPARED}
     return ExperimentFindings(says, [table], [chart], lowest)
 
 

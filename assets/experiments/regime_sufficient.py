@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
-from assets.experiments.sweep import BASELINES, COLLAPSED, COMPARED, HIGH, accuracies, said_worst, swept, worst_of
+from assets.experiments.sweep import (
+    BASELINES,
+    COLLAPSED,
+    COMPARED,
+    HIGH,
+    WRITTEN,
+    accuracies,
+    said_worst,
+    swept,
+    worst_or_chance,
+)
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -20,7 +30,8 @@ def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequ
 
     says, tables, charts = list[str](), list[Table](), list[Chart]()
     described: list[str] = []
-    lowest: dict[str, list[float]] = {name: [] for name in (*BASELINES, "care_svd", "care_tensor")}
+    measured = (*BASELINES, "care_svd", WRITTEN, "care_tensor", "care_tensor_paper")
+    lowest: dict[str, list[float]] = {name: [] for name in measured}
     for name, means in SUFFICIENT_TABLES.items():
         draws = {
             g: [
@@ -32,7 +43,7 @@ def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequ
         table, chart = swept(draws, "g", f"Means '{name}': accuracy, mean and sd over {seeds} seeds")
         tables.append(table)
         charts.append(chart)
-        worst = {a: worst_of(draws, a)[0] for a in (*BASELINES, "care_svd", "care_tensor")}
+        worst = {name: worst_or_chance(draws, name) for name in measured}
         for aggregator, accuracy in worst.items():
             lowest[aggregator].append(accuracy)
         says.append(f"Means '{name}', lowest mean over g: {', '.join(said_worst(draws, a) for a in COMPARED)}.")

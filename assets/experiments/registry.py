@@ -37,7 +37,6 @@ KEYS = (
     "orthogonality",
     "tensor_against_svd",
     "observation_models",
-    "edges_within_states",
     "theory_rates",
     "ledger",
 )

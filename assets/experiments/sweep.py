@@ -14,6 +14,7 @@ from assets.report.charts import Series
 from care_ops.scores import Array
 
 if TYPE_CHECKING:
+    from care_ops.config import Placement
     from care_ops.records import Aggregate
     from care_ops.simulate import ConfoundedDraw
 
@@ -23,7 +24,10 @@ BASELINES = ("mv", "avg", "ws", "uws")
 
 AGGREGATORS = (*BASELINES, "care", "care_svd")
 
-COMPARED = (*AGGREGATORS, "care_tensor", "bare tensor")
+WRITTEN = "care_svd as written"
+"""``care_svd`` with ``placement: weights``, the paper's literal w'J."""
+
+COMPARED = (*AGGREGATORS, WRITTEN, "care_tensor", "care_tensor_paper", "bare tensor")
 
 LABELS = 150
 
@@ -50,9 +54,16 @@ class FittedDraw:
 
 
 def fitted(
-    draw: ConfoundedDraw, seed: int, free: tuple[str, ...] = AGGREGATORS, labelled: tuple[str, ...] = ("care_tensor",)
+    draw: ConfoundedDraw,
+    seed: int,
+    free: tuple[str, ...] = AGGREGATORS,
+    labelled: tuple[str, ...] = ("care_tensor",),
+    placement: Placement = "panel",
 ) -> FittedDraw:
-    """Fit these aggregators without labels, and those with a validation split of 150 labelled items."""
+    """Fit these aggregators without labels, and those with a validation split of 150 labelled items.
+
+    ``placement`` is that of ``care_svd`` among the former.
+    """
     from care_ops.anchors import Anchors
     from care_ops.config import FitConfig
     from care_ops.fit import fit_panel
@@ -64,7 +75,7 @@ def fitted(
     validation[np.random.default_rng([seed, 3]).choice(n, LABELS, replace=False)] = True
     cut = float(draw.scores.mean())
     labels = Anchors({scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(validation)})
-    without = fit_panel(scores, FitConfig(aggregators=free, cut=cut)).aggregates if free else {}
+    without = fit_panel(scores, FitConfig(free, cut, placement=placement)).aggregates if free else {}
     with_labels = fit_panel(scores, FitConfig(aggregators=labelled, cut=cut), labels).aggregates if labelled else {}
     return FittedDraw(without, with_labels, validation)
 
@@ -72,11 +83,14 @@ def fitted(
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     """Accuracy at recovering Q on the items outside a validation split of 150 labelled ones.
 
-    Every aggregate is cut where the validation split would have it; only ``care_tensor`` (states to Q) and the bare
-    tensor see its labels otherwise.
+    Every aggregate is cut where the validation split would have it; only the tensors see its labels otherwise
+    (states to Q).
     """
-    fits = fitted(draw, seed)
+    fits = fitted(draw, seed, labelled=("care_tensor", "care_tensor_paper"))
     estimates = {name: aggregate.estimate for name, aggregate in {**fits.free, **fits.labelled}.items()}
+    literal = fitted(draw, seed, ("care_svd",), (), placement="weights").free
+    if "care_svd" in literal:
+        estimates[WRITTEN] = literal["care_svd"].estimate
     bare = bare_tensor(draw, fits.validation, seed)
     if bare is not None:
         estimates["bare tensor"] = bare
@@ -144,8 +158,13 @@ def worst_of(draws: dict[float, list[dict[str, float]]], name: str) -> tuple[flo
     """The lowest mean accuracy over the strengths that had an answer, and the strength of it."""
     answered = {s: [one[name] for one in found if name in one] for s, found in draws.items()}
     means = {s: float(np.mean(values)) for s, values in answered.items() if values}
-    where = min(means, key=lambda s: means[s])
-    return means[where], where
+    where = min(means, key=lambda s: means[s], default=float("nan"))
+    return means.get(where, float("nan")), where
+
+
+def worst_or_chance(draws: dict[float, list[dict[str, float]]], name: str) -> float:
+    """The lowest mean accuracy over the strengths, a draw without an answer counted as one half: as good as chance."""
+    return min(float(np.mean([one.get(name, 0.5) for one in found])) for found in draws.values())
 
 
 def said_worst(draws: dict[float, list[dict[str, float]]], name: str) -> str:

@@ -11,11 +11,13 @@ from care_ops.config import (
     Absent,
     AdmissionRule,
     Calibration,
+    Covariance,
     DeclaredRule,
     FitConfig,
     Groups,
     Missing,
     ObservationModel,
+    Placement,
     Program,
     StructureConfig,
     TensorConfig,
@@ -30,7 +32,7 @@ class FitOptions(TypedDict, total=False):
     ----------
     aggregators : str or sequence of str
         What is computed, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
-    cut, scale, quality, subtract_confounders, missing, seed :
+    cut, scale, quality, subtract_confounders, placement, missing, seed :
         See ``care_ops.config.FitConfig``.
     scales : mapping judge -> (low, high)
         Scales of single judges, whose scores are brought to that of the panel; ``--scale JUDGE=0:100``.
@@ -39,7 +41,7 @@ class FitOptions(TypedDict, total=False):
     edges_within, nonnegative_within : sequence of sequences of str
         Groups of judges to which the structure is held: S has edges within the former alone (none at all where it is
         empty), L no negative entry within the latter; see ``care_ops.config.StructureConfig``.
-    states, views, observation_model :
+    states, views, observation_model, covariance :
         How ``care_tensor`` sees the judges; see ``care_ops.config.TensorConfig``.
     calibrate : str
         Declared scale of quality: ``own``, ``uniform``, ``judge:NAME`` or ``anchors``.
@@ -64,6 +66,7 @@ class FitOptions(TypedDict, total=False):
     scales: Mapping[str, tuple[float, float]]
     quality: DeclaredRule
     subtract_confounders: bool
+    placement: Placement
     missing: Missing
     seed: int
     program: Program
@@ -74,6 +77,7 @@ class FitOptions(TypedDict, total=False):
     states: int
     views: Literal["structure", "within"]
     observation_model: ObservationModel
+    covariance: Covariance
     calibrate: str
     prevalence: float | None
     admit: Literal["rule", "all"]
@@ -90,7 +94,7 @@ _ALSO = {"systems": "system"}
 
 _GROUPS_OF_JUDGES = ("edges_within", "nonnegative_within")
 
-_SETTINGS_OF_FIT = ("cut", "scale", "quality", "subtract_confounders", "missing", "seed")
+_SETTINGS_OF_FIT = ("cut", "scale", "quality", "subtract_confounders", "placement", "missing", "seed")
 
 
 @guarded("give each option a value of its type", "the options of the fit")

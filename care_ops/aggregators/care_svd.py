@@ -164,7 +164,8 @@ class CareSVD:
     """``care_svd``: E[Q | J] along the quality factor of L.
 
     Without labels quality is the leading factor, or the one that ``quality`` names; anchors choose factor and sign. The
-    estimate carries the location and spread of the panel's mean (``calibration.to_panel_scale``).
+    estimate carries the location and spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's
+    literal one, w'J (``weighted``), which has no posterior deviation.
     """
 
     name = "care_svd"
@@ -173,7 +174,7 @@ class CareSVD:
     def fit(self, problem: Problem) -> Aggregate:
         """Extract the factors, choose the one that is quality, and take its posterior mean.
 
-        Raises ``FitError`` where the panel has no structure, or its low-rank part is zero.
+        Raises ``FitError`` where the panel has no structure, its low-rank part is zero, or literal weights cancel.
         """
         structure, correlation = problem.require_structure(), problem.correlation
         factors = extract(structure.low_rank, correlation)
@@ -188,6 +189,12 @@ class CareSVD:
         strength = float(factors.strengths[factors.quality])
         latent, sd = posterior(problem.standardised, weights, strength, correlation)
         estimate, _, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
+        placement, sd = "location and spread of the panel mean", sd * unit
+        if problem.config.placement == "weights":
+            filled, _ = condition(problem.standardised, correlation)
+            estimate = weighted(problem.moments.mean() + problem.scale * filled, weights)
+            estimate = np.where(np.isnan(latent), np.nan, estimate)
+            placement, sd = "raw scores by weights of sum one", None
         quality_first = [factors.quality, *(r for r in range(len(factors.strengths)) if r != factors.quality)]
         details = {
             "rule": factors.rule,
@@ -200,19 +207,42 @@ class CareSVD:
             "confounders_subtracted": problem.config.subtract_confounders,
             "theory": theory_of(structure, factors),
             "certificate": asdict(structure.certificate),
-            "scale": "location and spread of the panel mean",
+            "scale": placement,
         }
         return Aggregate(
             self.name,
             estimate,
             threshold=problem.cut,
-            sd=sd * unit,
+            sd=sd,
             weights=unit_weights(weights),
             loadings=factors.directions[:, quality_first],
             latent=latent,
             labels_used=len(rows),
             details=details,
         )
+
+
+def weighted(scores: Array, weights: Array) -> Array:
+    """The paper's aggregate s-hat = w'J with weights of sum one, as its released code has them, shape (n,).
+
+    Weights come from correlations and multiply raw scores, so that judges of a wide scale count for more, and a
+    direction of either sign moves the location.
+
+    Parameters
+    ----------
+    scores : (n, p) array
+        Raw scores, missing ones filled.
+    weights : (p,) array
+
+    Raises
+    ------
+    FitError
+        The weights cancel, so that no scaling gives them a sum of one.
+    """
+    total = float(weights.sum())
+    if total <= 1e-6 * float(np.abs(weights).sum()):
+        raise FitError("care_svd: literal weights cancel and cannot have the sum one; leave `placement` at panel")
+    return scores @ (weights / total)
 
 
 def told_by_probes(problem: Problem, factors: Factors, *, among_all: bool = False) -> Factors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -215,9 +216,9 @@ class CareTensor:
             fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
         else:
             fitted, details = self._observed(problem, scored)
-        factors = _direction(problem)
+        factors = direction_of(problem)
         score, details = fitted.means @ factors.weights, {**details, "direction": factors.rule}
-        quality = _label_free_map(score)
+        quality = label_free_map(score)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
             of_anchors, label_free = softmax(fitted.log_joint[rows])[0], quality
@@ -246,7 +247,10 @@ class CareTensor:
         values : (m, p) array
             Standardised scores of the items that have any.
         """
-        k, details = problem.config.tensor.states, dict[str, Any]()
+        k, shape, details = problem.config.tensor.states, problem.config.tensor.covariance, dict[str, Any]()
+        if shape == "full":
+            values = values[~np.isnan(values).any(axis=1)]
+            _distinct_enough(values, k)
         if k == 0:
             k, criterion = mixture.number_of_states(values, problem.rng)
             k = max(k, 2)
@@ -257,23 +261,23 @@ class CareTensor:
         by_views, free = problem.rng.spawn(2)  # so that k-means starts are the same whatever the views
         sample = _sample(values, problem)
         starts, details["tensor"] = view_starts(sample, tensor, problem.correlation, views, k, by_views)
-        fits = [self._once(("free", k), lambda: mixture.best_of(sample, free_starts(sample, k, free), finalists=1))]
+        from_starts = partial(mixture.best_of, sample, shape=shape, finalists=1)
+        fits = [self._once(("free", k, shape), lambda: from_starts(free_starts(sample, k, free)))]
         if starts:
-            fits.append(mixture.best_of(sample, starts, finalists=1))
+            fits.append(from_starts(starts))
         for number in range(1, _MORE_ROUNDS + 1):
             if _two_agree(fits):
                 break
-            more = free_starts(sample, k, free, first=number * _K_MEANS_STARTS)
-            fits.append(mixture.best_of(sample, more, finalists=1))
+            fits.append(from_starts(free_starts(sample, k, free, first=number * _K_MEANS_STARTS)))
         details["starts_agree"] = _two_agree(fits)
         details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
         finished = sorted((fit for fit, _ in fits), key=lambda fit: -fit.log_likelihood)
         if not details["starts_agree"]:
-            weights = _direction(problem).weights
-            first, second = (fit.posterior(sample) @ _label_free_map(fit.means @ weights) for fit in finished[:2])
+            weights = direction_of(problem).weights
+            first, second = (fit.posterior(sample) @ label_free_map(fit.means @ weights) for fit in finished[:2])
             details["starts_alike"] = float(np.mean((first > 0.5) == (second > 0.5)))
         if len(sample) < len(values):
-            finished = [mixture.continued(fit, values) for fit in mixture.contenders(finished, sample)]
+            finished = [mixture.continued(fit, values, shape) for fit in mixture.contenders(finished, sample)]
             details |= {"start_items": len(sample), "contenders": len(finished)}
         best = max(finished, key=lambda fit: fit.log_likelihood)
         rate = asdict(tensor_rate(best.means, best.weights, best.covariance, views.groups, len(values)))
@@ -355,13 +359,13 @@ def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
 
-def _direction(problem: Problem) -> Factors:
+def direction_of(problem: Problem) -> Factors:
     """The factors of L, with the direction in which quality is read (step E)."""
     factors = extract(problem.require_structure().low_rank, problem.correlation)
     return told_by_probes(problem, factors, among_all=True)
 
 
-def _label_free_map(score: Array) -> Array:
+def label_free_map(score: Array) -> Array:
     """Q of each state without labels, (k,): 1 for the upper half of the states by s_r."""
     quality = np.zeros(len(score))
     quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
@@ -506,7 +510,7 @@ def quality_by_anchors(posterior: Array, labels: Array, label_free: Array | None
         return (posterior.T @ labels + labels.mean()) / (posterior.sum(axis=0) + 1.0)
     if label_free is not None and evidence_for(label_free, posterior, labels) >= 0:
         return label_free
-    target = _upper(labels)
+    target = upper_label(labels)
     maps = [np.array(m, dtype=np.float64) for m in itertools.product((0, 1), repeat=k) if 0 < sum(m) < k]
     loss = [float(np.sum((posterior @ m - target) ** 2)) for m in maps]
     return maps[int(np.argmin(loss))]
@@ -528,7 +532,7 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
     labels : (m,) array
         Labels of two values.
     """
-    target = _upper(labels)
+    target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
     for_upper, for_lower = 1 + _MAP_LABELS * label_free, 1 + _MAP_LABELS * (1 - label_free)
     mapped = betaln(for_upper + upper, for_lower + lower) - betaln(for_upper, for_lower)
@@ -563,7 +567,7 @@ def confirmed_by_anchors(posterior: Array, labels: Array, label_free: Array) -> 
     agree = evidence_for(label_free, posterior, labels) >= 0
     if len(labels) < LABELS_TO_CONFIRM:
         return {"anchors_agree": agree}
-    target = _upper(labels) > 0
+    target = upper_label(labels) > 0
     right, fold = 0, np.arange(len(labels)) % _FOLDS
     for held_out in (fold == f for f in range(_FOLDS)):
         if np.ptp(labels[~held_out]) > 0:
@@ -578,7 +582,7 @@ def confirmed_by_anchors(posterior: Array, labels: Array, label_free: Array) -> 
     }
 
 
-def _upper(labels: Array) -> Array:
+def upper_label(labels: Array) -> Array:
     """1 where the label is the upper one of two, else 0."""
     return (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)
 

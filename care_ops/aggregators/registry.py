@@ -5,6 +5,7 @@ from care_ops.aggregators.base import Aggregator
 from care_ops.aggregators.care import Care
 from care_ops.aggregators.care_svd import CareSVD
 from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.care_tensor_paper import CareTensorPaper
 from care_ops.aggregators.latent import FactorAnalysis, Families, LatentClassAnalysis
 from care_ops.aggregators.preference_graph import PreferenceGraph
 from care_ops.aggregators.votes import Average, BestJudge, MajorityVote, Median
@@ -29,5 +30,6 @@ REGISTRY: dict[str, Aggregator] = {
         LABEL_MODEL,
         BestJudge(),
         PreferenceGraph(),
+        CareTensorPaper(),
     )
 }

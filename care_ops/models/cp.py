@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -204,23 +204,94 @@ def _als(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tupl
 def by_tensorly(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> list[Array]:
     """The three factors, a column a component, of a tensor of rank k near this one: the best of tensorly's attempts.
 
-    Raises ``FitError`` where a least-squares problem of tensorly's is singular.
+    Raises ``FitError`` where tensorly is not installed, or a least-squares problem of its own is singular.
     """
-    from tensorly.decomposition import parafac
+    return _attempts_by_tensorly(tensor, k, rng, attempts)[0]
 
-    best: tuple[float, list[Array]] | None = None
-    for _ in range(attempts):
+
+def _attempts_by_tensorly(
+    tensor: Array, k: int, rng: np.random.Generator, attempts: int, starts: Sequence[list[Array]] = ()
+) -> list[list[Array]]:
+    """The factors that tensorly ends in, the nearest tensor first: from random starts, or from those that are given."""
+    try:
+        from tensorly.decomposition import parafac
+    except ImportError as error:
+        raise FitError("tensor: alternating least squares are tensorly's; install CARE with `[pipeline]`") from error
+
+    ended: list[tuple[float, list[Array]]] = []
+    begin: list[Any] = [(np.ones(k), factors) for factors in starts] or ["random"] * attempts
+    for start in begin:
         seed = int(rng.integers(2**31))
         try:
-            weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init="random", random_state=seed)
+            weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init=start, random_state=seed)
         except np.linalg.LinAlgError as error:
             raise FitError(f"tensor: alternating least squares met a singular problem ({error})") from error
         scaled = [np.asarray(factors[0] * weights), np.asarray(factors[1]), np.asarray(factors[2])]
-        error = float(np.linalg.norm(rebuilt(scaled) - tensor))
-        if best is None or error < best[0]:
-            best = (error, scaled)
-    assert best is not None
-    return best[1]
+        ended.append((float(np.linalg.norm(rebuilt(scaled) - tensor)), scaled))
+    return [factors for _, factors in sorted(ended, key=lambda one: one[0])]
+
+
+def mixture_by_least_squares(
+    tensor: Array, views: Views, k: int, rng: np.random.Generator, attempts: int = 10
+) -> tuple[Array, Array, float]:
+    """Weights and means of the mixture whose third moment is nearest, as the paper has them (Algorithm 2, C, D and G).
+
+    Every factor gives the means of its own view; the constant coordinates of the three, multiplied, give a component
+    its weight. The nearest of the attempts whose weights are all positive counts, since others are no mixture. Views
+    are whitened first by the pair moments (Anandkumar et al., 2014, section 4.3): where one latent outweighs the other,
+    components are nearly parallel, and alternating least squares creep for thousands of steps.
+
+    Parameters
+    ----------
+    tensor : (1 + p1, 1 + p2, 1 + p3) array
+        The moment of ``augmented_moment``.
+    k : int
+        Number of components.
+    attempts : int
+        Random starts of tensorly's alternating least squares.
+
+    Returns
+    -------
+    weights : (k,) array
+        Positive, with the sum one.
+    means : (k, p) array
+        In the order of the judges' columns.
+    misfit : float
+        Distance of the components' tensor from this one, over its own norm.
+
+    Raises
+    ------
+    FitError
+        The views have too few judges for k components to be unique (Kruskal, 1977), or no attempt has only positive
+        weights.
+    """
+    if sum(min(size, k) for size in tensor.shape) < 2 * k + 2:
+        raise FitError(f"tensor: views of {_sizes(views)} judges do not make {k} components unique; add judges")
+    back = _unwhitening(tensor, k)
+    core = np.einsum("abc,ai,bj,cl->ijl", tensor, *(np.linalg.pinv(root).T for root in back), optimize=True)
+    whitened = _attempts_by_tensorly(core, k, rng, attempts)
+    starts = [[root @ factor for root, factor in zip(back, found, strict=True)] for found in whitened]
+    for factors in _attempts_by_tensorly(tensor, k, rng, attempts, starts):
+        constants = np.array([factor[0] for factor in factors])
+        weights = constants.prod(axis=0)
+        if not (weights > 0).all():
+            continue
+        means = np.empty((k, sum(len(group) for group in views.groups)))
+        for group, factor, constant in zip(views.groups, factors, constants, strict=True):
+            means[:, group] = (factor[1:] / constant).T
+        misfit = float(np.linalg.norm(rebuilt(factors) - tensor) / np.linalg.norm(tensor))
+        return weights / weights.sum(), means, misfit
+    raise FitError(f"tensor: none of {attempts} decompositions has {k} components of positive weight")
+
+
+def _unwhitening(tensor: Array, k: int) -> list[Array]:
+    """Maps of whitened coordinates back to each augmented view, (1 + p_l, min(k, 1 + p_l)), from pair moments."""
+    first, singular, second = np.linalg.svd(tensor[:, :, 0])
+    third, beside, _ = np.linalg.svd(tensor[:, 0, :].T)
+    back = [(first, singular), (second.T, singular), (third, beside)]
+    if min(float(values[:k].min()) for _, values in back) < 1e-10 * float(singular[0]):
+        raise FitError(f"tensor: a pair moment of the views has rank below {min(k, *tensor.shape)}")
+    return [vectors[:, : min(k, len(values))] * np.sqrt(values[:k]) for vectors, values in back]
 
 
 def rebuilt(factors: Sequence[Array]) -> Array:

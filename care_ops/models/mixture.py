@@ -18,7 +18,8 @@ Shape = Literal["diagonal", "full"]
 SAME_STATES = 1e-4
 """Nats of log likelihood an item within which two fits count as the same: EM stops at a thousandth of it."""
 
-_VARIANCE_FLOOR = 1e-3
+VARIANCE_FLOOR = 1e-3
+"""Least variance of standardised scores within states, in any direction."""
 
 _STANDARD_ERRORS = 3.0
 """A fit that is likelier on a sample by more than so many standard errors is likelier on all items."""
@@ -123,7 +124,7 @@ def expectation_maximisation(
         covariance = np.diag(covariance)
     if shape == "diagonal":
         covariance = np.diag(np.diag(covariance))
-    covariance = _floored(covariance)
+    covariance = floored(covariance)
     previous, converged, iteration = -np.inf, False, 0
     while True:
         current, next_weights, next_means, next_covariance = step(weights, means, covariance)
@@ -163,7 +164,7 @@ def _complete(x: Array, shape: Shape) -> _Step:
         if shape == "diagonal":
             scatter = np.diag(np.diag(scatter))
         share = np.maximum(mass / n, 1.0 / (10 * n))
-        return likelihood, share / share.sum(), centre, _floored(scatter)
+        return likelihood, share / share.sum(), centre, floored(scatter)
 
     return step
 
@@ -193,20 +194,20 @@ def _with_holes(values: Array) -> _Step:
         share = np.maximum(total / n, 1.0 / (10 * n))
         centre = np.where(mass > 1e-9, first / np.maximum(mass, 1e-9), means)
         scatter = squares - np.sum(mass * centre**2, axis=0)
-        return likelihood, share / share.sum(), centre, _floored(np.diag(scatter / np.maximum(count, 1.0)))
+        return likelihood, share / share.sum(), centre, floored(np.diag(scatter / np.maximum(count, 1.0)))
 
     return step
 
 
-def _floored(covariance: Array) -> Array:
+def floored(covariance: Array) -> Array:
     """The nearest covariance with the least variance in every direction; copies of a judge leave none in one."""
     off_diagonal = covariance - np.diag(np.diag(covariance))
     if not off_diagonal.any():
-        return np.diag(np.maximum(np.diag(covariance), _VARIANCE_FLOOR))
+        return np.diag(np.maximum(np.diag(covariance), VARIANCE_FLOOR))
     variances, directions = np.linalg.eigh(covariance)
-    if variances[0] >= _VARIANCE_FLOOR:
+    if variances[0] >= VARIANCE_FLOOR:
         return covariance
-    return (directions * np.maximum(variances, _VARIANCE_FLOOR)) @ directions.T
+    return (directions * np.maximum(variances, VARIANCE_FLOOR)) @ directions.T
 
 
 def start_near(values: Array, centres: Array) -> tuple[Array, Array, Array]:
@@ -325,9 +326,9 @@ def contenders(fits: Sequence[Mixture], sample: Array) -> list[Mixture]:
     return kept
 
 
-def continued(fit: Mixture, values: Array) -> Mixture:
+def continued(fit: Mixture, values: Array, shape: Shape = "diagonal") -> Mixture:
     """The fit that EM on these items reaches from where EM on a sample of them ended."""
-    return expectation_maximisation(values, fit.weights, fit.means, fit.covariance, start=fit.start)
+    return expectation_maximisation(values, fit.weights, fit.means, fit.covariance, shape=shape, start=fit.start)
 
 
 def different_rows(values: Array, at_least: int) -> int:

@@ -359,26 +359,6 @@ def _likelihood(fitted: ObservationMixture) -> float:
     return fitted.log_likelihood
 
 
-def partitions(
-    values: Array, models: Sequence[ObservationModel], states: int, rng: np.random.Generator, count: int
-) -> list[Array]:
-    """P(state | J) by the nearest of ``states`` spread-out items, drawn anew: starts that no model has shaped.
-
-    A mixture of independent judges takes a strong edge between two of them for a state. These know neither.
-
-    Parameters
-    ----------
-    values, models, states, rng : as in ``fit``
-    count : int
-        Number of starts.
-    """
-    embedded = _embedded(values, models)
-    nearest = [mixture.start_near(embedded, mixture.k_means_plus_plus(embedded, states, rng)) for _ in range(count)]
-    return [
-        mixture.expectation_maximisation(embedded, *start, max_iterations=0).posterior(embedded) for start in nearest
-    ]
-
-
 def expectation_maximisation(
     values: Array, models: Sequence[ObservationModel], posterior: Array, tolerance: float, max_iterations: int
 ) -> ObservationMixture:

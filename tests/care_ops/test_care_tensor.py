@@ -113,6 +113,26 @@ def test_views_come_from_s_where_too_few_items_are_complete(rng):
     assert tensor(matrix(scores[300:]), views="structure").details["views_from"] == "S"
 
 
+def test_a_full_covariance_knows_that_judges_depend_on_one_another(rng):
+    """Means and covariance of a grouped mixture by numpy beside it; a diagonal one puts fewer items in their state."""
+    draw, edges = grouped_mixture(rng, n=6_000, p=12, noise=1.2)
+    assert edges.any()
+    values = draw.scores.copy()
+    values[:50, 0] = np.nan
+    errors = {}
+    for covariance in ("diagonal", "full"):
+        found = tensor(matrix(values), covariance=covariance)
+        means = np.array(found.details["state_means"])
+        errors[covariance] = min(
+            float(np.linalg.norm(means[list(o)] - draw.means)) for o in itertools.permutations(range(4))
+        )
+        assert not np.isnan(found.estimate).any()
+    print(f"\nerror of the means {errors}")
+    assert errors["full"] < 0.8 * errors["diagonal"]
+    with pytest.raises(InputError, match="leave observation_model out"):
+        TensorConfig(observation_model="graded", covariance="full")
+
+
 def test_starts_that_end_apart_are_told(rng):
     clear = matrix(four_state_mixture(rng, n=3_000, p=12, noise=0.6).scores)
     agreed = tensor(clear).details

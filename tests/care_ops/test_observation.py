@@ -16,7 +16,8 @@ from assets.experiments.observation_models import (
 from care_ops.errors import FitError, InputError
 from care_ops.models import observation
 from care_ops.models.observation import Gaussian, Graded, Ordinal, ScaleMixture, StudentT
-from care_ops.simulate import dependent_judges, observed_mixture
+from care_ops.simulate import observed_mixture
+from tests.support.dependent_draws import dependent_judges
 
 N = 6_000
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from care_ops.admission import check_panel
-from care_ops.config import AGGREGATORS, AdmissionRule, FitConfig
+from care_ops.config import LABEL_FREE, AdmissionRule, FitConfig
 from care_ops.fit import fit_panel
 from care_ops.moments.state import accumulate, shrink
 from care_ops.scores import ScoreMatrix
@@ -45,9 +45,8 @@ def test_baselines_on_civilcomments_have_the_published_accuracies(data_dir):
 
 def test_all_items_are_answered_with_scores_missing(data_dir):
     scores, _ = load(data_dir, "care_civilcomments")
-    label_free = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged"))
-    found = fit_panel(scores, FitConfig(aggregators=label_free, cut=4.5))
-    assert tuple(found.aggregates) == label_free
+    found = fit_panel(scores, FitConfig(aggregators=LABEL_FREE, cut=4.5))
+    assert tuple(found.aggregates) == LABEL_FREE
     assert not found.failures
     for aggregate in found.aggregates.values():
         assert aggregate.estimate.shape == (5000,)

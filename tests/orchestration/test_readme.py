@@ -53,13 +53,10 @@ def commands() -> list[str]:
 
 EXPERIMENTS = "care run --select group:experiments"
 OF_A_MINUTE = """
-from assets.experiments import edges_within_states
 from assets.experiments.registry import experiments
 from care_ops.aggregators.care_svd import EXACTLY
-from care_ops.models import dependence
 
 object.__setattr__(EXACTLY, "most_iterations", 300)
-dependence._MORE_STARTS = edges_within_states._STARTS = 1
 
 for key, size in {
     "aggregation_tables": {"seeds": 1, "resamples": 20},
@@ -71,7 +68,6 @@ for key, size in {
     "orthogonality": {"seeds": 1, "items": 400},
     "tensor_against_svd": {"seeds": 1},
     "observation_models": {"seeds": 1, "items": [400, 800]},
-    "edges_within_states": {"seeds": 1, "items": 300},
     "theory_rates": {"seeds": 2, "items": [400, 800, 1600], "models": 10},
 }.items():
     experiments()[key].small.update(size)

@@ -14,6 +14,7 @@ without  # templates/page.html
 parted  # templates/page.html
 wide  # templates/figures.html
 is_right  # templates/probes.html
+is_graded  # templates/probes.html
 shown  # templates/probes.html
 Named  # an annotation written as a string, so that importing the asset imports no types
 missing_rate  # asdict of a judge's check, templates/page.html

@@ -1,0 +1,169 @@
+"""CARE-Tensor as the paper writes it: Algorithm 2 step by step, without EM."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from care_ops.aggregators.base import Problem
+from care_ops.aggregators.care_tensor import direction_of, label_free_map, upper_label
+from care_ops.calibration import to_panel_scale
+from care_ops.errors import FitError
+from care_ops.models import cp, mixture
+from care_ops.records import Aggregate
+from care_ops.structure.views import partition
+
+Array = NDArray[np.float64]
+
+_STATES = 4
+"""(Q, C) = 00, 01, 10, 11."""
+
+_LEAST_JUDGES = 7
+"""Kruskal's condition on three views of two judges and more, each with a constant beside them, and four components."""
+
+_ITEMS_A_JUDGE = 10
+"""Items a judge behind the covariance within states, which is inverted."""
+
+
+class CareTensorPaper:
+    """``care_tensor_paper``: the log-odds of Q = 1 by the third moment alone (paper, Algorithm 2 and equation 1).
+
+    A. Views from the S of the sparse + low-rank program. B. The third moment across them. C, D. Its decomposition into
+    four components by alternating least squares. E. The two states of highest s_r = v'mu_r are Q = 1, where v is the
+    leading eigenvector of L; F. with anchors, the states are those of the nearest prototypes. Then the posterior of
+    Gaussian states with one full covariance.
+
+    Two things the paper leaves open. The third moment of the scores alone has no scale for its components, so that
+    judges are standardised and each view has a constant one beside them; T is its image under an invertible map of each
+    view. And the covariance within states is the judges' own less that of the states' means, its eigenvalues held above
+    the least variance of a mixture.
+    """
+
+    name = "care_tensor_paper"
+    uses_labels = True
+
+    def fit(self, problem: Problem) -> Aggregate:
+        """Run Algorithm 2.
+
+        Raises
+        ------
+        FitError
+            The panel has no structure, fewer than seven judges or fewer than ten items a judge; its judges make no
+            three views; or the third moment has no four components of positive weight.
+        """
+        structure = problem.require_structure()
+        n, p = problem.scores.shape
+        if p < _LEAST_JUDGES:
+            raise FitError(f"care_tensor_paper: four states need at least {_LEAST_JUDGES} judges, there are {p}")
+        if n < _ITEMS_A_JUDGE * p:
+            raise FitError(f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, there are {n}")
+        views = partition(structure.sparse)
+        first, second, third = (problem.scale[group] for group in views.groups)
+        tensor = cp.scale_tensor(cp.augmented_moment(problem.moments, views), (first, second, third))
+        weights, means, misfit = cp.mixture_by_least_squares(tensor, views, _STATES, problem.rng)
+        within, floored = within_states(problem.correlation, weights, means)
+        joint = mixture.Mixture(weights, means, within, float("nan"), 0, True, "third moment").log_joint(
+            problem.standardised
+        )
+        factors = direction_of(problem)
+        score = means @ factors.weights
+        quality = label_free_map(score)
+        rows, labels = problem.anchors.rows(problem.scores.item_ids)
+        prototypes = anchor_prototypes(np.nan_to_num(problem.standardised[rows]), labels, weights, means)
+        if prototypes is not None:
+            quality = aligned(means, prototypes)
+        positive = quality > 0
+        latent = mixture.log_sum(joint[:, positive]) - mixture.log_sum(joint[:, ~positive])
+        latent = np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
+        estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
+        return Aggregate(
+            self.name,
+            estimate,
+            threshold=offset,
+            loadings=means.T,
+            latent=latent,
+            labels_used=0 if prototypes is None else len(rows),
+            details={
+                "views": [[problem.scores.judges[j] for j in group] for group in views.groups],
+                "view_tolerance": views.tolerance,
+                "largest_cross_edge": views.largest_cross_edge,
+                "misfit": misfit,
+                "directions_floored": floored,
+                "state_weights": weights.tolist(),
+                "state_means": (problem.moments.mean() + means * problem.scale).tolist(),
+                "state_quality": quality.tolist(),
+                "state_scores": score.tolist(),
+                "mapped_by": "v" if prototypes is None else "prototypes of anchors",
+                "certificate": asdict(structure.certificate),
+                "scale": "location and spread of the panel mean; zero log-odds at the threshold",
+            },
+        )
+
+
+def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:
+    """Sigma of equation 1: what the states' means leave of the judges' covariance, (p, p).
+
+    Parameters
+    ----------
+    covariance : (p, p) array
+        Of the standardised scores.
+    weights : (k,) array
+    means : (k, p) array
+
+    Returns
+    -------
+    within : (p, p) array, positive definite
+    floored : int
+        Directions in which the means differ by more than the judges vary, so that the least variance stands there.
+    """
+    centred = means - weights @ means
+    left = covariance - (centred.T * weights) @ centred
+    return mixture.floored(left), int((np.linalg.eigvalsh(left) < mixture.VARIANCE_FLOOR).sum())
+
+
+def anchor_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
+    """Mean scores of labelled items in the states (Q, C) = 00, 01, 10, 11 (step F), (4, p); None without them.
+
+    Labels say Q. C is told by the axis along which the states differ most once the direction between the two labels'
+    means is taken out: items of one label on either side of their mean on that axis are C = 0 and C = 1.
+
+    Parameters
+    ----------
+    scores : (m, p) array
+        Standardised scores of the labelled items, missing ones filled.
+    labels : (m,) array
+        The upper half of their range is Q = 1.
+    weights : (4,) array
+    means : (4, p) array
+    """
+    if len(labels) == 0 or np.ptp(labels) == 0:
+        return None
+    good = upper_label(labels) > 0
+    between = scores[good].mean(axis=0) - scores[~good].mean(axis=0)
+    across = (means - weights @ means) * np.sqrt(weights)[:, None]
+    across = across - np.outer(across @ between, between) / max(float(between @ between), 1e-300)
+    axis = np.linalg.svd(across)[2][0]
+    prototypes: list[Array] = []
+    for group in (scores[~good], scores[good]):
+        side = group @ axis > float(group.mean(axis=0) @ axis)
+        if not side.any():  # one item, or several that are alike
+            return None
+        prototypes += [group[~side].mean(axis=0), group[side].mean(axis=0)]
+    return np.array(prototypes)
+
+
+def aligned(means: Array, prototypes: Array) -> Array:
+    """Q of each state under the permutation of least squares between means and prototypes (step F), shape (4,).
+
+    Parameters
+    ----------
+    means : (4, p) array
+    prototypes : (4, p) array
+        Of (Q, C) = 00, 01, 10, 11.
+    """
+    distance = np.sum((means[:, None, :] - prototypes[None, :, :]) ** 2, axis=2)
+    nearest = linear_sum_assignment(distance)[1]
+    return (nearest >= 2).astype(np.float64)

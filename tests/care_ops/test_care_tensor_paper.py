@@ -1,0 +1,193 @@
+"""Algorithm 2 as the paper writes it, against Jennrich's algorithm, planted truth and densities by scipy."""
+
+import builtins
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from care_ops.aggregators.care_tensor_paper import aligned, anchor_prototypes, within_states
+from care_ops.anchors import Anchors
+from care_ops.config import FitConfig
+from care_ops.errors import FitError
+from care_ops.fit import fit_panel
+from care_ops.models import cp
+from care_ops.scores import ScoreMatrix
+from care_ops.simulate import four_state_mixture, grouped_mixture
+from care_ops.structure.views import Views
+from tests.support.matrices import matrix
+
+
+def fitted(scores: ScoreMatrix, anchors: Anchors | None = None):
+    return fit_panel(scores, FitConfig(aggregators=("care_tensor_paper", "avg")), anchors or Anchors({}))
+
+
+def answer(scores: ScoreMatrix, anchors: Anchors | None = None):
+    return fitted(scores, anchors).aggregates["care_tensor_paper"]
+
+
+def planted(rng, n=20_000, p=12, noise=0.6):
+    """Quality on all judges, a confounder of either sign on them; unlike weights, so that third moments tell them."""
+    states = rng.choice(4, size=n, p=[0.35, 0.15, 0.2, 0.3])
+    quality, confounder = np.divmod(states, 2)
+    means = np.array(
+        [q * rng.uniform(1.0, 2.0, p) + c * rng.uniform(-0.8, 0.8, p) for q, c in itertools.product((0, 1), repeat=2)]
+    )
+    return quality, confounder, means, means[states] + noise * rng.standard_normal((n, p))
+
+
+def matched(found: np.ndarray, wanted: np.ndarray) -> float:
+    orders = itertools.permutations(range(len(wanted)))
+    return min(float(np.linalg.norm(found[list(o)] - wanted) / np.linalg.norm(wanted)) for o in orders)
+
+
+def test_least_squares_and_jennrich_find_the_planted_components(rng):
+    """On the exact moment both are exact; on a sample they lie near one another and near the truth."""
+    views = Views(tuple(np.array_split(np.arange(12), 3)), 0.0, 0.0)
+    truth = four_state_mixture(rng, n=100_000, p=12, noise=0.5)
+    centred = truth.means - truth.weights @ truth.means
+    columns = [np.column_stack([np.ones(4), centred[:, group]]) for group in views.groups]
+    exact = np.einsum("r,ra,rb,rc->abc", truth.weights, *columns)
+    weights, means, misfit = cp.mixture_by_least_squares(exact, views, 4, rng)
+    jennrich = cp.decompose(exact, views, 4, rng, method="jennrich")
+    assert misfit < 1e-3
+    assert matched(means, jennrich.means) < 0.02
+    assert matched(means, centred) < 0.02
+    np.testing.assert_allclose(sorted(weights), sorted(truth.weights), atol=0.02)
+
+    tensor = np.einsum(
+        "na,nb,nc->abc",
+        *(
+            np.column_stack([np.ones(len(truth.scores)), (truth.scores - truth.scores.mean(axis=0))[:, g]])
+            for g in views.groups
+        ),
+        optimize=True,
+    ) / len(truth.scores)
+    weights, means, _ = cp.mixture_by_least_squares(tensor, views, 4, rng)
+    assert matched(means, cp.decompose(tensor, views, 4, rng, method="jennrich").means) < 0.1
+    assert matched(means, truth.means - truth.scores.mean(axis=0)) < 0.05
+
+
+def test_too_few_judges_for_unique_components_are_told(rng):
+    views = Views((np.array([0, 1]), np.array([2, 3]), np.array([4, 5])), 0.0, 0.0)
+    with pytest.raises(FitError, match="do not make 4 components unique"):
+        cp.mixture_by_least_squares(np.ones((3, 3, 3)), views, 4, rng)
+
+
+def test_without_tensorly_it_says_what_to_install(rng, monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *more, **named):
+        if name.startswith("tensorly"):
+            raise ImportError(name)
+        return real(name, *more, **named)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    failures = fitted(matrix(planted(rng, n=500)[3])).failures
+    assert "[pipeline]" in failures["care_tensor_paper"]
+
+
+def test_planted_states_come_back_and_decide_as_the_density_does(rng):
+    quality, _, means, values = planted(rng)
+    found = answer(matrix(values))
+    states = np.array(found.details["state_means"])
+    assert matched(states, means) < 0.1
+    assert np.mean((found.estimate > found.threshold) == quality) > 0.97
+    assert found.details["mapped_by"] == "v"
+
+    correlation = np.corrcoef(values.T)  # equation 1 by scipy, from the states that the answer names
+    z, scale = (values - values.mean(axis=0)) / values.std(axis=0), values.std(axis=0)
+    weights, mu = np.array(found.details["state_weights"]), (states - values.mean(axis=0)) / scale
+    between = (mu - weights @ mu).T * weights @ (mu - weights @ mu)
+    joint = np.array(
+        [w * multivariate_normal(m, correlation - between).pdf(z[:200]) for w, m in zip(weights, mu, strict=True)]
+    )
+    positive = np.array(found.details["state_quality"]) > 0
+    odds = np.log(joint[positive].sum(axis=0) / joint[~positive].sum(axis=0))
+    assert found.latent is not None
+    assert np.corrcoef(odds, found.latent[:200])[0, 1] > 0.999
+    assert np.mean((odds > 0) == (found.latent[:200] > 0)) > 0.99
+
+
+def test_the_covariance_within_states_is_the_law_of_total_covariance(rng):
+    draw, _ = grouped_mixture(rng, n=200_000, p=9, noise=1.0)
+    residual = draw.scores - draw.means[draw.states]
+    within, floored = within_states(np.cov(draw.scores.T), draw.weights, draw.means)
+    np.testing.assert_allclose(within, np.cov(residual.T), atol=0.03)
+    assert floored == 0
+    apart = 3 * draw.means  # means that differ by more than the judges vary leave no covariance in their directions
+    within, floored = within_states(np.cov(draw.scores.T), draw.weights, apart)
+    assert floored == 3
+    assert np.linalg.eigvalsh(within)[0] == pytest.approx(1e-3)
+
+
+def test_anchors_turn_a_panel_whose_leading_direction_is_the_confounder(rng):
+    """Every state has means of its own: where Q and C add up, four states span two dimensions, and no third moment of
+    three views tells them apart (Kruskal)."""
+    states = rng.choice(4, size=6_000, p=[0.35, 0.15, 0.2, 0.3])
+    quality = states // 2
+    means = np.array([q * rng.uniform(-0.2, 0.8, 12) + c * rng.uniform(1.5, 2.5, 12) for q in (0, 1) for c in (0, 1)])
+    scores = matrix(means[states] + 0.3 * rng.standard_normal((6_000, 12)))
+    chosen = rng.choice(6_000, 40, replace=False)
+    anchors = Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen})
+    blind, seeing = answer(scores), answer(scores, anchors)
+    assert np.mean((blind.estimate > blind.threshold) == quality) < 0.8
+    assert np.mean((seeing.estimate > seeing.threshold) == quality) > 0.95
+    assert (blind.labels_used, seeing.labels_used) == (0, 40)
+    assert seeing.details["mapped_by"] == "prototypes of anchors"
+
+
+def test_prototypes_are_the_planted_states_and_alignment_is_the_best_permutation(rng):
+    quality, confounder, means, values = planted(rng, n=400, noise=0.2)
+    weights = np.bincount(2 * quality + confounder) / 400
+    prototypes = anchor_prototypes(values, quality.astype(float), weights, means)
+    assert prototypes is not None
+    by_state = [[0, 1], [2, 3]]  # which side is C = 1 is a name
+    for pair in by_state:
+        either = [np.linalg.norm(prototypes[pair] - means[order]) for order in (pair, pair[::-1])]
+        assert min(either) / np.linalg.norm(means[pair]) < 0.1
+    turned = means[[3, 0, 2, 1]]
+    best = min(itertools.permutations(range(4)), key=lambda o: np.sum((turned[list(o)] - prototypes) ** 2))
+    expected = np.zeros(4)
+    expected[list(best[2:])] = 1.0
+    assert aligned(turned, prototypes).tolist() == expected.tolist() == [1, 0, 1, 0]
+
+
+def test_labels_of_one_value_or_of_one_item_make_no_prototypes(rng):
+    _, _, means, values = planted(rng, n=10)
+    weights = np.full(4, 0.25)
+    assert anchor_prototypes(values, np.ones(10), weights, means) is None
+    assert anchor_prototypes(values, np.r_[1.0, np.zeros(9)], weights, means) is None
+
+
+@pytest.mark.parametrize(("n", "p", "why"), [(500, 6, "at least 7 judges"), (80, 9, "at least 90 items")])
+def test_panels_that_are_too_small_are_refused(rng, n, p, why):
+    assert why in fitted(matrix(planted(rng, n=n, p=p)[3])).failures["care_tensor_paper"]
+
+
+def test_equal_scores_give_equal_digits_and_missing_ones_are_allowed(rng):
+    quality, _, _, values = planted(rng)
+    values[rng.random(values.shape) < 0.05] = np.nan
+    values[7] = np.nan
+    one, other = (answer(matrix(values)) for _ in range(2))
+    np.testing.assert_array_equal(one.estimate, other.estimate)
+    assert np.isnan(one.estimate[7])
+    decided = ~np.isnan(one.estimate)
+    assert np.mean((one.estimate > one.threshold)[decided] == quality[decided]) > 0.9
+
+
+def test_order_of_judges_and_items_and_a_judges_scale_do_not_matter(rng):
+    _, _, _, values = planted(rng, n=3_000)
+    scores = matrix(values)
+    items, judges = rng.permutation(3_000), rng.permutation(12)
+    shuffled = ScoreMatrix(
+        values[np.ix_(items, judges)],
+        tuple(scores.item_ids[i] for i in items),
+        tuple(scores.judges[j] for j in judges),
+    )
+    one, other = answer(scores), answer(shuffled)
+    np.testing.assert_allclose(other.estimate, one.estimate[items], atol=1e-8)
+    stretched = values.copy()
+    stretched[:, 2] = 40 * values[:, 2] - 7  # starts are seeded by content, which has changed
+    assert np.corrcoef(answer(matrix(stretched)).latent, one.latent)[0, 1] > 0.999
