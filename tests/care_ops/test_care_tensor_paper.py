@@ -123,8 +123,8 @@ def test_the_covariance_within_states_is_the_law_of_total_covariance(rng):
 
 
 def test_anchors_turn_a_panel_whose_leading_direction_is_the_confounder(rng):
-    """Every state has means of its own: where Q and C add up, four states span two dimensions, and no third moment of
-    three views tells them apart (Kruskal)."""
+    """Every state has means of its own: where Q and C add up, four states span two dimensions, and Kruskal's
+    condition for unique components fails."""
     states = rng.choice(4, size=6_000, p=[0.35, 0.15, 0.2, 0.3])
     quality = states // 2
     means = np.array([q * rng.uniform(-0.2, 0.8, 12) + c * rng.uniform(1.5, 2.5, 12) for q in (0, 1) for c in (0, 1)])

@@ -101,6 +101,7 @@ def test_every_option_reaches_the_configuration():
             TensorConfig(2, "within", "graded"),
             "balance",
             True,
+            "weights",
             "em",
             seed=3,
             not_quality=("words", "age"),
