@@ -21,6 +21,7 @@ _OURS = ("assets", "care_ops", "judges", "warehouse", "orchestration")
 
 WITHOUT_EFFECT = {
     "assets.code": "names versions, makes no result",
+    "assets.fit.made": "notes from which versions a result was made",
     "assets.hashing": "names versions of what comes in, makes no result",
     "assets.judge_keys": "names keys of scores; what a judge sees of an item is part of them",
     "assets.metadata": "tables and tiny plots in Dagster's UI",

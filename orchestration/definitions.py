@@ -33,7 +33,6 @@ from assets.results.intervals import intervals
 from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
-from orchestration.conditions import CONDITIONS
 from orchestration.resources import WorkspaceResource
 from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
@@ -76,13 +75,7 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     def load() -> Workspace:
         return load_workspace(folder)
 
-    conditioned = [
-        asset.map_asset_specs(
-            lambda spec: spec.replace_attributes(automation_condition=CONDITIONS[spec.key.to_user_string()])
-        )
-        for asset in ASSETS
-    ]
-    assets = [*EXTERNAL, score_parts, *conditioned, experiment_pages, canary, nightly_check(settings.nightly)]
+    assets = [*EXTERNAL, score_parts, *ASSETS, experiment_pages, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
         assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
         resources={"workspace": WorkspaceResource(folder=str(folder)), **(resources or {})},

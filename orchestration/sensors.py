@@ -1,28 +1,36 @@
-"""What Dagster's daemon watches: the workspace's files, what is stale, runs that failed, nights that did not come."""
+"""What Dagster's daemon watches: the files, what is outdated, runs that failed, and nights that did not come."""
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import dagster as dg
 
+from assets.report.outdated import Outdated, Partition, states
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import failure_message, send
-from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, WILL_RETRY_TAG
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, RANGE_END_TAG, RANGE_START_TAG, WILL_RETRY_TAG
 from orchestration.experiment_sensor import experiment_sensor
-from orchestration.launches import REASON, RETRY
-from orchestration.observe import observe
-from orchestration.standing import (
-    alert_waiting,
-    forget_mended_failures,
-    note_canceled_run,
-    note_failed_run,
-    untold_verdicts,
-)
+from orchestration.instance import backfills_under_way, unfinished_runs
+from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, requests
+from orchestration.observe import observe, report
+from orchestration.plan import Tried, all_outdated, partitions_under_way, ready
+from orchestration.standing import alert_waiting, forget_mended_failures, note_canceled_run, note_failed_run
 from orchestration.workspace import Settings
+from warehouse.documents import record_of
 
 _DEADLINE_CHECKED_EVERY_S = 600
+
+_RUNS_LOOKED_AT_EVERY_S = 5
+"""What follows from a run is asked for soon after its end; whether one has ended costs a query."""
+
+_ATTEMPTS = 2
+"""How often the daemon asks for the same: once, and once more where that failed."""
+
+_LONGEST_TAG = 200
 
 ReadSettings = Callable[[], tuple[Path, Settings]]
 """Reads care.yaml anew; returns the workspace's folder beside it."""
@@ -43,7 +51,7 @@ def build_sensors(
     """
     return [
         _workspace_sensor(load, read_settings, watch_seconds),
-        _stale_assets_sensor(watch_seconds),
+        _stale_assets_sensor(load, watch_seconds),
         _alert_on_failure(load, read_settings),
         _note_canceled_runs(load),
         _alert_when_stale(read_settings),
@@ -58,50 +66,94 @@ def _workspace_sensor(
         name="workspace_sensor",
         minimum_interval_seconds=watch_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        asset_selection=dg.AssetSelection.assets("report_index"),
-        description="Reports new content of test sets, judges and settings; adds and deletes partitions. Asks for the "
-        "index where a verdict is no longer what the pages say, and alerts of a fit that is held back.",
+        description="Reports new content of test sets, judges and settings, adds and deletes partitions, and alerts of "
+        "a fit that is held back.",
     )
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        from assets.report.verdicts import current_verdicts
+
         workspace = load()
         observation = observe(workspace, context.instance)
-        if not observation.events and not observation.requests:
-            return _tell_verdicts(context, workspace, read_settings()[1])
-        for sentence in observation.sentences():
-            context.log.info(sentence)
-        return dg.SensorResult(asset_events=observation.events, dynamic_partitions_requests=observation.requests)
+        if observation.events or observation.requests:
+            for sentence in observation.sentences():
+                context.log.info(sentence)
+            return dg.SensorResult(asset_events=observation.events, dynamic_partitions_requests=observation.requests)
+        if read_settings()[1].alerts.reach_anybody:
+            alert_waiting(workspace, current_verdicts(workspace), read_settings()[1].alerts)
+        return dg.SkipReason("nothing has changed")
 
     return workspace_sensor
 
 
-def _tell_verdicts(
-    context: dg.SensorEvaluationContext, workspace: Workspace, settings: Settings
-) -> dg.SensorResult | dg.SkipReason:
-    """Ask for the index once for each new state of the verdicts; the cursor is the state that it was last asked for.
+@dataclass(frozen=True)
+class Seen:
+    """What the sensor that asks for the outdated knows from its last look.
 
-    Not in the tick that reports a change: what follows from one within seconds is told by the run that it leads to.
+    Attributes
+    ----------
+    tried : dict name -> (version, times)
+        What it has asked for and is outdated still.
+    night : float or None
+        When the last night was, at which what failed may be asked for once more.
+    under_way : tuple of str
+        Runs that had not ended.
+    looked_at : float
+        When it last looked, in seconds since 1970.
     """
-    from assets.report.verdicts import current_verdicts
 
-    forget_mended_failures(workspace, context.instance)
-    verdicts = current_verdicts(workspace)
-    alert_waiting(workspace, verdicts, settings.alerts)
-    state = untold_verdicts(workspace, verdicts)
-    if not state or state == context.cursor:
-        context.update_cursor(state)
-        return dg.SkipReason("nothing has changed")
-    return dg.SensorResult(run_requests=[dg.RunRequest(tags={REASON: "verdict"})], cursor=state)
+    tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    night: float | None = None
+    under_way: tuple[str, ...] = ()
+    looked_at: float = 0.0
 
 
-def _stale_assets_sensor(watch_seconds: int) -> dg.SensorDefinition:
-    return dg.AutomationConditionSensorDefinition(
-        "stale_assets_sensor",
-        target=dg.AssetSelection.all(),
-        minimum_interval_seconds=watch_seconds,
+def _stale_assets_sensor(load: Callable[[], Workspace], watch_seconds: int) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="stale_assets_sensor",
+        job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
+        minimum_interval_seconds=min(watch_seconds, _RUNS_LOOKED_AT_EVERY_S),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Asks for what is stale.",
-        run_tags=RETRY,
+        description="Asks for what is outdated: at least as often as care.yaml says, and whenever a run has ended.",
     )
+    def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        seen = record_of(Seen, json.loads(context.cursor or "{}"))
+        now, runs = time.time(), tuple(sorted(each.dagster_run.run_id for each in unfinished_runs(context.instance)))
+        if runs == seen.under_way and now - seen.looked_at < watch_seconds:
+            return dg.SkipReason("no run has ended since the last look")
+        asked, seen = look(load(), context.instance, replace(seen, under_way=runs, looked_at=now))
+        return dg.SensorResult(run_requests=asked, cursor=json.dumps(asdict(seen)))
+
+    return stale_assets_sensor
+
+
+def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tuple[list[dg.RunRequest], Seen]:
+    """What is outdated and to be asked for, and what is remembered of it.
+
+    What failed is asked for once more, and then left alone until what it is made of changes or the next night comes.
+    """
+    report(replace(observe(workspace, instance), events=[]), instance)  # a partition has to be there to be asked for
+    night = last_night(instance)
+    tried = Tried(_ATTEMPTS, dict(seen.tried) if night == seen.night else {})
+    known, busy = states(workspace), partitions_under_way(instance)
+    forget_mended_failures(workspace, known)
+    stale = all_outdated(workspace, known)
+    tried.look(stale, busy)
+    asked = [] if backfills_under_way(instance) else ready(workspace, stale, tried, busy)
+    first = {one.key for one in asked if not tried.times(one)}
+    tried.note(asked)
+    launches = plan(requests(one.key for one in asked), instance)
+    return [_request(launch, stale, first) for launch in launches], replace(seen, tried=tried.asked, night=night)
+
+
+def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition]) -> dg.RunRequest:
+    """A run of Dagster: with the reason in its tags, and whether what fails in it is asked for once more."""
+    keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]
+    tags = {**launch.tags, **NO_RETRY, REASON: stale[keys[0]].why[:_LONGEST_TAG]}
+    if first.issuperset(keys):
+        tags[TRIED_AGAIN] = "true"
+    if not launch.tags and launch.partitions[0] is not None:
+        tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve a `partition_key` of dynamic ones
+    return dg.RunRequest(asset_selection=[dg.AssetKey(asset) for asset in launch.assets], tags=tags)
 
 
 def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings) -> dg.SensorDefinition:
@@ -114,7 +166,7 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
         from orchestration.instance import CARE_RUN, LAUNCHED_BY
 
         tags = context.dagster_run.tags
-        if tags.get(LAUNCHED_BY) == CARE_RUN or tags.get(WILL_RETRY_TAG) == "true":
+        if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
             return  # `care run` sends one alert at its end, with all that failed; and what is tried again may be mended
         root, settings = read_settings()
         failures = context.get_step_failure_events()
@@ -181,14 +233,14 @@ def last_night(instance: dg.DagsterInstance) -> float | None:
 
 def verdict_told(workspace: Workspace, testset: str | None) -> str:
     """The sentence of the verdict on a test set as it stands now; empty where there is none."""
-    from assets.judging.failures import unheard
+    from assets.report.outdated import state_of
     from assets.report.verdicts import verdict_on
 
     if testset is None or testset not in workspace.testsets or not workspace.warehouse.usable():
         return ""
     with workspace.warehouse.reader() as connection:
-        owing = unheard(workspace, connection, testset)
-    return f" | {testset}: {verdict_on(workspace, testset, owing).headline}"
+        state = state_of(workspace, connection, testset)
+    return f" | {testset}: {verdict_on(workspace, testset, state).headline}"
 
 
 def failure_text(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent], told: str = "") -> str:

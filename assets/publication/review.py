@@ -14,6 +14,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
 from assets.fit.kept import read_fitted
+from assets.fit.made import noted
 from assets.fit.stages import recommended
 from assets.metadata import bars
 from assets.partitions import TESTSETS
@@ -112,6 +113,7 @@ class ReviewedEdition:
     ],
     description="Publishes tonight's fit, or holds it back and says why; what was published before stays.",
 )
+@noted
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks; publish where none blocks."""
     testset = context.partition_key

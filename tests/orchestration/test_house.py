@@ -14,8 +14,8 @@ import pytest
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import OF_PANELS
 from assets.inputs.external import EXTERNAL
-from orchestration.conditions import CONDITIONS
 from orchestration.definitions import ASSETS, build_defs
+from orchestration.launches import ORDER
 from tests.support.imports import calls
 
 ROOT = Path(__file__).parents[2]
@@ -88,10 +88,11 @@ def constants(path: Path) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def test_every_asset_has_a_condition_a_group_and_a_description():
+def test_every_asset_has_a_place_in_the_plan_a_group_and_a_description():
     for definition in ASSETS:
         for spec in definition.specs:
-            assert spec.key.to_user_string() in CONDITIONS
+            assert spec.key.to_user_string() in ORDER
+            assert spec.group_name
             assert spec.description
             assert spec.code_version
 
