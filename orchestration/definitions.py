@@ -79,7 +79,7 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     return dg.Definitions(
         assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
         resources={"workspace": WorkspaceResource(folder=str(folder)), **(resources or {})},
-        sensors=build_sensors(load, lambda: (folder, read_settings(folder)), settings.watch_seconds),
+        sensors=build_sensors(folder, load, lambda: (folder, read_settings(folder)), settings.watch_seconds),
         schedules=build_schedules(load, settings.nightly),
         executor=dg.in_process_executor,
     )

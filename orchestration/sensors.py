@@ -8,6 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from assets.hashing import content_hash
 from assets.report.outdated import Outdated, Partition, states
 from assets.workspace import Workspace
 from care_ops.errors import CareError
@@ -19,13 +20,13 @@ from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, 
 from orchestration.observe import observe, report
 from orchestration.plan import Tried, all_outdated, partitions_under_way, ready
 from orchestration.standing import alert_waiting, forget_mended_failures, note_canceled_run, note_failed_run
-from orchestration.workspace import Settings
+from orchestration.workspace import CARE_YAML, Settings
 from warehouse.documents import record_of
 
 _DEADLINE_CHECKED_EVERY_S = 600
 
 _RUNS_LOOKED_AT_EVERY_S = 5
-"""What follows from a run is asked for soon after its end; whether one has ended costs a query."""
+"""What follows from a run, or from a new judge, is asked for soon; to see whether there is any costs little."""
 
 _ATTEMPTS = 2
 """How often the daemon asks for the same: once, and once more where that failed."""
@@ -37,12 +38,14 @@ ReadSettings = Callable[[], tuple[Path, Settings]]
 
 
 def build_sensors(
-    load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
+    folder: Path, load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
 ) -> list[dg.SensorDefinition]:
     """Sensors over one workspace, which is read anew at each tick.
 
     Parameters
     ----------
+    folder : Path
+        Of care.yaml.
     load : callable
         Reads the workspace.
     read_settings : callable
@@ -51,7 +54,7 @@ def build_sensors(
     """
     return [
         _workspace_sensor(load, read_settings, watch_seconds),
-        _stale_assets_sensor(load, watch_seconds),
+        _stale_assets_sensor(folder, load, watch_seconds),
         _alert_on_failure(load, read_settings),
         _note_canceled_runs(load),
         _alert_when_stale(read_settings),
@@ -95,33 +98,41 @@ class Seen:
         What it has asked for and is outdated still.
     night : float or None
         When the last night was, at which what failed may be asked for once more.
-    under_way : tuple of str
-        Runs that had not ended.
+    moment : str
+        Hash of the runs that had not ended, and of the times of the workspace's own files.
     looked_at : float
         When it last looked, in seconds since 1970.
     """
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     night: float | None = None
-    under_way: tuple[str, ...] = ()
+    moment: str = ""
     looked_at: float = 0.0
 
 
-def _stale_assets_sensor(load: Callable[[], Workspace], watch_seconds: int) -> dg.SensorDefinition:
+def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
+    """What it costs little to compare every few seconds: who is at work, and when settings and judges changed."""
+    files = [folder / CARE_YAML, *(folder / "judges").glob("*.yaml"), *(folder / "testsets").glob("*.yaml")]
+    times = sorted((str(file), file.stat().st_mtime_ns) for file in files if file.is_file())
+    return content_hash([times, sorted(record.dagster_run.run_id for record in unfinished_runs(instance))])
+
+
+def _stale_assets_sensor(folder: Path, load: Callable[[], Workspace], watch_seconds: int) -> dg.SensorDefinition:
     @dg.sensor(
         name="stale_assets_sensor",
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
         minimum_interval_seconds=min(watch_seconds, _RUNS_LOOKED_AT_EVERY_S),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Asks for what is outdated: at least as often as care.yaml says, and whenever a run has ended.",
+        description="Asks for what is outdated: as often as care.yaml says, and soon after a run has ended.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         seen = record_of(Seen, json.loads(context.cursor or "{}"))
-        now, runs = time.time(), tuple(sorted(each.dagster_run.run_id for each in unfinished_runs(context.instance)))
-        if runs == seen.under_way and now - seen.looked_at < watch_seconds:
-            return dg.SkipReason("no run has ended since the last look")
-        asked, seen = look(load(), context.instance, replace(seen, under_way=runs, looked_at=now))
-        return dg.SensorResult(run_requests=asked, cursor=json.dumps(asdict(seen)))
+        now, moment = time.time(), _moment(folder, context.instance)
+        if moment == seen.moment and now - seen.looked_at < watch_seconds:
+            return dg.SkipReason("no run has ended and no file of the workspace has changed since the last look")
+        asked, seen = look(load(), context.instance, replace(seen, moment=moment, looked_at=now))
+        cursor = json.dumps(asdict(seen))
+        return dg.SensorResult(asked, None if asked else "there is nothing to ask for", cursor)
 
     return stale_assets_sensor
 
