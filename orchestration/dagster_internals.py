@@ -89,18 +89,6 @@ def _assets_of(
             yield event.asset_key.to_user_string(), event.partition
 
 
-def latest_tags(instance: dg.DagsterInstance, asset: dg.AssetKey, tag: str) -> dict[str, str]:
-    """A tag of the latest materialisation of each partition of an asset, by partition.
-
-    Why: what is documented answers for one partition at a time, with a query each, and the sensor asks for every judge
-    and test set each time it looks. Unnecessary once an instance answers for all partitions.
-    """
-    tags_by_partition = instance.event_log_storage.get_latest_tags_by_partition(
-        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, [tag]
-    )
-    return {partition: tags[tag] for partition, tags in tags_by_partition.items() if tag in tags}
-
-
 def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
     """Run Dagster's daemon in this process, which starts its code server anew every ``reload_s`` seconds.
 

@@ -18,11 +18,9 @@ from assets.fit.moments import moments
 from assets.fit.panel import panel
 from assets.fit.probes import probes
 from assets.fit.structure import structure
-from assets.inputs.external import EXTERNAL
 from assets.inputs.items import items
 from assets.judging.canary import canary
 from assets.judging.judge_inference import judge_inference
-from assets.judging.score_parts import score_parts
 from assets.judging.scores import scores
 from assets.publication.review import review
 from assets.report.report import report
@@ -75,7 +73,7 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     def load() -> Workspace:
         return load_workspace(folder)
 
-    assets = [*EXTERNAL, score_parts, *ASSETS, experiment_pages, canary, nightly_check(settings.nightly)]
+    assets = [*ASSETS, experiment_pages, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
         assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
         resources={"workspace": WorkspaceResource(folder=str(folder)), **(resources or {})},

@@ -15,6 +15,7 @@ import yaml
 from alembic.util import CommandError
 from sqlalchemy.exc import DatabaseError
 
+from assets.partitions import JUDGES, TESTSETS
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import (
@@ -193,6 +194,25 @@ def under_way(instance: dg.DagsterInstance) -> int:
 def backfills_under_way(instance: dg.DagsterInstance) -> bool:
     """Whether what a person asked for in the UI is still to become runs."""
     return bool(unfinished_backfills(instance))
+
+
+def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+    """Add partitions for judges and test sets that have come, and delete those of what has gone."""
+    for definition, names in ((TESTSETS, set(workspace.testsets)), (JUDGES, set(workspace.judges))):
+        kind = str(definition.name)
+        known = set(instance.get_dynamic_partitions(kind))
+        if names - known:
+            _logger.info("%s that have come: %s", kind, ", ".join(sorted(names - known)))
+            instance.add_dynamic_partitions(kind, sorted(names - known))
+        for name in sorted(known - names):
+            _logger.info("%s that have gone: %s", kind, name)
+            instance.delete_dynamic_partition(kind, name)
+
+
+def last_night(instance: dg.DagsterInstance) -> float | None:
+    """When `night` was last materialised, in seconds since 1970."""
+    event = instance.get_latest_materialization_event(dg.AssetKey("night"))
+    return None if event is None else event.timestamp
 
 
 def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.PartitionsDefinition) -> dict[str, str]:

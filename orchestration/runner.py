@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import experiments
 from assets.experiments.registry import outdated as outdated_experiments
@@ -31,10 +30,9 @@ from orchestration.dagster_internals import (
     runs_of_code_location,
     selected_assets,
 )
-from orchestration.instance import CARE_RUN, LAUNCHED_BY, end_abandoned_runs, under_way
+from orchestration.instance import CARE_RUN, LAUNCHED_BY, end_abandoned_runs, follow_partitions, under_way
 from orchestration.launches import NO_RETRY, ORDER, Launch, plan, requests, split_partition
-from orchestration.observe import observe, report
-from orchestration.plan import INDEX, Tried, all_outdated, partitions_under_way, ready
+from orchestration.plan import INDEX, Tried, all_outdated, due_experiments, partitions_under_way, ready, that_fits
 
 _MOST_STEPS = 40
 """A night has about five steps. One that comes to this many asks for the same work again and again, and is ended."""
@@ -103,7 +101,7 @@ def run_stale(
     with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
         _prepare(workspace, instance)
         run = _Run(workspace, instance, scope)
-        report(observe(workspace, instance), instance)
+        follow_partitions(workspace, instance)
         outcome = Outcome()
         if is_outdated(workspace):
             unreadable = rebuild_warehouse(workspace)
@@ -136,7 +134,7 @@ def run_launches(
     outcome = Outcome()
     with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
         end_abandoned_runs(workspace, instance)
-        report(observe(workspace, instance), instance)
+        follow_partitions(workspace, instance)
         for launch in launches:
             _execute(defs, instance, launch, outcome)
             if outcome.failures:
@@ -158,7 +156,8 @@ class _Run:
         self._workspace, self._instance, self._scope = workspace, instance, scope
         self._tried = Tried(most=1)
         self._stale: dict[Partition, Outdated] = {}
-        self._experiments = _Experiments(workspace, scope)
+        self._selected = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
+        self._experiments_end = 0.0
 
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
@@ -171,7 +170,33 @@ class _Run:
             _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
         self._tried.note(asked)
         launches = plan(requests(one.key for one in asked), self._instance)
-        return launches or plan({key: {None} for key in self._experiments.next()}, self._instance)
+        return launches or plan({key: {None} for key in self._next_experiments()}, self._instance)
+
+    def _next_experiments(self) -> list[str]:
+        """Experiments that a person selected; or the next one that is due in a night and fits into its minutes.
+
+        What is done stays done where the night is killed, and what does not fit is told and left to the next night.
+        """
+        selected, self._selected = self._selected, set[str]()
+        if selected:
+            return outdated_experiments(self._workspace, selected)
+        due = [] if self._scope.is_narrowed else due_experiments(self._workspace)
+        now = time.monotonic()
+        if due and not self._experiments_end:
+            self._experiments_end = now + 60.0 * self._workspace.experiment_minutes
+        asked = that_fits(due, self._tried, self._experiments_end - now)
+        self._tried.note(asked)
+        left = [one.asset for one, _ in due if self._tried.may_ask(one)]
+        if left and not asked:
+            from assets.experiments.pages import write_experiments
+
+            write_experiments(self._workspace.report_folder, self._workspace, list(experiments().values()), left)
+            _logger.warning(
+                "Experiments that stay out of date, because they do not fit into experiments.minutes (%d): %s.",
+                self._workspace.experiment_minutes,
+                ", ".join(left),
+            )
+        return [one.asset for one in asked]
 
     def behind(self, outcome: Outcome) -> set[str]:
         """Test sets in scope whose fit is still outdated at the end, and of which nothing failed.
@@ -197,53 +222,6 @@ class _Run:
                 if one.asset == asset and asset not in self._scope.assets and is_unfitted:
                     return asset
         return None
-
-
-class _Experiments:
-    """The paper's experiments in a night: those that a person selected, or all where care.yaml says `when: changed`.
-
-    The quickest comes first, and one at a time, so that the minutes are held; what is done stays done where the night
-    is killed, and what does not fit is left to the next night.
-    """
-
-    def __init__(self, workspace: Workspace, scope: Scope) -> None:
-        self._workspace, self._selected = workspace, scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
-        self._in_the_night = not scope.is_narrowed and workspace.experiments_when == "changed"
-        self._due: list[tuple[str, float]] | None = None
-        self._end = 0.0
-
-    def next(self) -> list[str]:
-        """Those that are to be made now."""
-        if self._selected and self._due is None:
-            self._due = []
-            return outdated_experiments(self._workspace, self._selected)
-        return self._next_in_time() if self._in_the_night else []
-
-    def _next_in_time(self) -> list[str]:
-        allowed = 60.0 * self._workspace.experiment_minutes
-        if self._due is None:
-            if is_settled(self._workspace):
-                return []
-            self._due = cheapest_first(self._workspace, outdated_experiments(self._workspace))
-            self._end = time.monotonic() + allowed
-        for entry in self._due:
-            if time.monotonic() + entry[1] <= self._end:
-                self._due.remove(entry)
-                return [entry[0]]
-        if all(seconds > allowed for _, seconds in self._due):
-            settle(self._workspace)
-        if self._due:
-            from assets.experiments.pages import write_experiments
-
-            due = [key for key, _ in self._due]
-            write_experiments(self._workspace.report_folder, self._workspace, list(experiments().values()), due)
-            _logger.warning(
-                "Experiments that stay out of date, because they do not fit into experiments.minutes (%d): %s.",
-                self._workspace.experiment_minutes,
-                ", ".join(due),
-            )
-            self._due = []
-        return []
 
 
 @dataclass(frozen=True)

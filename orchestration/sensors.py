@@ -2,24 +2,20 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import dagster as dg
 
 from assets.hashing import content_hash
-from assets.report.outdated import Outdated, Partition, states
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import failure_message, send
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, RANGE_END_TAG, RANGE_START_TAG, WILL_RETRY_TAG
-from orchestration.experiment_sensor import experiment_sensor
-from orchestration.instance import backfills_under_way, unfinished_runs
-from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, requests
-from orchestration.observe import observe, report
-from orchestration.plan import Tried, all_outdated, partitions_under_way, ready
-from orchestration.standing import alert_waiting, forget_mended_failures, note_canceled_run, note_failed_run
+from orchestration.instance import follow_partitions, last_night, unfinished_runs
+from orchestration.launches import TRIED_AGAIN
+from orchestration.standing import alert_waiting, note_canceled_run, note_failed_run
 from orchestration.workspace import CARE_YAML, Settings
 from warehouse.documents import record_of
 
@@ -27,11 +23,6 @@ _DEADLINE_CHECKED_EVERY_S = 600
 
 _RUNS_LOOKED_AT_EVERY_S = 5
 """What follows from a run, or from a new judge, is asked for soon; to see whether there is any costs little."""
-
-_ATTEMPTS = 2
-"""How often the daemon asks for the same: once, and once more where that failed."""
-
-_LONGEST_TAG = 200
 
 ReadSettings = Callable[[], tuple[Path, Settings]]
 """Reads care.yaml anew; returns the workspace's folder beside it."""
@@ -58,7 +49,6 @@ def build_sensors(
         _alert_on_failure(load, read_settings),
         _note_canceled_runs(load),
         _alert_when_stale(read_settings),
-        experiment_sensor(load, watch_seconds),
     ]
 
 
@@ -69,45 +59,18 @@ def _workspace_sensor(
         name="workspace_sensor",
         minimum_interval_seconds=watch_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reports new content of test sets, judges and settings, adds and deletes partitions, and alerts of "
-        "a fit that is held back.",
+        description="Adds and deletes partitions of test sets and judges, and alerts of a fit that is held back.",
     )
-    def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         from assets.report.verdicts import current_verdicts
 
-        workspace = load()
-        observation = observe(workspace, context.instance)
-        if observation.events or observation.requests:
-            for sentence in observation.sentences():
-                context.log.info(sentence)
-            return dg.SensorResult(asset_events=observation.events, dynamic_partitions_requests=observation.requests)
-        if read_settings()[1].alerts.reach_anybody:
-            alert_waiting(workspace, current_verdicts(workspace), read_settings()[1].alerts)
-        return dg.SkipReason("nothing has changed")
+        workspace, settings = load(), read_settings()[1]
+        follow_partitions(workspace, context.instance)
+        if settings.alerts.reach_anybody:
+            alert_waiting(workspace, current_verdicts(workspace), settings.alerts)
+        return dg.SkipReason("there is nothing more to do")
 
     return workspace_sensor
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What the sensor that asks for the outdated knows from its last look.
-
-    Attributes
-    ----------
-    tried : dict name -> (version, times)
-        What it has asked for and is outdated still.
-    night : float or None
-        When the last night was, at which what failed may be asked for once more.
-    moment : str
-        Hash of the runs that had not ended, and of the times of the workspace's own files.
-    looked_at : float
-        When it last looked, in seconds since 1970.
-    """
-
-    tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
-    night: float | None = None
-    moment: str = ""
-    looked_at: float = 0.0
 
 
 def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
@@ -126,6 +89,8 @@ def _stale_assets_sensor(folder: Path, load: Callable[[], Workspace], watch_seco
         description="Asks for what is outdated: as often as care.yaml says, and soon after a run has ended.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        from orchestration.plan import Seen, look
+
         seen = record_of(Seen, json.loads(context.cursor or "{}"))
         now, moment = time.time(), _moment(folder, context.instance)
         if moment == seen.moment and now - seen.looked_at < watch_seconds:
@@ -135,36 +100,6 @@ def _stale_assets_sensor(folder: Path, load: Callable[[], Workspace], watch_seco
         return dg.SensorResult(asked, None if asked else "there is nothing to ask for", cursor)
 
     return stale_assets_sensor
-
-
-def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tuple[list[dg.RunRequest], Seen]:
-    """What is outdated and to be asked for, and what is remembered of it.
-
-    What failed is asked for once more, and then left alone until what it is made of changes or the next night comes.
-    """
-    report(replace(observe(workspace, instance), events=[]), instance)  # a partition has to be there to be asked for
-    night = last_night(instance)
-    tried = Tried(_ATTEMPTS, dict(seen.tried) if night == seen.night else {})
-    known, busy = states(workspace), partitions_under_way(instance)
-    forget_mended_failures(workspace, known)
-    stale = all_outdated(workspace, known)
-    tried.look(stale, busy)
-    asked = [] if backfills_under_way(instance) else ready(workspace, stale, tried, busy)
-    first = {one.key for one in asked if not tried.times(one)}
-    tried.note(asked)
-    launches = plan(requests(one.key for one in asked), instance)
-    return [_request(launch, stale, first) for launch in launches], replace(seen, tried=tried.asked, night=night)
-
-
-def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition]) -> dg.RunRequest:
-    """A run of Dagster: with the reason in its tags, and whether what fails in it is asked for once more."""
-    keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]
-    tags = {**launch.tags, **NO_RETRY, REASON: stale[keys[0]].why[:_LONGEST_TAG]}
-    if first.issuperset(keys):
-        tags[TRIED_AGAIN] = "true"
-    if not launch.tags and launch.partitions[0] is not None:
-        tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve a `partition_key` of dynamic ones
-    return dg.RunRequest(asset_selection=[dg.AssetKey(asset) for asset in launch.assets], tags=tags)
 
 
 def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings) -> dg.SensorDefinition:
@@ -234,12 +169,6 @@ def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:
         return dg.SkipReason(f"the last night ended {hours:.0f} hours ago; an alert was sent")
 
     return alert_when_stale
-
-
-def last_night(instance: dg.DagsterInstance) -> float | None:
-    """When `night` was last materialised, in seconds since 1970."""
-    event = instance.get_latest_materialization_event(dg.AssetKey("night"))
-    return None if event is None else event.timestamp
 
 
 def verdict_told(workspace: Workspace, testset: str | None) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=["structure", "probes", "fit_settings"],
+    deps=["structure", "probes"],
     group_name="fit",
     kinds={"duckdb"},
     pool="warehouse_writer",

@@ -19,7 +19,6 @@ from warehouse.items import ItemRecord
     specs=[
         dg.AssetSpec(
             "items",
-            deps=["source"],
             description="The items of a test set as judges see them: texts, in source order.",
             kinds={"parquet", "duckdb"},
             code_version=items_code(),
@@ -28,7 +27,6 @@ from warehouse.items import ItemRecord
         ),
         dg.AssetSpec(
             "gold",
-            deps=["source"],
             description="What is right, which items belong together, what else the source says: for evaluation only.",
             kinds={"duckdb"},
             code_version=items_code(),

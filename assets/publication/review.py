@@ -99,7 +99,7 @@ class ReviewedEdition:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=["aggregates", "gold", "review_settings"],
+    deps=["aggregates", "gold"],
     group_name="publication",
     kinds={"duckdb"},
     pool="warehouse_writer",

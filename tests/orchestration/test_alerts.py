@@ -18,8 +18,7 @@ from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.launches import requests
 from orchestration.locks import hold_daemon_lock
-from orchestration.plan import all_outdated
-from orchestration.sensors import Seen, look
+from orchestration.plan import Seen, all_outdated, look
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
 from tests.support.workspaces import JUDGES, QUICK, make, run
 

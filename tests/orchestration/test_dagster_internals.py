@@ -30,7 +30,6 @@ from orchestration.dagster_internals import (
     engines_kept,
     implicit_asset_job,
     is_worked_on,
-    latest_tags,
     materialisations,
     planned_materialisations,
     refused_settings,
@@ -151,17 +150,6 @@ def test_what_a_canceled_run_was_to_make_is_known(instance):
     instance.report_run_canceled(lost)
     assert list(planned_materialisations(instance, lost.run_id)) == [("one_letter", "b")]
     assert list(materialisations(instance, lost.run_id)) == []
-
-
-@builds_upon_dagster("latest_tags")
-def test_the_latest_tag_of_every_partition_is_known(instance):
-    for partition, version in (("a", "1"), ("b", "1"), ("a", "2")):
-        instance.report_runless_asset_event(
-            dg.AssetMaterialization("reported", partition=partition, tags={"dagster/data_version": version})
-        )
-    instance.report_runless_asset_event(dg.AssetMaterialization("other", partition="a", tags={"another": "tag"}))
-    assert latest_tags(instance, dg.AssetKey("reported"), "dagster/data_version") == {"a": "2", "b": "1"}
-    assert latest_tags(instance, dg.AssetKey("other"), "dagster/data_version") == {}
 
 
 @builds_upon_dagster("selected_assets")

@@ -50,8 +50,7 @@ class Daemon:
 
     def look(self) -> list[dg.RunRequest]:
         """One tick of the sensors that watch the workspace, as after `watch_seconds`, and what they ask for."""
-        for event in self.tick("workspace_sensor").asset_events:
-            self.instance.report_runless_asset_event(event)
+        self.tick("workspace_sensor")
         cursor = json.loads(self.cursors.get("stale_assets_sensor") or "{}")
         self.cursors["stale_assets_sensor"] = json.dumps({**cursor, "looked_at": 0.0})
         return list(self.tick("stale_assets_sensor").run_requests or ())
@@ -181,10 +180,7 @@ def test_a_look_in_the_middle_of_a_run_asks_for_nothing_twice(daemon, monkeypatc
 def test_an_alert_names_what_failed_of_a_range_and_not_what_is_tried_again(daemon):
     (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl}\n")
     write_judge(daemon.folder, "oracle")
-    sensor = next(s for s in daemon.definitions.sensors or () if s.name == "workspace_sensor")
-    context = dg.build_sensor_context(daemon.instance, repository_def=daemon.definitions.get_repository_def())
-    for request in sensor.evaluate_tick(context).dynamic_partitions_requests or ():
-        daemon.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
+    daemon.tick("workspace_sensor")
     judges = daemon.instance.get_dynamic_partitions(str(JUDGES.name))
     tags = {RANGE_START_TAG: judges[0], RANGE_END_TAG: judges[-1]}
     result = daemon.run_together({"judge_inference"}, tags)
