@@ -215,7 +215,7 @@ def that_fits(due: Sequence[tuple[Outdated, float]], tried: Tried, seconds_left:
     return fitting[:1]
 
 
-def _experiment_of_the_day(workspace: Workspace, tried: Tried, seen: Seen) -> tuple[list[Outdated], Seen]:
+def experiment_of_the_day(workspace: Workspace, tried: Tried, seen: Seen) -> tuple[list[Outdated], Seen]:
     """The experiment that the daemon asks for next, within the minutes of a day (UTC) from the first one on."""
     day = datetime.fromtimestamp(seen.looked_at, UTC).date().isoformat()
     if seen.day == day and seen.until < seen.looked_at:
@@ -268,7 +268,7 @@ def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tupl
     waits = backfills_under_way(instance)
     asked = [] if waits else ready(workspace, stale, tried, busy)
     if not (asked or waits or busy):
-        asked, seen = _experiment_of_the_day(workspace, tried, seen)
+        asked, seen = experiment_of_the_day(workspace, tried, seen)
         stale.update({one.key: one for one in asked})
     first = {one.key for one in asked if not tried.times(one)}
     tried.note(asked)

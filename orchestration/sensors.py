@@ -13,7 +13,6 @@ from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import failure_message, send
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, RANGE_END_TAG, RANGE_START_TAG, WILL_RETRY_TAG
-from orchestration.instance import follow_partitions, last_night, unfinished_runs
 from orchestration.launches import TRIED_AGAIN
 from orchestration.standing import alert_waiting, note_canceled_run, note_failed_run
 from orchestration.workspace import CARE_YAML, Settings
@@ -63,6 +62,7 @@ def _workspace_sensor(
     )
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         from assets.report.verdicts import current_verdicts
+        from orchestration.instance import follow_partitions
 
         workspace, settings = load(), read_settings()[1]
         follow_partitions(workspace, context.instance)
@@ -75,6 +75,8 @@ def _workspace_sensor(
 
 def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
     """What it costs little to compare every few seconds: who is at work, and when settings and judges changed."""
+    from orchestration.instance import unfinished_runs
+
     files = [folder / CARE_YAML, *(folder / "judges").glob("*.yaml"), *(folder / "testsets").glob("*.yaml")]
     times = sorted((str(file), file.stat().st_mtime_ns) for file in files if file.is_file())
     return content_hash([times, sorted(record.dagster_run.run_id for record in unfinished_runs(instance))])
@@ -155,6 +157,8 @@ def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:
         description="Sends one alert when no night has come to an end by its deadline.",
     )
     def alert_when_stale(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        from orchestration.instance import last_night
+
         root, settings = read_settings()
         if settings.nightly is None:
             return dg.SkipReason("care.yaml names no hour under `nightly`")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.documents import FitDocument
 from assets.fit.stages import stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import keys_of_judges
@@ -74,6 +73,8 @@ def noted(make: Make) -> Make:
 
 def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     """Hash of the versions that a result would be made from now: its code, the fit, and what else it reads."""
+    from assets.fit.documents import FitDocument
+
     folder = workspace.fit_folder(testset)
     code = code_version(_MODULES[asset], "care_ops")
     if asset == "report":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from assets.workspace import Workspace
+    from warehouse.artifacts import FitFolder
 
 FIT = ("panel", "probes", "moments", "structure", "aggregates", "review", *RESULTS, "report")
 """The assets of a test set's fit and of what follows from it, in order."""
@@ -246,7 +247,7 @@ def _fitted(
     rescored = panel is None or panel.slices != seen
     if panel is not None and rescored and panel.settings == settings:
         changed = ("scores", *changed)
-    panel_outdated = rescored or bool(changed) or not folder.panel_file.is_file()
+    panel_outdated = panel is None or rescored or bool(changed) or not _is_whole(folder, panel)
     if panel_outdated:
         yield Outdated("panel", testset, content_hash([seen, settings, stage_code("panel")]), changed)
     said = panel.panel if panel is not None else ""
@@ -266,6 +267,14 @@ def _fitted(
         for asset in _REFIT[: _REFIT.index("review")]:
             yield Outdated(asset, testset, version, changed)
     yield from _followed(workspace, connection, testset, fit, refit=refit)
+
+
+def _is_whole(folder: FitFolder, panel: PanelDocument) -> bool:
+    """Whether the panel's file is the one that its document tells of."""
+    try:
+        return folder.panel_summary().fingerprint == panel.panel
+    except WarehouseError:  # it is gone, or was damaged and has been set aside
+        return False
 
 
 def _changes(
