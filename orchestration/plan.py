@@ -61,7 +61,7 @@ class Tried:
     most : int
         How often the same is asked for.
     asked : dict name -> (version, times)
-        Only of what is outdated still.
+        Of judges and experiments, and of what is outdated still.
     """
 
     most: int
@@ -70,7 +70,8 @@ class Tried:
     def look(self, stale: Mapping[Partition, Outdated], busy: Collection[Partition]) -> None:
         """Forget what has been made, and take note of what was not, although the run that was to make it has ended."""
         by_name = {_name(key): one for key, one in stale.items()}
-        self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.strip() in EXPERIMENTS}
+        lasting = ("judge_inference", *EXPERIMENTS)  # a judge that has answered may owe what it failed on
+        self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}
         for name, (version, times) in self.asked.items():
             one = by_name.get(name)
             if version == _FROM_ITS_RUN and one is not None and one.key not in busy:
@@ -155,7 +156,7 @@ def ready(
     for testset in sorted({one.partition for one in stale.values() if one.asset in FIT}, key=str):
         if not _waits(stale, coming, busy, str(testset)):
             asked += _of_fit(stale, tried, str(testset))
-    if not asked and not busy and INDEX in coming and coming == {INDEX}:
+    if not asked and not busy and INDEX in coming:
         return [stale[INDEX]]
     return asked
 

@@ -264,7 +264,8 @@ def _fitted(
     refit = rescored or fit is None or bool(changed) or not _whole(workspace, connection, testset, fit)
     if refit:
         version = content_hash([said, fit_settings, fit_code(), heard.content])
-        for asset in _REFIT[: _REFIT.index("review")]:
+        is_probed = not rescored and fit is not None and changed == ("responses to probes",)  # which no moment knows
+        for asset in ("aggregates",) if is_probed else _REFIT[: _REFIT.index("review")]:
             yield Outdated(asset, testset, version, changed)
     yield from _followed(workspace, connection, testset, fit, refit=refit)
 
