@@ -78,7 +78,8 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     folder = workspace.fit_folder(testset)
     code = code_version(_MODULES[asset], "care_ops")
     if asset == "report":
-        shown = [asdict(publication) for publication in workspace.fits.publications(testset)[-1:]]
+        latest = workspace.fits.publications(testset)[-1:]
+        shown = [(publication.edition, publication.published_by, publication.pinned) for publication in latest]
         return content_hash([code, shown, [made(folder, each).version for each in (*RESULTS, "review")]])
     fit = FitDocument.find(folder)
     made_of: list[object] = [code, None if fit is None else fit.edition]

@@ -181,10 +181,13 @@ def _judged(
     """The judge that is to be asked, or the scores that it has given and that are to be loaded."""
     if not (entry.incomplete or entry.to_ask or entry.why):
         return  # all that is lacking it was asked for as often as its file allows
+    key = "" if entry.why else judge_key(workspace, entry.judge, testset)
+    given = len(workspace.parts.done(entry.judge, testset, key)) if key else 0
     if entry.why or not _has_answered(workspace, connection, testset, entry):
         yield Outdated("judge_inference", entry.judge, "")
-        return
-    version = content_hash([judge_key(workspace, entry.judge, testset), items_hash, entry.to_ask])
+        if given <= (entry.items - entry.unscored if entry.loaded else 0):
+            return  # else what it gave before it failed is loaded
+    version = content_hash([key, items_hash, entry.to_ask, given])
     yield Outdated("scores", str(slice_key(entry.judge, testset)), version, says="the judge has scored since")
 
 

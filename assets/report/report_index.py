@@ -43,8 +43,8 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
     from assets.report.verdicts import MADE, current_verdicts, index_version, keep, write_verdicts
     from warehouse.storage import write_document
 
-    folder, version = workspace.report_folder, index_version(workspace)
-    verdicts = current_verdicts(workspace)
+    folder, verdicts = workspace.report_folder, current_verdicts(workspace)
+    version = index_version(workspace, verdicts)
     with workspace.warehouse.reader() as connection:
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
     write_index(folder, rows)

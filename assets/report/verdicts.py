@@ -212,16 +212,17 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
     if not all((workspace.report_folder / file).is_file() for file in (FILE, "index.html")):
         return True
     told = find_sound(workspace.report_folder / MADE, read_document)
-    is_of_now = told is not None and told.get("version") == index_version(workspace)
+    is_of_now = told is not None and told.get("version") == index_version(workspace, current)
     return not is_of_now or bool(untold(workspace, current, steps=steps))
 
 
-def index_version(workspace: Workspace) -> str:
-    """Hash of what the index is made from beside the verdicts: its code, and the pages and reviews of all test sets."""
+def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
+    """Hash of what the index is made from: its code, the verdicts without their steps, and all pages and reviews."""
     code = code_version("assets.report.report_index", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
     pages = {t: [made(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
-    return content_hash([code, pages])
+    said = {testset: asdict(replace(verdict, next_steps=())) for testset, verdict in verdicts.items()}
+    return content_hash([code, pages, said])
 
 
 def untold(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> dict[str, Verdict]:
