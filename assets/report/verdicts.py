@@ -217,11 +217,11 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
-    """Hash of what the index is made from: its code, the verdicts without their steps, and all pages and reviews."""
+    """Hash of what the index is made from: its code, verdicts without steps and moments, all pages and reviews."""
     code = code_version("assets.report.report_index", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
     pages = {t: [made(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
-    said = {testset: asdict(replace(verdict, next_steps=())) for testset, verdict in verdicts.items()}
+    said = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
     return content_hash([code, pages, said])
 
 
