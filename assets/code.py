@@ -21,14 +21,15 @@ _OURS = ("assets", "care_ops", "judges", "warehouse", "orchestration")
 
 WITHOUT_EFFECT = {
     "assets.code": "names versions, makes no result",
+    "assets.fit.made": "notes from which versions a result was made",
     "assets.hashing": "names versions of what comes in, makes no result",
     "assets.judge_keys": "names keys of scores; what a judge sees of an item is part of them",
     "assets.metadata": "tables and tiny plots in Dagster's UI",
     "assets.partitions": "names of partitions",
     "assets.probe_items": "versions of items, which are part of the version of `items`",
-    "assets.sources": "items and recorded scores, which have versions of their own (`assets/inputs/external.py`)",
+    "assets.sources": "items and recorded scores, which have versions of their own (`assets/versions.py`)",
     "assets.versions": "names versions of what comes in, makes no result",
-    "assets.workspace": "folders, and settings that have versions of their own (`assets/inputs/external.py`)",
+    "assets.workspace": "folders, and settings that have versions of their own (`assets/versions.py`)",
 }
 """Modules whose change changes no result, each with the reason."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key, scales_of_asked
 from assets.sources import forgotten_items
@@ -14,8 +14,6 @@ from warehouse.testsets import VersionsSource, hash_of_file
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-
-_log = logging.getLogger(__name__)
 
 
 def source_version(workspace: Workspace, testset: str) -> str:
@@ -37,16 +35,9 @@ def readable_source_version(workspace: Workspace, testset: str) -> str:
     return content_hash([fingerprint, sorted(forgotten)]) if forgotten else fingerprint
 
 
-def source_changed(workspace: Workspace, testset: str, read_version: str | None) -> bool:
-    """Whether the items were read from another version of their source.
-
-    A source that cannot be read is left out: `items` has failed and said why, and asking every night mends nothing.
-    """
-    try:
-        return read_version not in (None, readable_source_version(workspace, testset))
-    except CareError as error:
-        _log.info("%s: its source cannot be compared with its items (%s)", testset, error)
-        return False
+def items_code() -> str:
+    """Version of the code that reads a test set's source."""
+    return code_version("assets.inputs.items", "warehouse")
 
 
 def judge_version(workspace: Workspace, judge: str) -> str:

@@ -35,8 +35,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.state.reconcile import missing
 from orchestration.instance import under_way, workspace_instance
+from orchestration.plan import all_outdated
 from orchestration.workspace import load_workspace
 from tests.support.deployed import Deployment, kill, postgres, postgres_binaries
 from tests.support.workspaces import make, query, score_rows, write_items, write_judge, write_testset
@@ -186,10 +186,7 @@ class Soak:
 
     def _to_make(self) -> int:
         """How many partitions are missing or outdated; before there is a database, those that everything rests on."""
-        workspace = load_workspace(self._deployment.workspace)
-        if not workspace.warehouse.path.exists():
-            return len(workspace.testsets)
-        return sum(map(len, missing(workspace).values()))
+        return len(all_outdated(load_workspace(self._deployment.workspace)))
 
     def _wait_until_over(self, instance: dg.DagsterInstance) -> bool:
         """Wait until nothing has been missing or under way for a while; returns whether that came to be."""

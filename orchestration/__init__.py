@@ -1,1 +1,1 @@
-"""How CARE runs: the workspace's configuration, conditions, sensors, definitions, the command line."""
+"""How CARE runs: the workspace's configuration, what is planned, sensors, definitions, the command line."""

@@ -14,15 +14,13 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 if TYPE_CHECKING:
-    from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor as AutomationCursor
     from dagster._core.execution.backfill import PartitionBackfill
     from dagster._core.launcher import CheckRunHealthResult as RunHealth
 
@@ -82,17 +80,6 @@ def planned_materialisations(instance: dg.DagsterInstance, run_id: str) -> Itera
     yield from _assets_of(instance, run_id, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
 
 
-def unmade_partitions(instance: dg.DagsterInstance, asset: str) -> set[str]:
-    """Partitions of an asset that a run was to materialise since they were last materialised, and did not, or not yet.
-
-    Why: the documented status of a partition leaves out runs that were cancelled. Unnecessary once it tells of them.
-    """
-    attempts = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations(
-        dg.AssetKey(asset)
-    )
-    return set(attempts)
-
-
 def _assets_of(
     instance: dg.DagsterInstance, run_id: str, kind: dg.DagsterEventType
 ) -> Iterator[tuple[str, str | None]]:
@@ -100,41 +87,6 @@ def _assets_of(
         event = entry.dagster_event
         if event is not None and event.asset_key is not None:
             yield event.asset_key.to_user_string(), event.partition
-
-
-def latest_tags(instance: dg.DagsterInstance, asset: dg.AssetKey, tag: str) -> dict[str, str]:
-    """A tag of the latest materialisation of each partition of an asset, by partition.
-
-    Why: what is documented answers for one partition at a time, with a query each, and the sensor asks for every judge
-    and test set each time it looks. Unnecessary once an instance answers for all partitions.
-    """
-    tags_by_partition = instance.event_log_storage.get_latest_tags_by_partition(
-        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, [tag]
-    )
-    return {partition: tags[tag] for partition, tags in tags_by_partition.items() if tag in tags}
-
-
-def dump_cursor(cursor: AutomationCursor) -> str:
-    """The cursor of an evaluation of conditions, as text.
-
-    Why: ``evaluate_automation_conditions`` is documented for tests, which forget its cursor; ``care run`` evaluates the
-    same conditions night after night without a daemon. Unnecessary once Dagster evaluates them outside its daemon.
-    """
-    return dg.serialize_value(cursor)
-
-
-def load_cursor(text: str) -> AutomationCursor:
-    """The cursor that ``dump_cursor`` wrote.
-
-    Raises ``ValueError`` where the text is no cursor of this release of Dagster.
-    """
-    from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
-    from dagster_shared.serdes.errors import DeserializationError
-
-    try:
-        return dg.deserialize_value(text, AssetDaemonCursor)
-    except (DeserializationError, ValueError) as error:  # a ValueError where it is not even JSON
-        raise ValueError(f"it is no cursor of Dagster {dg.__version__} ({error})") from error
 
 
 def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
@@ -185,14 +137,6 @@ def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
     """
     heartbeats = instance.get_daemon_heartbeats().values()
     return any(time.time() - heartbeat.timestamp < _DAEMON_SILENCE_S for heartbeat in heartbeats)
-
-
-def storage_id(instance: dg.DagsterInstance) -> str:
-    """The id that the storage of an instance was given when it was made.
-
-    Why: a cursor holds numbers of events, which mean nothing in another storage. Unnecessary once Dagster documents it.
-    """
-    return instance.run_storage.get_run_storage_id()  # type: ignore[attr-defined]  # of every storage that keeps runs
 
 
 def refused_settings(home: Path) -> str | None:
@@ -310,29 +254,6 @@ def runs_of_code_location(instance: dg.DagsterInstance, module: str) -> Generato
         yield
     finally:
         del instance.create_run_for_job
-
-
-def evaluated(
-    defs: dg.Definitions, instance: dg.DagsterInstance, cursor: AutomationCursor | None = None
-) -> dg.EvaluateAutomationConditionsResult:
-    """What the conditions ask for after what a cursor has seen.
-
-    Why: an evaluation asks for dynamic partitions thousands of times, each time with a query, though nobody adds any
-    meanwhile in this process; and it makes a record of every node, of which the cursor takes one set. Unnecessary once
-    Dagster keeps partitions for the time of an evaluation, and takes the set from the result.
-    """
-    from dagster._core.definitions.declarative_automation import automation_condition as conditions
-
-    subset = conditions.get_serializable_true_subset  # type: ignore[attr-defined]
-    taken = property(lambda result: SimpleNamespace(true_subset=subset(result.true_subset)))
-    record = vars(conditions.AutomationResult)["serializable_evaluation"]
-    conditions.AutomationResult.serializable_evaluation = taken  # type: ignore[method-assign,assignment]
-    instance.get_dynamic_partitions = cache(instance.get_dynamic_partitions)  # type: ignore[method-assign]
-    try:
-        return dg.evaluate_automation_conditions(defs, instance, cursor=cursor)
-    finally:
-        conditions.AutomationResult.serializable_evaluation = record
-        del instance.get_dynamic_partitions
 
 
 @contextmanager

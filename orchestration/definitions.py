@@ -18,11 +18,9 @@ from assets.fit.moments import moments
 from assets.fit.panel import panel
 from assets.fit.probes import probes
 from assets.fit.structure import structure
-from assets.inputs.external import EXTERNAL
 from assets.inputs.items import items
 from assets.judging.canary import canary
 from assets.judging.judge_inference import judge_inference
-from assets.judging.score_parts import score_parts
 from assets.judging.scores import scores
 from assets.publication.review import review
 from assets.report.report import report
@@ -33,7 +31,6 @@ from assets.results.intervals import intervals
 from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
-from orchestration.conditions import CONDITIONS
 from orchestration.resources import WorkspaceResource
 from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
@@ -76,17 +73,11 @@ def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = N
     def load() -> Workspace:
         return load_workspace(folder)
 
-    conditioned = [
-        asset.map_asset_specs(
-            lambda spec: spec.replace_attributes(automation_condition=CONDITIONS[spec.key.to_user_string()])
-        )
-        for asset in ASSETS
-    ]
-    assets = [*EXTERNAL, score_parts, *conditioned, experiment_pages, canary, nightly_check(settings.nightly)]
+    assets = [*ASSETS, experiment_pages, canary, nightly_check(settings.nightly)]
     return dg.Definitions(
         assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
         resources={"workspace": WorkspaceResource(folder=str(folder)), **(resources or {})},
-        sensors=build_sensors(load, lambda: (folder, read_settings(folder)), settings.watch_seconds),
+        sensors=build_sensors(folder, load, lambda: (folder, read_settings(folder)), settings.watch_seconds),
         schedules=build_schedules(load, settings.nightly),
         executor=dg.in_process_executor,
     )

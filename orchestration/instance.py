@@ -15,6 +15,7 @@ import yaml
 from alembic.util import CommandError
 from sqlalchemy.exc import DatabaseError
 
+from assets.partitions import JUDGES, TESTSETS
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import (
@@ -160,7 +161,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> No
     """
     daemon_lives = daemon_is_alive(instance)
     waiting, beginning_since = runs_that_wait(workspace), time.time() - _BEGINNING_S
-    for record in _unfinished_runs(instance, {LAUNCHED_BY: CARE_RUN} if daemon_lives else {}):
+    for record in unfinished_runs(instance, {LAUNCHED_BY: CARE_RUN} if daemon_lives else {}):
         run = record.dagster_run
         is_ours = run.tags.get(LAUNCHED_BY) == CARE_RUN
         if not is_ours and (run.run_id in waiting or record.update_timestamp.timestamp() > beginning_since):
@@ -187,7 +188,31 @@ def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
 
 def under_way(instance: dg.DagsterInstance) -> int:
     """How many runs and backfills have not ended."""
-    return len(_unfinished_runs(instance)) + len(unfinished_backfills(instance))
+    return len(unfinished_runs(instance)) + len(unfinished_backfills(instance))
+
+
+def backfills_under_way(instance: dg.DagsterInstance) -> bool:
+    """Whether what a person asked for in the UI is still to become runs."""
+    return bool(unfinished_backfills(instance))
+
+
+def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+    """Add partitions for judges and test sets that have come, and delete those of what has gone."""
+    for definition, names in ((TESTSETS, set(workspace.testsets)), (JUDGES, set(workspace.judges))):
+        kind = str(definition.name)
+        known = set(instance.get_dynamic_partitions(kind))
+        if names - known:
+            _logger.info("%s that have come: %s", kind, ", ".join(sorted(names - known)))
+            instance.add_dynamic_partitions(kind, sorted(names - known))
+        for name in sorted(known - names):
+            _logger.info("%s that have gone: %s", kind, name)
+            instance.delete_dynamic_partition(kind, name)
+
+
+def last_night(instance: dg.DagsterInstance) -> float | None:
+    """When `night` was last materialised, in seconds since 1970."""
+    event = instance.get_latest_materialization_event(dg.AssetKey("night"))
+    return None if event is None else event.timestamp
 
 
 def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.PartitionsDefinition) -> dict[str, str]:
@@ -197,7 +222,14 @@ def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.
     return {str(key): status.value for key, status in statuses.items() if status is not None}
 
 
-def _unfinished_runs(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> Sequence[dg.RunRecord]:
+def unfinished_runs(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> Sequence[dg.RunRecord]:
+    """Runs that have not ended.
+
+    Parameters
+    ----------
+    tags : dict, optional
+        Only those that have these tags.
+    """
     status = dg.DagsterRunStatus
     unfinished = [status.QUEUED, status.NOT_STARTED, status.STARTING, status.STARTED, status.CANCELING]
     return instance.get_run_records(dg.RunsFilter(statuses=unfinished, tags=tags or {}))

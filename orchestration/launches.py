@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import dagster as dg
@@ -38,11 +38,14 @@ ORDER = (
 REASON = "care/reason"
 """Tag of the runs that the schedule or a sensor asks for: why."""
 
-RETRY = {"dagster/max_retries": "1", "dagster/retry_on_asset_or_op_failure": "true"}
-"""Tags of the runs that the daemon asks for: one that failed or was lost is tried once more, from where it ended."""
+TRIED_AGAIN = "care/tried_again"
+"""Tag of the runs of which the daemon asks once more for what fails; its value is true."""
 
 NO_RETRY = {"dagster/max_retries": "0"}
 """Tags of runs that whoever asked for them tries again."""
+
+Requests = dict[str, set[str | None]]
+"""Partitions that are asked for, by asset."""
 
 _IN_RANGES = ("judge_inference", "scores")
 """Assets whose runs cover ranges of partitions."""
@@ -73,6 +76,14 @@ class Launch:
         return assets if first is None else f"{assets} {first}"
 
 
+def requests(keys: Iterable[tuple[str, str | None]]) -> Requests:
+    """Partitions by asset, of assets with their partitions."""
+    asked: Requests = {}
+    for asset, partition in keys:
+        asked.setdefault(asset, set()).add(partition)
+    return asked
+
+
 def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]:
     """(judge, test set) of a partition key; None for a dimension that the asset lacks."""
     if asset == "scores":
@@ -81,7 +92,7 @@ def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]
     return (partition, None) if asset == "judge_inference" else (None, partition)
 
 
-def plan(requested: dict[str, set[str | None]], instance: dg.DagsterInstance) -> list[Launch]:
+def plan(requested: Requests, instance: dg.DagsterInstance) -> list[Launch]:
     """Turn requested partitions into runs, in the order of the stages.
 
     Neighbouring partitions of judges and of scores share a run, so that a fresh deployment starts tens of runs, not
@@ -144,6 +155,27 @@ def _grids(partitions: set[str | None], judges: Sequence[str], testsets: Sequenc
         for rows in _neighbours(alike, judges)
         for columns in _neighbours(wanted_testsets, testsets)
     ]
+
+
+def partitions_of(run: dg.DagsterRun, asset: str, instance: dg.DagsterInstance) -> Sequence[str | None]:
+    """The partitions of an asset that a run is to make, by its tags."""
+    first, last = run.tags.get(RANGE_START_TAG), run.tags.get(RANGE_END_TAG)
+    if first is None or last is None:
+        return [run.tags.get("dagster/partition")]
+    judges = instance.get_dynamic_partitions(str(JUDGES.name))
+    testsets = instance.get_dynamic_partitions(str(TESTSETS.name))
+    begin, end = split_partition(asset, first), split_partition(asset, last)
+    rows, columns = _between(judges, begin[0], end[0]), _between(testsets, begin[1], end[1])
+    if asset == "scores":
+        return [str(slice_key(judge, testset)) for judge in rows for testset in columns]
+    return rows or columns
+
+
+def _between(names: Sequence[str], first: str | None, last: str | None) -> list[str]:
+    """The names from one to another; none where one of them has left."""
+    if first not in names or last not in names:
+        return []
+    return list(names[names.index(first) : names.index(last) + 1])
 
 
 def _range(asset: str, partitions: Sequence[str]) -> Launch:

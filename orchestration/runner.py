@@ -1,69 +1,47 @@
-"""``care run``: ask the conditions what is stale and materialise it, until nothing is.
+"""``care run``: ask what is outdated, plan it and make it, until nothing is.
 
-The workspace's own definitions run in this process on its own Dagster instance, so the UI shows every
-run; what is stale is decided by the conditions that the daemon uses.
+The workspace's own definitions run in this process on its own Dagster instance, so the UI shows every run. What is
+outdated and what waits is decided as for the daemon (``plan``).
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.registry import KEYS as EXPERIMENTS
-from assets.experiments.registry import experiments, outdated
-from assets.fit.kept import panel_is_newer
+from assets.experiments.registry import experiments
+from assets.experiments.registry import outdated as outdated_experiments
+from assets.fit.documents import FitDocument
 from assets.metadata import reasons_of
-from assets.partitions import JUDGES, SLICES, TESTSETS, slice_key
-from assets.state.rebuild import rebuild_warehouse
-from assets.state.reconcile import FIT, RESULTS, missing
+from assets.report.outdated import Outdated, Partition
+from assets.state.rebuild import is_outdated, rebuild_warehouse
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
 from orchestration.alerts import failure_message
 from orchestration.dagster_internals import (
-    dump_cursor,
     engines_kept,
-    evaluated,
     implicit_asset_job,
-    load_cursor,
     materialisations,
     runs_of_code_location,
     selected_assets,
-    storage_id,
 )
-from orchestration.instance import (
-    CARE_RUN,
-    LAUNCHED_BY,
-    dagster_home,
-    end_abandoned_runs,
-    partition_statuses,
-    under_way,
-)
-from orchestration.launches import NO_RETRY, ORDER, Launch, plan, split_partition
-from orchestration.observe import observe, report
-from warehouse.storage import DamagedError, read_document, write_document
-
-if TYPE_CHECKING:
-    from orchestration.dagster_internals import AutomationCursor
+from orchestration.instance import CARE_RUN, LAUNCHED_BY, end_abandoned_runs, follow_partitions, under_way
+from orchestration.launches import NO_RETRY, ORDER, Launch, plan, requests, split_partition
+from orchestration.plan import INDEX, Tried, all_outdated, due_experiments, partitions_under_way, ready, that_fits
 
 _MOST_STEPS = 40
-"""A night has about ten steps. One that comes to this many asks for the same work again and again, and is ended."""
+"""A night has about five steps. One that comes to this many asks for the same work again and again, and is ended."""
 
-_INDEX = ("report_index",)
+_LAST = (*EXPERIMENTS, INDEX[0])
+"""What waits for no stage of a fit."""
 
 _CODE_LOCATION = __name__.removesuffix("runner") + "definitions"
 """The code location's name in the UI and the daemon, so that their pages show the runs of ``care run`` as well."""
-
-Requests = dict[str, set[str | None]]
-"""Partitions that are asked for, by asset."""
-
-Partition = tuple[str, str | None]
-"""An asset, and its partition where it has any."""
 
 Progress = Callable[[Launch, int, int], None]
 
@@ -106,7 +84,7 @@ def run_stale(
     progress: Progress | None = None,
     again: Partition | None = None,
 ) -> Outcome:
-    """Materialise all that is stale, stage by stage; the caller holds the workspace alone (``locks.alone``).
+    """Materialise all that is outdated, stage by stage; the caller holds the workspace alone (``locks.alone``).
 
     Parameters
     ----------
@@ -122,28 +100,25 @@ def run_stale(
     scope = Scope(selected_assets(defs, selection), testset, judge, by_name=selection is not None)
     with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
         _prepare(workspace, instance)
-        run = _Run(defs, workspace, instance, scope)
-        report(observe(workspace, instance), instance)
-        run.requested = _failed_before(instance)
-        if again is not None:
-            run.requested.setdefault(again[0], set()).add(again[1])
+        run = _Run(workspace, instance, scope)
+        follow_partitions(workspace, instance)
         outcome = Outcome()
-        if (workspace.parts.testsets() or not run.is_first) and not workspace.warehouse.usable():
+        if is_outdated(workspace):
             unreadable = rebuild_warehouse(workspace)
             outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
+        launches = plan(requests([again] if again is not None else []), instance) or run.next()
         for _ in range(_MOST_STEPS):
-            launches = run.next()
+            if not launches:
+                break
             for number, launch in enumerate(launches):
                 if progress is not None:
                     progress(launch, number, len(launches))
                 _execute(defs, instance, launch, outcome)
-            run.done(launches)
-            if not launches:
-                break
+            launches = run.next()
         else:
             _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
         outcome.left_to_daemon = under_way(instance)
-        outcome.outdated = run.outdated(outcome)
+        outcome.outdated = run.behind(outcome)
         if scope.by_name and not outcome.materialised and not outcome.failures:
             outcome.waits_for = run.waits_for()
         return outcome
@@ -159,7 +134,7 @@ def run_launches(
     outcome = Outcome()
     with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
         end_abandoned_runs(workspace, instance)
-        report(observe(workspace, instance), instance)
+        follow_partitions(workspace, instance)
         for launch in launches:
             _execute(defs, instance, launch, outcome)
             if outcome.failures:
@@ -175,208 +150,78 @@ def _prepare(workspace: Workspace, instance: dg.DagsterInstance) -> None:
 
 
 class _Run:
-    """One ``care run``: asks one source of work after the other for what is to be done next.
+    """One ``care run``: asks what is outdated, until nothing is or all that is was tried once."""
 
-    The conditions come first; they act on changes. Once they ask for nothing, the reconciler compares what is there
-    with what the workspace asks for. It finds what a change that was lost should have made, and pages that no longer
-    say how things stand.
-    """
-
-    def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope) -> None:
-        self._defs, self._workspace, self._instance, self._scope = defs, workspace, instance, scope
-        self._cursor_file = CursorFile(workspace, instance)
-        cursor = self._cursor_file.load()
-        self.is_first = cursor is None
-        if cursor is None:
-            # The baseline: a first night that is killed must not take what changes meanwhile for the start.
-            cursor = evaluated(defs, instance).cursor
-            self._cursor_file.save(cursor)
-        self._cursor = self._next_cursor = cursor
-        self._tried: set[Partition] = set()
-        self._asked_once: set[str] = set()
-        self._due: list[tuple[str, float]] = []
+    def __init__(self, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope) -> None:
+        self._workspace, self._instance, self._scope = workspace, instance, scope
+        self._tried = Tried(most=1)
+        self._stale: dict[Partition, Outdated] = {}
+        self._selected = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
         self._experiments_end = 0.0
-        self._later: Requests = {}
-        self._found: Requests = {}
-        self.requested: Requests = {}
 
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
-        now, self._later = _scores_first(self._chosen("stale, or to be tried again", self._stale))
-        launches = plan(now, self._instance)
-        if not launches:
-            launches, self._later = plan(self._later, self._instance), {}
-        for reason, source in (
-            ("without a score of the test set", self._unscored),
-            ("missing from what the workspace keeps", self._missing),
-            ("experiments that are out of date", self._experiments),
-        ):
-            launches = launches or plan(self._chosen(reason, source), self._instance)
-        return launches
+        every = all_outdated(self._workspace)
+        self._stale = {key: one for key, one in every.items() if self._scope.wants(one)}
+        busy = partitions_under_way(self._instance)
+        self._tried.look(self._stale, busy)
+        asked = ready(self._workspace, self._stale, self._tried, busy)
+        for one in asked:
+            _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
+        self._tried.note(asked)
+        launches = plan(requests(one.key for one in asked), self._instance)
+        return launches or plan({key: {None} for key in self._next_experiments()}, self._instance)
 
-    def done(self, launches: Sequence[Launch]) -> None:
-        """Take note that these launches have ended, well or not.
+    def _next_experiments(self) -> list[str]:
+        """Experiments that a person selected; or the next one that is due in a night and fits into its minutes.
 
-        The cursor is saved only now, so that after a kill the next run sees the same changes again. A narrowed run does
-        not save it, because what it leaves out has to be asked for again.
+        What is done stays done where the night is killed, and what does not fit is told and left to the next night.
         """
-        for launch in launches:
-            if launch.assets != _INDEX:
-                self._tried.discard((*_INDEX, None))
-            self._tried.update((asset, partition) for asset in launch.assets for partition in launch.partitions)
-            if launch.assets == ("scores",):  # what was fitted before lacks them
-                loaded = {split_partition("scores", str(partition))[1] for partition in launch.partitions}
-                self._tried.difference_update((asset, testset) for asset in (*FIT, *RESULTS) for testset in loaded)
-        self.requested = self._later
-        if not self._scope.is_narrowed:
-            self._cursor = self._next_cursor
-            self._cursor_file.save(self._cursor)
-
-    def outdated(self, outcome: Outcome) -> set[str]:
-        """Test sets in scope whose fit the reconciler still asks for at the end, and of which nothing failed.
-
-        It may ask for each fit once, so that work which comes back outdated every time does not keep a night going.
-        What a run of Dagster may be about to make is left to it.
-        """
-        if "aggregates" not in self._scope.assets or outcome.left_to_daemon:
-            return set()
-        failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
-        behind = {str(t) for t in self._found.get("aggregates", ()) if self._scope.has("aggregates", t)}
-        return behind - failed
-
-    def waits_for(self) -> str | None:
-        """The first stage that was never made and is left out, before a selected one that was never made."""
-        unmade = [asset for asset in ORDER if asset not in (*EXPERIMENTS, *_INDEX) and not self._has_made(asset)]
-        last = max((place for place, asset in enumerate(unmade) if asset in self._scope.assets), default=0)
-        return next((asset for asset in unmade[:last] if asset not in self._scope.assets), None)
-
-    def _has_made(self, asset: str) -> bool:
-        statuses = partition_statuses(self._instance, asset, _partitions_of(asset))
-        return any(s == "MATERIALIZED" and self._scope.has(asset, partition) for partition, s in statuses.items())
-
-    def _chosen(self, reason: str, source: Callable[[], Requests]) -> Requests:
-        """What a source asks for within the scope; only the conditions may ask a second time for the same."""
-        may_ask_again = source == self._stale and not self._scope.is_narrowed
-        chosen = {
-            asset: {
-                partition
-                for partition in partitions
-                if self._scope.has(asset, partition) and (may_ask_again or (asset, partition) not in self._tried)
-            }
-            for asset, partitions in source().items()
-        }
-        if not self._scope.by_name:  # a person who selects a result is told why it cannot be made
-            self._leave_out_unfitted(chosen)
-        for asset, partitions in chosen.items():
-            if partitions:
-                names = ", ".join(sorted(str(partition) for partition in partitions if partition is not None))
-                _logger.info("%s is to be materialised (%s)%s", asset, reason, f": {names}" if names else "")
-        return chosen
-
-    def _stale(self) -> Requests:
-        """What the conditions ask for, and in the first step what failed last time or was asked for by name."""
-        result = evaluated(self._defs, self._instance, self._cursor)
-        self._next_cursor = result.cursor
-        for asset in ORDER:
-            self.requested.setdefault(asset, set()).update(result.get_requested_partitions(dg.AssetKey(asset)))
-        return self.requested
-
-    def _leave_out_unfitted(self, chosen: Requests) -> None:
-        """Ask for no result of a fit whose panel is newer, or about to be, unless the fit is made too.
-
-        A run of Dagster may be about to make the fit, and wait for this command to end; or this command has made the
-        fit, and the panel has changed since. Where nothing else makes the results, they are asked for with the fit.
-        """
-        asked = {t for asset in RESULTS for t in chosen.get(asset, ()) if t in self._workspace.testsets}
-        refitted, made_anew = (chosen.get(asset, set()) for asset in ("aggregates", "panel"))
-        newer = {t for t in asked - refitted if panel_is_newer(self._workspace.fit_folder(str(t)))}
-        for asset in RESULTS:
-            chosen.get(asset, set()).difference_update(newer | (made_anew - refitted))
-
-    def _unscored(self) -> Requests:
-        """Judges without scores on the one test set in scope; the conditions would wait for every other test set."""
-        testset = self._scope.testset
-        if testset is None or not self._once("unscored"):
-            return {}
-        statuses = partition_statuses(self._instance, "scores", SLICES)
-        judges = self._workspace.judges_of(testset)
-        return {"judge_inference": {j for j in judges if statuses.get(str(slice_key(j, testset))) != "MATERIALIZED"}}
-
-    def _missing(self) -> Requests:
-        """What the reconciler finds missing, whatever happened before."""
-        self._found = missing(self._workspace) if self._workspace.warehouse.usable() else {}
-        return self._found
-
-    def _experiments(self) -> Requests:
-        """Experiments that are out of date, where a person selected them or care.yaml asks for them after changes."""
-        if not self._scope.is_narrowed and self._workspace.experiments_when == "changed":
-            return self._next_experiment()
-        names = self._scope.assets & set(EXPERIMENTS) if self._scope.by_name else set[str]()
-        if not names or not self._once("experiments"):
-            return {}
-        return {key: {None} for key in outdated(self._workspace, names)}
-
-    def _next_experiment(self) -> Requests:
-        """The quickest experiment that is out of date and fits into what is left of the night's minutes.
-
-        One at a time, so that the minutes are held; what is done stays done where the night is killed, and what does
-        not fit is left to the next night. One that takes longer than all the minutes is only told.
-        """
-        allowed = 60.0 * self._workspace.experiment_minutes
-        if self._once("experiments"):
-            if is_settled(self._workspace):
-                return {}
-            self._due = cheapest_first(self._workspace, outdated(self._workspace))
-            self._experiments_end = time.monotonic() + allowed
-        self._due = [(key, seconds) for key, seconds in self._due if (key, None) not in self._tried]
-        for key, seconds in self._due:
-            if time.monotonic() + seconds <= self._experiments_end:
-                return {key: {None}}
-        if all(seconds > allowed for _, seconds in self._due):
-            settle(self._workspace)
-        if self._due:
+        selected, self._selected = self._selected, set[str]()
+        if selected:
+            return outdated_experiments(self._workspace, selected)
+        due = [] if self._scope.is_narrowed else due_experiments(self._workspace)
+        now = time.monotonic()
+        if due and not self._experiments_end:
+            self._experiments_end = now + 60.0 * self._workspace.experiment_minutes
+        asked = that_fits(due, self._tried, self._experiments_end - now)
+        self._tried.note(asked)
+        left = [one.asset for one, _ in due if self._tried.may_ask(one)]
+        if left and not asked:
             from assets.experiments.pages import write_experiments
 
-            every = experiments()
-            due = [key for key, _ in self._due]
-            write_experiments(self._workspace.report_folder, self._workspace, list(every.values()), due)
+            write_experiments(self._workspace.report_folder, self._workspace, list(experiments().values()), left)
             _logger.warning(
                 "Experiments that stay out of date, because they do not fit into experiments.minutes (%d): %s.",
                 self._workspace.experiment_minutes,
-                ", ".join(due),
+                ", ".join(left),
             )
-        return {}
+        return [one.asset for one in asked]
 
-    def _once(self, source: str) -> bool:
-        is_first_time = source not in self._asked_once
-        self._asked_once.add(source)
-        return is_first_time
+    def behind(self, outcome: Outcome) -> set[str]:
+        """Test sets in scope whose fit is still outdated at the end, and of which nothing failed.
 
+        What a run of Dagster may be about to make is left to it.
+        """
+        if outcome.left_to_daemon:
+            return set()
+        failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
+        return {str(partition) for asset, partition in self._stale if asset == "aggregates"} - failed
 
-def _scores_first(requested: Mapping[str, set[str | None]]) -> tuple[Requests, Requests]:
-    """Part requests into what runs now and what waits for the next step.
-
-    The fit of a test set, and everything computed from it, waits while items or scores of that test set change: a panel
-    that is made at once would lack the scores of the new items. Both are asked for in one step where an earlier night
-    ended between scores and fit, and items have changed since. A review also waits while the panel is made,
-    which the fit follows if it comes out otherwise.
-    """
-    judging = bool(requested.get("judge_inference"))
-    changing = {
-        *requested.get("items", ()),
-        *(split_partition("scores", str(p))[1] for p in requested.get("scores", ())),
-    }
-    unfitted = {*requested.get("panel", ())} - {*requested.get("aggregates", ())}
-    now: Requests = {}
-    later: Requests = {}
-    for asset, partitions in requested.items():
-        waiting = set[str | None]()
-        if asset in (*FIT, *RESULTS):
-            waiting = partitions if judging else partitions & changing
-        if asset == "review":
-            waiting = waiting | (partitions & unfitted)
-        now[asset], later[asset] = partitions - waiting, waiting
-    return now, later
+    def waits_for(self) -> str | None:
+        """The first stage that is left out, of a test set without a fit, before the last stage that was selected."""
+        last = max((ORDER.index(asset) for asset in self._scope.assets if asset not in _LAST), default=0)
+        for asset in ORDER[:last]:
+            for one in all_outdated(self._workspace).values():
+                testset = split_partition(one.asset, str(one.partition))[1]
+                is_unfitted = any(
+                    FitDocument.find(self._workspace.fit_folder(each)) is None
+                    for each in (one.testsets or [testset or ""])
+                    if self._scope.testset in (None, each)
+                )
+                if one.asset == asset and asset not in self._scope.assets and is_unfitted:
+                    return asset
+        return None
 
 
 @dataclass(frozen=True)
@@ -399,46 +244,13 @@ class Scope:
         """Whether anything is left out."""
         return self.by_name or self.testset is not None or self.judge is not None
 
-    def has(self, asset: str, partition: str | None) -> bool:
-        """Whether this partition of this asset is to be run."""
-        if asset not in self.assets:
-            return False
-        if partition is None:
-            return True
-        judge, testset = split_partition(asset, partition)
+    def wants(self, one: Outdated) -> bool:
+        """Whether this is to be made."""
+        if one.asset not in self.assets or one.partition is None:
+            return one.asset in self.assets
+        judge, testset = split_partition(one.asset, one.partition)
         judge_fits = self.judge is None or judge is None or judge == self.judge
-        return judge_fits and (self.testset is None or testset is None or testset == self.testset)
-
-
-class CursorFile:
-    """How far ``care run`` has acted on the conditions, kept from one night to the next; the daemon keeps its own.
-
-    A cursor holds numbers of events, so it is read only with the storage of Dagster that numbered them.
-    """
-
-    def __init__(self, workspace: Workspace, instance: dg.DagsterInstance) -> None:
-        self._path = dagster_home(workspace) / "care_run_cursor.json"
-        self._storage = storage_id(instance)
-
-    def load(self) -> AutomationCursor | None:
-        """The cursor; None before the first run, and where the file is damaged or of another storage.
-
-        The reconciler then finds what is to be done.
-        """
-        try:
-            document = read_document(self._path)
-            if document.get("storage", self._storage) != self._storage:  # earlier releases had one storage only
-                return None
-            return load_cursor(document["cursor"])
-        except FileNotFoundError:
-            return None
-        except (DamagedError, KeyError, ValueError) as error:  # an earlier release may have written another form
-            _logger.warning("%s: cannot be read (%s); it is made anew", self._path, error)
-            return None
-
-    def save(self, cursor: AutomationCursor) -> None:
-        """Replace the cursor."""
-        write_document(self._path, {"cursor": dump_cursor(cursor), "storage": self._storage})
+        return judge_fits and (self.testset is None or self.testset in (testset, *one.testsets))
 
 
 def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:
@@ -465,19 +277,3 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
                     why = reasons.get(str(partition), message)
                     outcome.failures[event.step_key, partition] = why
                     _logger.info("%s %s failed: %s", event.step_key, partition or "", why)
-
-
-def _partitions_of(asset: str) -> dg.PartitionsDefinition:
-    return {"judge_inference": JUDGES, "scores": SLICES}.get(asset, TESTSETS)
-
-
-def _failed_before(instance: dg.DagsterInstance) -> Requests:
-    """Partitions whose last run failed, which a person who runs again wants tried again."""
-    failed: Requests = {}
-    for asset in (asset for asset in ORDER if asset not in _INDEX):
-        statuses = partition_statuses(instance, asset, _partitions_of(asset))
-        failed[asset] = {p for p, status in statuses.items() if status == "FAILED"}
-    for asset, partitions in failed.items():
-        if partitions:
-            _logger.info("%s failed last time and is tried again: %s", asset, ", ".join(sorted(map(str, partitions))))
-    return failed

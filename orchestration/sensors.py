@@ -1,40 +1,41 @@
-"""What Dagster's daemon watches: the workspace's files, what is stale, runs that failed, nights that did not come."""
+"""What Dagster's daemon watches: the files, what is outdated, runs that failed, and nights that did not come."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import dagster as dg
 
+from assets.hashing import content_hash
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import failure_message, send
-from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, WILL_RETRY_TAG
-from orchestration.experiment_sensor import experiment_sensor
-from orchestration.launches import REASON, RETRY
-from orchestration.observe import observe
-from orchestration.standing import (
-    alert_waiting,
-    forget_mended_failures,
-    note_canceled_run,
-    note_failed_run,
-    untold_verdicts,
-)
-from orchestration.workspace import Settings
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, RANGE_END_TAG, RANGE_START_TAG, WILL_RETRY_TAG
+from orchestration.launches import TRIED_AGAIN
+from orchestration.standing import alert_waiting, note_canceled_run, note_failed_run
+from orchestration.workspace import CARE_YAML, Settings
+from warehouse.documents import record_of
 
 _DEADLINE_CHECKED_EVERY_S = 600
+
+_RUNS_LOOKED_AT_EVERY_S = 5
+"""What follows from a run, or from a new judge, is asked for soon; to see whether there is any costs little."""
 
 ReadSettings = Callable[[], tuple[Path, Settings]]
 """Reads care.yaml anew; returns the workspace's folder beside it."""
 
 
 def build_sensors(
-    load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
+    folder: Path, load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
 ) -> list[dg.SensorDefinition]:
     """Sensors over one workspace, which is read anew at each tick.
 
     Parameters
     ----------
+    folder : Path
+        Of care.yaml.
     load : callable
         Reads the workspace.
     read_settings : callable
@@ -43,11 +44,10 @@ def build_sensors(
     """
     return [
         _workspace_sensor(load, read_settings, watch_seconds),
-        _stale_assets_sensor(watch_seconds),
+        _stale_assets_sensor(folder, load, watch_seconds),
         _alert_on_failure(load, read_settings),
         _note_canceled_runs(load),
         _alert_when_stale(read_settings),
-        experiment_sensor(load, watch_seconds),
     ]
 
 
@@ -58,50 +58,50 @@ def _workspace_sensor(
         name="workspace_sensor",
         minimum_interval_seconds=watch_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        asset_selection=dg.AssetSelection.assets("report_index"),
-        description="Reports new content of test sets, judges and settings; adds and deletes partitions. Asks for the "
-        "index where a verdict is no longer what the pages say, and alerts of a fit that is held back.",
+        description="Adds and deletes partitions of test sets and judges, and alerts of a fit that is held back.",
     )
-    def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        workspace = load()
-        observation = observe(workspace, context.instance)
-        if not observation.events and not observation.requests:
-            return _tell_verdicts(context, workspace, read_settings()[1])
-        for sentence in observation.sentences():
-            context.log.info(sentence)
-        return dg.SensorResult(asset_events=observation.events, dynamic_partitions_requests=observation.requests)
+    def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        from assets.report.verdicts import current_verdicts
+        from orchestration.instance import follow_partitions
+
+        workspace, settings = load(), read_settings()[1]
+        follow_partitions(workspace, context.instance)
+        if settings.alerts.reach_anybody:
+            alert_waiting(workspace, current_verdicts(workspace), settings.alerts)
+        return dg.SkipReason("there is nothing more to do")
 
     return workspace_sensor
 
 
-def _tell_verdicts(
-    context: dg.SensorEvaluationContext, workspace: Workspace, settings: Settings
-) -> dg.SensorResult | dg.SkipReason:
-    """Ask for the index once for each new state of the verdicts; the cursor is the state that it was last asked for.
+def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
+    """What it costs little to compare every few seconds: who is at work, and when settings and judges changed."""
+    from orchestration.instance import unfinished_runs
 
-    Not in the tick that reports a change: what follows from one within seconds is told by the run that it leads to.
-    """
-    from assets.report.verdicts import current_verdicts
-
-    forget_mended_failures(workspace, context.instance)
-    verdicts = current_verdicts(workspace)
-    alert_waiting(workspace, verdicts, settings.alerts)
-    state = untold_verdicts(workspace, verdicts)
-    if not state or state == context.cursor:
-        context.update_cursor(state)
-        return dg.SkipReason("nothing has changed")
-    return dg.SensorResult(run_requests=[dg.RunRequest(tags={REASON: "verdict"})], cursor=state)
+    files = [folder / CARE_YAML, *(folder / "judges").glob("*.yaml"), *(folder / "testsets").glob("*.yaml")]
+    times = sorted((str(file), file.stat().st_mtime_ns) for file in files if file.is_file())
+    return content_hash([times, sorted(record.dagster_run.run_id for record in unfinished_runs(instance))])
 
 
-def _stale_assets_sensor(watch_seconds: int) -> dg.SensorDefinition:
-    return dg.AutomationConditionSensorDefinition(
-        "stale_assets_sensor",
-        target=dg.AssetSelection.all(),
-        minimum_interval_seconds=watch_seconds,
+def _stale_assets_sensor(folder: Path, load: Callable[[], Workspace], watch_seconds: int) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="stale_assets_sensor",
+        job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
+        minimum_interval_seconds=min(watch_seconds, _RUNS_LOOKED_AT_EVERY_S),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Asks for what is stale.",
-        run_tags=RETRY,
+        description="Asks for what is outdated: as often as care.yaml says, and soon after a run has ended.",
     )
+    def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        from orchestration.plan import Seen, look
+
+        seen = record_of(Seen, json.loads(context.cursor or "{}"))
+        now, moment = time.time(), _moment(folder, context.instance)
+        if moment == seen.moment and now - seen.looked_at < watch_seconds:
+            return dg.SkipReason("no run has ended and no file of the workspace has changed since the last look")
+        asked, seen = look(load(), context.instance, replace(seen, moment=moment, looked_at=now))
+        cursor = json.dumps(asdict(seen))
+        return dg.SensorResult(asked, None if asked else "there is nothing to ask for", cursor)
+
+    return stale_assets_sensor
 
 
 def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings) -> dg.SensorDefinition:
@@ -114,7 +114,7 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
         from orchestration.instance import CARE_RUN, LAUNCHED_BY
 
         tags = context.dagster_run.tags
-        if tags.get(LAUNCHED_BY) == CARE_RUN or tags.get(WILL_RETRY_TAG) == "true":
+        if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
             return  # `care run` sends one alert at its end, with all that failed; and what is tried again may be mended
         root, settings = read_settings()
         failures = context.get_step_failure_events()
@@ -157,6 +157,8 @@ def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:
         description="Sends one alert when no night has come to an end by its deadline.",
     )
     def alert_when_stale(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        from orchestration.instance import last_night
+
         root, settings = read_settings()
         if settings.nightly is None:
             return dg.SkipReason("care.yaml names no hour under `nightly`")
@@ -173,22 +175,16 @@ def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:
     return alert_when_stale
 
 
-def last_night(instance: dg.DagsterInstance) -> float | None:
-    """When `night` was last materialised, in seconds since 1970."""
-    event = instance.get_latest_materialization_event(dg.AssetKey("night"))
-    return None if event is None else event.timestamp
-
-
 def verdict_told(workspace: Workspace, testset: str | None) -> str:
     """The sentence of the verdict on a test set as it stands now; empty where there is none."""
-    from assets.judging.failures import unheard
+    from assets.report.outdated import state_of
     from assets.report.verdicts import verdict_on
 
     if testset is None or testset not in workspace.testsets or not workspace.warehouse.usable():
         return ""
     with workspace.warehouse.reader() as connection:
-        owing = unheard(workspace, connection, testset)
-    return f" | {testset}: {verdict_on(workspace, testset, owing).headline}"
+        state = state_of(workspace, connection, testset)
+    return f" | {testset}: {verdict_on(workspace, testset, state).headline}"
 
 
 def failure_text(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent], told: str = "") -> str:

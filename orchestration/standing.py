@@ -9,23 +9,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.hashing import content_hash
 from orchestration.alerts import failure_message, night_text, send
 from orchestration.dagster_internals import (
     RANGE_START_TAG,
     materialisations,
     planned_materialisations,
-    unmade_partitions,
 )
 from orchestration.launches import ORDER, split_partition
 from orchestration.stores import store_held
 
 if TYPE_CHECKING:
+    from assets.report.outdated import State
     from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
     from orchestration.workspace import AlertSettings
@@ -97,14 +95,19 @@ def _note(workspace: Workspace, asset: str, partition: str, why: str) -> None:
             note_failure(workspace, str(testset), asset, why)
 
 
-def forget_mended_failures(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    """Forget the failures of assets that have been made since, where no page has been drawn since."""
+def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> None:
+    """Forget the failures of assets that are no longer outdated, where no page has been drawn since.
+
+    Parameters
+    ----------
+    known : dict test set -> State
+        Of ``assets.report.outdated.states``.
+    """
     from assets.report.verdicts import failed_assets, forget_mended
 
-    for testset in workspace.testsets:
-        failed = failed_assets(workspace, testset)
-        failing = [asset for asset in failed if testset in unmade_partitions(instance, asset)]
-        if set(failed) - set(failing):
+    for testset, state in known.items():
+        failing = {one.asset for one in state.outdated}
+        if set(failed_assets(workspace, testset)) - failing:
             with _store(workspace):
                 forget_mended(workspace, testset, failing)
 
@@ -112,14 +115,6 @@ def forget_mended_failures(workspace: Workspace, instance: dg.DagsterInstance) -
 def _store(workspace: Workspace) -> AbstractContextManager[None]:
     """Hold the lease of the workspace's store, if it has one, for the moment of one note; a sensor holds no lock."""
     return store_held(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, alone=False)
-
-
-def untold_verdicts(workspace: Workspace, current: Mapping[str, Verdict]) -> str:
-    """A hash of the verdicts that pages and index do not show yet; empty where they show all of them."""
-    from assets.report.verdicts import untold
-
-    verdicts = untold(workspace, current)
-    return content_hash({name: asdict(verdict) for name, verdict in verdicts.items()}) if verdicts else ""
 
 
 def waiting_unalerted(workspace: Workspace, current: Mapping[str, Verdict]) -> dict[str, Verdict]:

@@ -48,7 +48,6 @@ _ARRAYS = pa.schema(
     ]
 )
 _FIT_FILES = ("panel.json", "panel.parquet", "moments.arrays", "structure.json", "fit.json")
-_RESULT_FILES = ("factors.json", "dropping.json", "systems.json", "review.json")
 T = TypeVar("T")
 
 
@@ -138,13 +137,7 @@ class FitFolder:
 
     def has_fit(self, *, solved: bool) -> bool:
         """Whether every file that the stages of a fit write is there, with the arrays of a structure if ``solved``."""
-        return self._has((*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES)
-
-    def has_results(self) -> bool:
-        """Whether every file is there that a report is made of beside the fit's."""
-        return self._has(_RESULT_FILES)
-
-    def _has(self, names: tuple[str, ...]) -> bool:
+        names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 
     def _read(self, path: Path, read: Callable[[Path], T]) -> T:

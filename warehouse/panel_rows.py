@@ -76,6 +76,7 @@ def replace_testset(
     records: Sequence[ItemRecord],
     item_keys: Sequence[str],
     *,
+    probe_keys: Sequence[str] = (),
     description: str = "",
     scale: tuple[float, float] | None = None,
     cut: float | None = None,
@@ -89,13 +90,15 @@ def replace_testset(
         The new items, in source order.
     item_keys : sequence of str
         Content key of each record (``judges.items.Item.key``).
+    probe_keys : sequence of str
+        Content keys of the probes that were made of the items, which are part of the hash of the items.
     source_version : str, optional
         Version of the source that the records were read from, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
     item_ids = [record.item_id for record in records]
-    hashes = _hash_of_texts(item_keys), _hash_of_texts(item_ids)
+    hashes = _hash_of_texts([*item_keys, *probe_keys]), _hash_of_texts(item_ids)
     connection.execute(
         "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [testset, description, low, high, cut, *hashes, source_version],

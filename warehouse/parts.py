@@ -82,8 +82,8 @@ _ROWS_A_PART = 1_048_576
 _ITEMS_PER_GROUP = 8_192
 """Items that can be read without those before them (``item_texts``)."""
 
-_SOURCE_VERSION = b"source_version"
-"""Key, in the metadata of the items' file, of the version of the source that they were read from."""
+_SOURCE_VERSION, _GOLD_VERSION, _CODE = b"source_version", b"gold_version", b"code"
+"""Keys in the metadata of the items' file: the versions of their source, of their gold and of the code."""
 
 
 class PartStore:
@@ -101,7 +101,7 @@ class PartStore:
         return self.root / "scores" / f"judge={quote(judge, safe='')}" / f"testset={quote(testset, safe='')}"
 
     def write_items(
-        self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None
+        self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None, code: str = ""
     ) -> tuple[str, str]:
         """Replace a test set's items.
 
@@ -109,6 +109,8 @@ class PartStore:
         ----------
         source_version : str, optional
             Version of the source that the records were read from; it is kept with them.
+        code : str
+            Version of the code that read them; it is kept with them.
 
         Returns
         -------
@@ -123,12 +125,14 @@ class PartStore:
             | {"metadata": json.dumps(record.metadata, sort_keys=True, default=str)}
             for record in records
         ]
-        metadata = {} if source_version is None else {_SOURCE_VERSION: json.dumps(source_version).encode()}
-        table = pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata))
-        write_table(self.items_file(testset), table, _ITEMS_PER_GROUP)
         hidden = ("gold", "split_unit", "metadata")
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
-        return _digest(visible), _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
+        gold = _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
+        versions = {_SOURCE_VERSION: source_version, _GOLD_VERSION: gold, _CODE: code}
+        metadata = {key: json.dumps(version).encode() for key, version in versions.items() if version is not None}
+        table = pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata))
+        write_table(self.items_file(testset), table, _ITEMS_PER_GROUP)
+        return _digest(visible), gold
 
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
         """A test set's items in source order.
@@ -155,16 +159,25 @@ class PartStore:
         return self._items_table(testset, pa.schema([ITEM_SCHEMA.field(name) for name in names]))
 
     def source_version(self, testset: str) -> str | None:
-        """Version of the source that the items were read from; None where none was kept with them.
+        """Version of the source that the items were read from; None where none was kept with them."""
+        return self._version(testset, _SOURCE_VERSION)
 
-        Reads the head of the file only. Raises the errors of ``read_items`` where that cannot be read.
-        """
+    def gold_version(self, testset: str) -> str | None:
+        """Content hash of what only evaluation may see of the items; None where none was kept with them."""
+        return self._version(testset, _GOLD_VERSION)
+
+    def items_code(self, testset: str) -> str | None:
+        """Version of the code that read the items; None where none was kept with them."""
+        return self._version(testset, _CODE)
+
+    def _version(self, testset: str, key: bytes) -> str | None:
+        """What is kept in the head of the items' file, which alone is read; raises the errors of ``read_items``."""
         try:
             schema = pq.read_schema(self.items_file(testset))
         except (pa.ArrowInvalid, OSError):
             schema = self._items_table(testset, None).schema
         metadata = schema.metadata or {}
-        return json.loads(metadata[_SOURCE_VERSION]) if _SOURCE_VERSION in metadata else None
+        return json.loads(metadata[key]) if key in metadata else None
 
     def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
         """A test set's items as a table; with the metadata of the file if no ``schema`` is given."""

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def is_settled(workspace: Workspace) -> bool:
     """Whether nothing has changed since the experiments were last seen to be up to date."""
     file = _file(workspace)
-    return file.exists() and file.read_text(encoding="utf-8") == inputs_version(workspace)
+    return file.exists() and file.read_text(encoding="utf-8") == _settled(workspace)
 
 
 def settle(workspace: Workspace) -> None:
     """Note that all experiments are up to date with the present inputs."""
     from warehouse.storage import write_bytes
 
-    write_bytes(_file(workspace), inputs_version(workspace).encode())
+    write_bytes(_file(workspace), _settled(workspace).encode())
 
 
 def cheapest_first(workspace: Workspace, keys: Collection[str]) -> list[tuple[str, float]]:
@@ -50,6 +50,12 @@ def _file(workspace: Workspace) -> Path:
     return workspace.data / "experiments" / "settled.txt"
 
 
+def _settled(workspace: Workspace) -> str:
+    """Hash of what experiments are made from, and of which of them are kept: what is gone is made again."""
+    kept = [key for key, experiment in experiments().items() if experiment.file(workspace).exists()]
+    return content_hash([inputs_version(workspace), kept])
+
+
 def inputs_version(workspace: Workspace) -> str:
     """Hash of everything that an experiment is made from: files by size and time, the rest by content."""
     testsets = {
@@ -62,8 +68,7 @@ def inputs_version(workspace: Workspace) -> str:
         for name in sorted(workspace.testsets)
     }
     code = {key: code_version(f"{__package__}.{key}", "care_ops") for key in KEYS}
-    kept = [key for key, experiment in experiments().items() if experiment.file(workspace).exists()]
-    return content_hash([code, kept, workspace.experiments, testsets])
+    return content_hash([code, workspace.experiments, testsets])
 
 
 def _stamp(file: Path) -> list[int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.fit.kept import read_moments, read_responses, read_structure
+from assets.fit.made import made
 from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, stage_code
 from assets.judge_keys import keys_of_judges
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=["structure", "probes", "fit_settings"],
+    deps=["structure", "probes"],
     group_name="fit",
     kinds={"duckdb"},
     pool="warehouse_writer",
@@ -68,7 +69,8 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         load_edition(connection, workspace.fits, edition)
     failures = {**document.failures, **failures}
     fits = tuple(fit_ids.items())
-    FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code).write(folder)
+    heard = made(folder, "probes").content
+    FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code, heard).write(folder)
     weights = {name: a.weights for name, a in answers.items() if a.weights is not None}
     name, shown = next(iter(weights.items()), ("no aggregator", None))
     return dg.MaterializeResult(

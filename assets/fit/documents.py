@@ -72,6 +72,8 @@ class FitDocument(FolderDocument):
     failures : dict aggregator or stage -> message
     panel, settings, code : str
         Fingerprint of the panel; versions of the fit's settings and of the code of all stages.
+    probes : str
+        Hash of the responses to probes; empty where there are none, or an earlier release made the fit.
     """
 
     NAME: ClassVar[str] = "fit"
@@ -82,6 +84,7 @@ class FitDocument(FolderDocument):
     panel: str
     settings: str
     code: str
+    probes: str = ""
 
     @property
     def by_aggregator(self) -> dict[str, str]:

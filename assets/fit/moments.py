@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=["panel", "fit_settings"],
+    deps=["panel"],
     group_name="fit",
     kinds={"dask"},
     code_version=stage_code("moments"),

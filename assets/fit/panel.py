@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=[
-        dg.AssetDep("scores", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset")),
-        "panel_settings",
-    ],
+    deps=[dg.AssetDep("scores", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset"))],
     group_name="fit",
     kinds={"duckdb", "parquet"},
     pool="warehouse_writer",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from assets.fit.made import note, probes_version
 from assets.fit.stages import stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_item, judge_key, scales_of_asked
@@ -61,9 +62,13 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
     scores = folder.read_panel()
+    with workspace.warehouse.reader() as connection:
+        known = connection.execute("SELECT items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
+    version = probes_version(workspace, testset, scores.fingerprint(), known[0] if known else None)
     responses = read_responses(workspace, testset, scores)
     document, before = document_of(responses), read_kept_responses(folder)
     folder.write_json(PROBES, document)
+    note(folder, "probes", version, content_hash(document) if len(responses) else "")
     if not len(responses):
         nothing = check_result([], "there are no responses")
         return dg.MaterializeResult(

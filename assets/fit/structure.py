@@ -11,7 +11,7 @@ from assets.workspace import Workspace
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=["moments", "fit_settings"],
+    deps=["moments"],
     group_name="fit",
     code_version=stage_code("structure"),
     description="S (direct edges between judges) and L (what latent factors explain), Algorithm 1 step 2.",

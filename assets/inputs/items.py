@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_item
 from assets.metadata import as_read, histogram
 from assets.partitions import TESTSETS
-from assets.probe_items import write_probe_items
+from assets.probe_items import probe_items, write_probe_items
 from assets.sources import read_source, readings
-from assets.versions import readable_source_version
+from assets.versions import items_code, readable_source_version
 from assets.workspace import Workspace
 from warehouse.items import ItemRecord
 
@@ -20,19 +19,17 @@ from warehouse.items import ItemRecord
     specs=[
         dg.AssetSpec(
             "items",
-            deps=["source"],
             description="The items of a test set as judges see them: texts, in source order.",
             kinds={"parquet", "duckdb"},
-            code_version=code_version(__name__, "warehouse"),
+            code_version=items_code(),
             group_name="inputs",
             skippable=True,
         ),
         dg.AssetSpec(
             "gold",
-            deps=["source"],
             description="What is right, which items belong together, what else the source says: for evaluation only.",
             kinds={"duckdb"},
-            code_version=code_version(__name__, "warehouse"),
+            code_version=items_code(),
             group_name="inputs",
             skippable=True,
         ),
@@ -46,7 +43,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     testset = context.partition_key
     version = readable_source_version(workspace, testset)  # before it is read: what changes meanwhile is read again
     records = read_source(workspace, testset)
-    texts, labels = workspace.parts.write_items(testset, records, version)
+    texts, labels = workspace.parts.write_items(testset, records, version, items_code())
     probes = write_probe_items(workspace, testset, records)
     load_items(workspace, testset, records, version)
     known = [r.gold for r in records if r.gold is not None]
@@ -76,7 +73,10 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 
 
 def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None) -> None:
-    """Replace a test set's items in the warehouse, and the version of the source that they were read from."""
+    """Replace a test set's items in the warehouse, and the version of the source that they were read from.
+
+    The probes that were made of the items are part of the items' hash: a judge has to be asked about both.
+    """
     from warehouse.panel_rows import replace_testset
 
     spec = workspace.testset(testset)
@@ -86,6 +86,7 @@ def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord]
             testset,
             records,
             [judge_item(record).key for record in records],
+            probe_keys=[judge_item(record).key for record in probe_items(workspace, testset)],
             description=spec.description,
             scale=spec.scale,
             cut=spec.cut,

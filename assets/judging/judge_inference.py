@@ -16,9 +16,8 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
-from assets.judging.score_parts import NOT_SCORED
 from assets.metadata import as_read, bars, failure, table
-from assets.partitions import JUDGES, slice_key
+from assets.partitions import JUDGES
 from assets.probe_items import probe_items
 from assets.sources import readings
 from assets.workspace import Workspace
@@ -58,7 +57,6 @@ class TestsetCount:
         dg.AssetSpec(
             "judge_inference",
             deps=[
-                "judge_spec",
                 dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping()),
             ],
             description="One judge over every pending item of every test set; its model is loaded once.",
@@ -103,8 +101,6 @@ def judge_inference(
             except CareError as error:
                 failures[judge] = str(error)
                 continue
-            for event in _parts_of(workspace, judge, counts):
-                context.log_event(event)
             if failed:
                 failures[judge] = _told(failed)
                 continue
@@ -233,21 +229,6 @@ def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) ->
         return {}
     read = {count.testset: readings(workspace, count.testset).get("scores") for count in counts}
     return {testset: reading for testset, reading in read.items() if reading is not None}
-
-
-def _parts_of(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> Iterator[dg.AssetMaterialization]:
-    """What the parts of each slice are now, also of slices that the judge leaves out."""
-    scored = {count.testset: count for count in counts}
-    for testset in workspace.testsets:
-        count = scored.get(testset)
-        if count is None and testset in workspace.testsets_of(judge):
-            continue  # its items are not there yet
-        version = NOT_SCORED if count is None else f"{count.judge_key[:16]}-{count.item_keys[:16]}"
-        if count is not None and count.probes:
-            version += f"-{count.probe_keys[:16]}"
-        yield dg.AssetMaterialization(
-            "score_parts", partition=slice_key(judge, testset), tags={"dagster/data_version": version}
-        )
 
 
 def _materialisation(

@@ -13,7 +13,6 @@ import dagster as dg
 from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
-from assets.judging.score_parts import NOT_SCORED
 from assets.metadata import failure, histogram, table
 from assets.partitions import SLICES
 from assets.probe_items import probe_scores
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     specs=[
         dg.AssetSpec(
             "scores",
-            deps=["score_parts"],
+            deps=[dg.AssetDep("judge_inference", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("judge"))],
             description="The scores of one judge on one test set, in the warehouse.",
             kinds={"duckdb"},
             code_version=code_version(__name__, "warehouse"),
@@ -98,7 +97,7 @@ def _materialisation(
         return dg.AssetMaterialization(
             "scores",
             partition=key,
-            tags={"dagster/data_version": NOT_SCORED},
+            tags={"dagster/data_version": "not scored by this judge"},
             metadata={"scored": "the judge's specification leaves this test set out"},
         )
     judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]

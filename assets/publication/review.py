@@ -14,6 +14,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
 from assets.fit.kept import read_fitted
+from assets.fit.made import noted
 from assets.fit.stages import recommended
 from assets.metadata import bars, bullets
 from assets.partitions import TESTSETS
@@ -98,7 +99,7 @@ class ReviewedEdition:
 
 @dg.asset(
     partitions_def=TESTSETS,
-    deps=["aggregates", "gold", "review_settings"],
+    deps=["aggregates", "gold"],
     group_name="publication",
     kinds={"duckdb"},
     pool="warehouse_writer",
@@ -112,6 +113,7 @@ class ReviewedEdition:
     ],
     description="Publishes tonight's fit, or holds it back and says why; what was published before stays.",
 )
+@noted
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks; publish where none blocks."""
     testset = context.partition_key

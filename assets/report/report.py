@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.code import code_version
+from assets.fit.made import noted
 from assets.metadata import as_text, bullets
 from assets.partitions import TESTSETS
 from assets.report.names import labels_name, page_name
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
     code_version=code_version(__name__, "care_ops"),
     description="The page of a test set: who is right, who counts, what the confounders look like.",
 )
+@noted
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Assemble the page from the warehouse and write it, with the verdict and the items that are worth a label."""
-    from assets.judging.failures import unheard
     from assets.publication.editions import held_back
     from assets.report.documents import FactsDocument, HeldDocument
     from assets.report.gather import gather, gather_facts
+    from assets.report.outdated import state_of
     from assets.report.page import write_page
     from assets.report.to_label import items_to_label, write_items_to_label
     from assets.report.verdicts import keep, note_failures, verdict_on
@@ -46,7 +48,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         FactsDocument(facts).write(folder)
     note_failures(workspace, testset, {})
     with workspace.warehouse.reader() as connection:
-        verdict = verdict_on(workspace, testset, unheard(workspace, connection, testset))
+        verdict = verdict_on(workspace, testset, state_of(workspace, connection, testset))
     if not is_held:  # people go on reading the page of the published fit; the index tells them of this one
         write_page(data, path, verdict)
         to_label = items_to_label(data, anchors)

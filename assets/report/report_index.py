@@ -40,15 +40,18 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
     """Decide on every test set, and say so on its page, in the index and in the database."""
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
-    from assets.report.verdicts import current_verdicts, keep, write_verdicts
+    from assets.report.verdicts import MADE, current_verdicts, index_version, keep, write_verdicts
+    from warehouse.storage import write_document
 
     folder, verdicts = workspace.report_folder, current_verdicts(workspace)
+    version = index_version(workspace, verdicts)
     with workspace.warehouse.reader() as connection:
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
     write_index(folder, rows)
     write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts})
     write_verdicts(workspace, verdicts)
     keep(workspace, verdicts)  # last: what is kept there counts as told everywhere
+    write_document(folder / MADE, {"version": version})
     return verdicts
 
 

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from assets.fit.documents import FitDocument, PanelDocument
-from assets.judging.failures import Unheard, unheard
+from assets.code import code_version
+from assets.fit.documents import FitDocument
+from assets.fit.made import made
+from assets.hashing import content_hash
+from assets.judging.failures import Unheard
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import held_back
 from assets.report.documents import FactsDocument, FailureDocument, HeldDocument, VerdictDocument
 from assets.report.names import labels_name, page_name
-from assets.versions import panel_version, settings_version, source_changed
+from assets.report.outdated import State, states
 from care_ops.results.decide import Standing, decide
 from care_ops.results.reasons import capital
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
@@ -25,11 +28,14 @@ from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 
+_MADE_FROM = ("items", "panel", "aggregates")
+"""Assets of which a verdict says what they were not made from; what follows from a fit is on its page or is not."""
+
 FILE = "verdicts.json"
 """Every verdict as JSON, beside the index."""
 
-Owing = Mapping[str, Sequence[Unheard]]
-"""What ``assets.judging.failures.unheard`` finds, by test set."""
+MADE = "index.made.json"
+"""What the index was made from, beside it."""
 
 
 def shown(workspace: Workspace) -> list[str]:
@@ -46,18 +52,18 @@ def _is_known(workspace: Workspace, testset: str) -> bool:
     return ReviewDocument.find(folder) is not None or FailureDocument.find(folder) is not None
 
 
-def verdict_on(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> Verdict:
+def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     """The verdict on a test set as it stands now.
 
     Parameters
     ----------
-    owing : sequence of Unheard
-        Judges whose scores are incomplete or partly failed.
+    state : State
+        What is outdated of it, and which judges' scores are incomplete.
     """
     folder, todo = workspace.fit_folder(testset), remedies(workspace, testset)
     document, held = FactsDocument.find(folder), held_back(workspace, testset)
     facts = None if document is None else document.facts
-    standing = _standing(workspace, testset, owing)
+    standing = _standing(workspace, testset, state)
     if held is None:
         return decide(facts, standing, todo)
     if facts is not None and facts.edition == held.published:
@@ -69,8 +75,8 @@ def verdict_on(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> 
     return decide(waiting.facts, replace(standing, changes=waiting.changes, moves=waiting.moves), todo)
 
 
-def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> Standing:
-    held = held_back(workspace, testset)
+def _standing(workspace: Workspace, testset: str, state: State) -> Standing:
+    owing, held = state.owing, held_back(workspace, testset)
     failure = FailureDocument.find(workspace.fit_folder(testset))
     unverified = workspace.testset(testset).unverified()
     stale = [reason for entry in owing if not entry.why for reason in _unscored(entry)]
@@ -81,28 +87,17 @@ def _standing(workspace: Workspace, testset: str, owing: Sequence[Unheard]) -> S
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
-        stale=(*_changed_since(workspace, testset), *stale),
+        stale=(*_changed_since(workspace, testset, state), *stale),
         notes=(*([Reason("source", unverified)] if unverified else []), *notes),
     )
 
 
-def _changed_since(workspace: Workspace, testset: str) -> list[Reason]:
-    """A reason about what the latest fit was not made from, by what its stages recorded; none without a fit."""
-    folder = workspace.fit_folder(testset)
-    panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
-    if panel is None or fit is None:
+def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Reason]:
+    """A reason about what the latest fit was not made from; none without a fit."""
+    names = [name for one in state.outdated if one.asset in _MADE_FROM for name in one.changed]
+    if not names or FitDocument.find(workspace.fit_folder(testset)) is None:
         return []
-    names: list[str] = []
-    read = workspace.parts.source_version(testset) if workspace.parts.items_file(testset).is_file() else None
-    if source_changed(workspace, testset, read):
-        names.append("source")
-    if panel.settings != panel_version(workspace, testset):
-        names.append("judges or admission rule")
-    if fit.settings != settings_version(workspace, testset):
-        names.append("settings or anchors")
-    if not names:
-        return []
-    changed = f"{capital(', '.join(names))} changed since the last run."
+    changed = f"{capital(', '.join(dict.fromkeys(names)))} changed since the last run."
     return [Reason("stale", changed, detail="`care run` brings it up to date.")]
 
 
@@ -185,25 +180,22 @@ def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> Non
     write_bytes(workspace.report_folder / FILE, text.encode())
 
 
-def current_verdicts(workspace: Workspace, owing: Owing | None = None) -> dict[str, Verdict]:
+def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
     """The verdict on each test set of which there is something to say, as it stands now; none without a database.
 
     Parameters
     ----------
-    owing : mapping, optional
-        For a caller that knows it; by default it is read from the database.
+    known : dict test set -> State, optional
+        For a caller that has looked; by default it is looked up.
     """
-    names = shown(workspace)
-    if owing is None:
-        if not workspace.warehouse.usable():
-            return {}
-        with workspace.warehouse.reader() as connection:
-            owing = {name: unheard(workspace, connection, name) for name in names}
-    return {name: verdict_on(workspace, name, owing[name]) for name in names}
+    if not workspace.warehouse.usable():
+        return {}
+    known = states(workspace) if known is None else known
+    return {name: verdict_on(workspace, name, known[name]) for name in shown(workspace)}
 
 
-def verdicts_differ(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Whether there is a test set whose verdict is not the one that was told last, or no index.
+def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
+    """Whether the index is missing, or was made from other verdicts, pages or code than those of now.
 
     Parameters
     ----------
@@ -213,11 +205,24 @@ def verdicts_differ(workspace: Workspace, current: Mapping[str, Verdict], *, ste
         Whether the next steps count, whose commands name the folder of the workspace: in one that was copied, all that
         is new is that they name another one.
     """
+    from warehouse.storage import find_sound, read_document
+
     if not current:
         return False
     if not all((workspace.report_folder / file).is_file() for file in (FILE, "index.html")):
         return True
-    return bool(untold(workspace, current, steps=steps))
+    told = find_sound(workspace.report_folder / MADE, read_document)
+    is_of_now = told is not None and told.get("version") == index_version(workspace, current)
+    return not is_of_now or bool(untold(workspace, current, steps=steps))
+
+
+def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
+    """Hash of what the index is made from: its code, verdicts without steps and moments, all pages and reviews."""
+    code = code_version("assets.report.report_index", "care_ops")
+    folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
+    pages = {t: [made(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
+    said = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
+    return content_hash([code, pages, said])
 
 
 def untold(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> dict[str, Verdict]:

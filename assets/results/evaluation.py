@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.code import code_version
+from assets.fit.made import noted
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.results.gold import held_out_gold
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     code_version=code_version(__name__, "care_ops"),
     description="Order (tau, AUC) and scale (MAE, accuracy) of every aggregate against gold.",
 )
+@noted
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Evaluate, and say how the aggregates order the items."""
     evaluated = evaluate_latest(workspace, context.partition_key)

@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.fit.kept import read_fitted, read_moments, read_structure
+from assets.fit.made import noted
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
@@ -19,6 +20,7 @@ from assets.workspace import Workspace
     code_version=code_version(__name__, "care_ops"),
     description="What each factor looks like in the texts, and which of them each rule would call quality.",
 )
+@noted
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""
     from assets.results.description import describe

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 import dagster as dg
 
 from assets.code import code_version
+from assets.fit.made import noted
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
@@ -17,6 +18,7 @@ from assets.workspace import Workspace
     code_version=code_version(__name__, "care_ops"),
     description="Differences between systems with intervals; corrected by anchors where there are enough.",
 )
+@noted
 def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare the systems that the test set declares, by the recommended aggregate."""
     from assets.fit.kept import read_fitted

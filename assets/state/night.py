@@ -7,7 +7,6 @@ import dagster as dg
 
 from assets.metadata import table
 from assets.publication.editions import held_back
-from assets.state.reconcile import missing
 from assets.workspace import Workspace
 
 
@@ -18,8 +17,10 @@ from assets.workspace import Workspace
 )
 def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Count what is missing or outdated, and list the test sets whose latest fit is held back."""
-    lost = missing(workspace) if workspace.warehouse.usable() else {}
-    rows = [{"asset": a, "partition": p or ""} for a in lost for p in sorted(lost[a], key=str)]
+    from assets.report.outdated import outdated, states
+
+    found = outdated(workspace, states(workspace)).values()
+    rows = [{"asset": one.asset, "partition": one.partition or "", "why": one.why} for one in found]
     held = [t for t in sorted(workspace.testsets) if held_back(workspace, t) is not None]
     return dg.MaterializeResult(
         metadata={

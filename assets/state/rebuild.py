@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
 from assets.sources import read_source
-from assets.versions import readable_source_version
+from assets.versions import items_code, readable_source_version
 from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
 from warehouse.items import ItemRecord
@@ -85,5 +85,5 @@ def _items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
     except WarehouseError:
         version = readable_source_version(workspace, testset)
         records = read_source(workspace, testset)
-        workspace.parts.write_items(testset, records, version)
+        workspace.parts.write_items(testset, records, version, items_code())
         return records

@@ -43,10 +43,10 @@ def _remake(loaded: Workspace, testset: str) -> Outcome:
 
 def _end(outcome: Outcome, published: str) -> None:
     """Print what is published; where the pages could not be made anew, say so and end with 1."""
-    from assets.state.reconcile import RESULTS
+    from assets.report.outdated import FIT
 
     console.print(published, highlight=False)
-    pages = any(asset in ("review", *RESULTS, "report_index") for asset, _ in outcome.failures)
+    pages = any(asset in (*FIT, "report_index") for asset, _ in outcome.failures)
     print_failures(outcome)
     if pages and outcome.left_to_daemon:
         errors.print("a run of Dagster is under way for this workspace; the pages are left to it", style="yellow")

@@ -100,14 +100,14 @@ def run(
 def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
     """The verdict on every test set, now that what failed is known; pages and index say the same."""
     from assets.report.report_index import tell
-    from assets.report.verdicts import current_verdicts, note_failures, verdicts_differ
+    from assets.report.verdicts import current_verdicts, index_differs, note_failures
 
     failed = _failed_testsets(outcome)
     for testset in loaded.testsets:
         if testset in failed or not narrowed:
             note_failures(loaded, testset, failed.get(testset, {}))
     verdicts = current_verdicts(loaded)
-    return tell(loaded) if verdicts_differ(loaded, verdicts, steps=True) else verdicts
+    return tell(loaded) if index_differs(loaded, verdicts, steps=True) else verdicts
 
 
 def _failed_testsets(outcome: Outcome) -> dict[str, dict[str, str]]:

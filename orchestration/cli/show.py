@@ -26,8 +26,9 @@ from orchestration.cli.output import (
 )
 
 if TYPE_CHECKING:
-    import dagster as dg
+    from collections.abc import Mapping
 
+    from assets.report.outdated import State
     from assets.workspace import Workspace
 
 _LAST_WORDS_S = 2.0
@@ -39,14 +40,13 @@ _WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
 def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> None:
     """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
     from assets.experiments.registry import outdated_kept
+    from assets.report.outdated import states
     from assets.report.verdicts import current_verdicts
-    from orchestration.instance import workspace_instance
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(workspace)
-    with workspace_instance(loaded) as instance:
-        slices = slice_states(loaded, instance)
-    verdicts = current_verdicts(loaded)
+    known = states(loaded)
+    slices, verdicts = _judged(loaded, known), current_verdicts(loaded, known)
     if json:
         rows = [{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()]
         sentences = {testset: verdict.headline for testset, verdict in verdicts.items()}
@@ -64,47 +64,37 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
         console.print(f"experiments out of date: {', '.join(outdated)}")
 
 
-def slice_states(workspace: Workspace, instance: dg.DagsterInstance) -> dict[tuple[str, str], str]:
-    """State of each judge on each test set: how many scores of how many items, ``missing``, ``stale`` or ``failed``.
+def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
+    """What is there of each judge on each test set: scores of items, or ``missing``, ``stale`` or ``failed``.
 
     It follows from what is stored; Dagster's record says only whether a judge without any score has failed.
     """
-    from assets.partitions import JUDGES, SLICES, slice_key
-    from orchestration.instance import partition_statuses
+    from assets.partitions import JUDGES
+    from orchestration.instance import partition_statuses, workspace_instance
 
-    scored = partition_statuses(instance, "scores", SLICES)
-    judged = partition_statuses(instance, "judge_inference", JUDGES)
-    states: dict[tuple[str, str], str] = {}
-    for testset in sorted(workspace.testsets):
-        counts, outdated, broken = _stored(workspace, testset)
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    if workspace.warehouse.usable():
+        with workspace.warehouse.reader() as connection:
+            rows = connection.execute("SELECT judge, testset, n_ok, n_items FROM slices").fetchall()
+        counts = {(judge, testset): (n_ok, n_items) for judge, testset, n_ok, n_items in rows}
+    with workspace_instance(workspace) as instance:
+        failed = {j for j, s in partition_statuses(instance, "judge_inference", JUDGES).items() if s == "FAILED"}
+    said: dict[tuple[str, str], str] = {}
+    for testset, state in known.items():
+        outdated = {(one.asset, one.partition) for one in state.outdated}
+        broken = {entry.judge for entry in state.owing if entry.why}
+        stale = {entry.judge for entry in state.owing if not entry.loaded}
         for judge in workspace.judges_of(testset):
-            n_ok, n_items = counts.get(judge, (0, None))
-            has_failed = "FAILED" in (scored.get(str(slice_key(judge, testset))), judged.get(judge))
-            if judge in broken or (has_failed and not n_ok):
-                state = "failed"
+            n_ok, n_items = counts.get((judge, testset), (0, None))
+            without_scores = judge in failed or (n_items is not None and ("scores", f"{judge}|{testset}") in outdated)
+            if judge in broken or (without_scores and not n_ok):
+                said[judge, testset] = "failed"
             elif n_items is None:
-                state = "missing"
+                said[judge, testset] = "missing"
             else:
-                state = "stale" if judge in outdated else f"{n_ok} / {n_items}"
-            states[judge, testset] = state
-    return dict(sorted(states.items()))
-
-
-def _stored(workspace: Workspace, testset: str) -> tuple[dict[str, tuple[int, int]], set[str], set[str]]:
-    """How many scores of how many items are stored of each judge; whose are outdated; who cannot be asked any more."""
-    from assets.judging.failures import unheard
-    from assets.versions import source_changed
-
-    if not workspace.warehouse.usable():
-        return {}, set(), set()
-    with workspace.warehouse.reader() as connection:
-        slices = connection.execute("SELECT judge, n_ok, n_items FROM slices WHERE testset = ?", [testset]).fetchall()
-        read = connection.execute("SELECT source_version FROM testsets WHERE testset = ?", [testset]).fetchone()
-        owing = unheard(workspace, connection, testset)
-    outdated = {entry.judge for entry in owing if not entry.loaded}
-    if read is not None and source_changed(workspace, testset, read[0]):
-        outdated = set(workspace.judges)
-    return {row[0]: (row[1], row[2]) for row in slices}, outdated, {entry.judge for entry in owing if entry.why}
+                is_stale = judge in stale or ("items", testset) in outdated
+                said[judge, testset] = "stale" if is_stale else f"{n_ok} / {n_items}"
+    return dict(sorted(said.items()))
 
 
 @speaking_errors

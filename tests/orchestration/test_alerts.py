@@ -12,12 +12,13 @@ import dagster as dg
 import pytest
 
 from assets.report.names import page_name
-from assets.state.reconcile import missing
 from care_ops.errors import InputError, WarehouseError
 from orchestration.alerts import AlertError, send
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
+from orchestration.launches import requests
 from orchestration.locks import hold_daemon_lock
+from orchestration.plan import Seen, all_outdated, look
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
 from tests.support.workspaces import JUDGES, QUICK, make, run
 
@@ -116,47 +117,46 @@ def test_a_deadline_after_midnight_lies_on_the_day_after():
     assert NightlySettings(at="22:30", days="5-6", deadline_hours=3).deadline_cron() == "30 1 * * 0,6"
 
 
+def outdated(workspace) -> dict[str, set[str | None]]:
+    return requests(all_outdated(workspace))
+
+
 @pytest.mark.slow
-def test_the_schedule_asks_for_what_is_missing_and_only_that(after_a_night):
+def test_the_schedule_begins_a_night_and_the_sensor_asks_for_what_is_missing_and_only_that(after_a_night):
     folder = after_a_night
     (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
     loaded = load_workspace(folder)
-    assert missing(loaded) == {}
+    assert outdated(loaded) == {}
     definitions = build_defs(folder)
     schedule = definitions.resolve_schedule_def("nightly")
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("15 3 * * 1-5", "Europe/Berlin")
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+    with workspace_instance(loaded) as instance:
+        context = dg.build_schedule_context(
+            instance=instance,
+            repository_def=definitions.get_repository_def(),
+            scheduled_execution_time=datetime.now(UTC),
+        )
+        (request,) = schedule.evaluate_tick(context).run_requests or []
+        assert request.asset_selection == [dg.AssetKey("night")]
 
-    def asked():
-        with workspace_instance(loaded) as instance:
-            context = dg.build_schedule_context(
-                instance=instance,
-                repository_def=definitions.get_repository_def(),
-                scheduled_execution_time=datetime.now(UTC),
-            )
-            run_requests = schedule.evaluate_tick(context).run_requests or []
-        return {(tuple(key.to_user_string() for key in r.asset_selection or ()), r.partition_key) for r in run_requests}
+        def asked():
+            requested, _ = look(loaded, instance, Seen())
+            return {tuple(key.to_user_string() for key in r.asset_selection or ()) for r in requested}
 
-    assert asked() == {(("night",), None)}
-    with loaded.warehouse.writer() as connection:
-        connection.execute("DELETE FROM slices WHERE judge = 'length'")
-    assert asked() == {
-        (("night",), None),
-        (("judge_inference",), "length"),
-        (("scores",), "length|one"),
-        (("report_index",), None),  # a reader is told of the judge
-    }
+        assert asked() == set()
+        with loaded.warehouse.writer() as connection:
+            connection.execute("DELETE FROM slices WHERE judge = 'length'")
+        assert asked() == {("scores",)}
     outcome = run(folder)
-    assert {(a, p) for a, p in outcome.materialised if a in ("judge_inference", "scores")} == {
-        ("judge_inference", "length"),
+    assert {(a, p) for a, p in outcome.materialised if a in ("judge_inference", "scores", "panel")} == {
         ("scores", "length|one"),
     }
-    assert missing(loaded) == {}
+    assert outdated(loaded) == {}
     (loaded.report_folder / page_name("one")).unlink()
-    assert missing(loaded)["report"] == {"one"}
-    assert "panel" not in missing(loaded)
+    assert outdated(loaded) == {"report": {"one"}}
     (loaded.fit_folder("one").path / "fit.json").unlink()
-    assert missing(loaded)["aggregates"] == {"one"}
+    assert outdated(loaded)["aggregates"] == {"one"}
     assert len(JUDGES) == 5
 
 

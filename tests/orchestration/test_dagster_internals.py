@@ -6,11 +6,9 @@ may import what Dagster does not document (``test_house.py``).
 """
 
 import json
-import re
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
 from unittest.mock import MagicMock
 
 import dagster as dg
@@ -28,14 +26,10 @@ from orchestration.dagster_internals import (
     RANGE_START_TAG,
     cancel_backfill,
     daemon_is_alive,
-    dump_cursor,
     end_run_as_failed,
     engines_kept,
-    evaluated,
     implicit_asset_job,
     is_worked_on,
-    latest_tags,
-    load_cursor,
     materialisations,
     planned_materialisations,
     refused_settings,
@@ -43,9 +37,7 @@ from orchestration.dagster_internals import (
     run_health,
     runs_of_code_location,
     selected_assets,
-    storage_id,
     unfinished_backfills,
-    unmade_partitions,
     unreachable_storage,
 )
 
@@ -150,55 +142,20 @@ def test_what_was_materialised_before_a_step_failed_is_known(instance):
     assert list(materialisations(instance, result.run_id)) == [("half_made", None)]
 
 
-@builds_upon_dagster("unmade_partitions")
-def test_what_a_canceled_run_was_to_make_is_known_until_it_is_made(instance):
-    run_of("lettered", instance, tags={RANGE_START_TAG: "a", RANGE_END_TAG: "b"})
-    assert unmade_partitions(instance, "lettered") == set()
+@builds_upon_dagster("planned_materialisations")
+def test_what_a_canceled_run_was_to_make_is_known(instance):
     lost = instance.create_run_for_job(
         implicit_asset_job(DEFINITIONS), asset_selection={dg.AssetKey("one_letter")}, tags={"dagster/partition": "b"}
     )
     instance.report_run_canceled(lost)
     assert list(planned_materialisations(instance, lost.run_id)) == [("one_letter", "b")]
-    assert unmade_partitions(instance, "one_letter") == {"b"}
-    run_of("one_letter", instance, partition_key="b")
-    assert unmade_partitions(instance, "one_letter") == set()
-
-
-@builds_upon_dagster("latest_tags")
-def test_the_latest_tag_of_every_partition_is_known(instance):
-    for partition, version in (("a", "1"), ("b", "1"), ("a", "2")):
-        instance.report_runless_asset_event(
-            dg.AssetMaterialization("reported", partition=partition, tags={"dagster/data_version": version})
-        )
-    instance.report_runless_asset_event(dg.AssetMaterialization("other", partition="a", tags={"another": "tag"}))
-    assert latest_tags(instance, dg.AssetKey("reported"), "dagster/data_version") == {"a": "2", "b": "1"}
-    assert latest_tags(instance, dg.AssetKey("other"), "dagster/data_version") == {}
+    assert list(materialisations(instance, lost.run_id)) == []
 
 
 @builds_upon_dagster("selected_assets")
 def test_a_selection_is_resolved_to_names():
     assert selected_assets(DEFINITIONS, "key:plain or key:checked") == {"plain", "checked"}
     assert selected_assets(DEFINITIONS, None) == {"plain", "lettered", "half_made", "checked", "one_letter"}
-
-
-@builds_upon_dagster("dump_cursor")
-def test_a_cursor_of_the_conditions_survives_as_text(instance):
-    @dg.asset(automation_condition=dg.AutomationCondition.missing() & ~dg.AutomationCondition.newly_requested())
-    def awaited() -> None: ...
-
-    definitions = dg.Definitions([awaited])
-    first = dg.evaluate_automation_conditions(definitions, instance)
-    assert first.total_requested == 1
-    cursor = load_cursor(dump_cursor(first.cursor))
-    assert cursor == first.cursor
-    assert dg.evaluate_automation_conditions(definitions, instance, cursor=cursor).total_requested == 0
-
-
-@builds_upon_dagster("load_cursor")
-@pytest.mark.parametrize("text", ["nonsense", '{"__class__": "CursorOfAnotherRelease"}'])
-def test_what_is_no_cursor_is_told(text):
-    with pytest.raises(ValueError, match=f"no cursor of Dagster {dg.__version__}"):
-        load_cursor(text)
 
 
 @builds_upon_dagster("daemon_is_alive")
@@ -210,12 +167,6 @@ def test_a_daemon_is_alive_while_it_gives_signs_of_life(instance):
     assert not daemon_is_alive(instance)
     instance.add_daemon_heartbeat(DaemonHeartbeat(time.time(), "SENSOR", "alive"))
     assert daemon_is_alive(instance)
-
-
-@builds_upon_dagster("storage_id")
-def test_every_storage_has_an_id_of_its_own(instance, tmp_path):
-    with dg.DagsterInstance.ephemeral() as other:
-        assert storage_id(instance) == storage_id(instance) != storage_id(other)
 
 
 @builds_upon_dagster("unreachable_storage")
@@ -271,60 +222,6 @@ def test_a_backfill_that_nobody_carries_out_is_canceled(instance):
     (backfill,) = unfinished_backfills(instance)
     cancel_backfill(instance, backfill)
     assert unfinished_backfills(instance) == []
-
-
-@builds_upon_dagster("evaluated")
-def test_an_evaluation_of_conditions_reads_dynamic_partitions_less_often(instance):
-    names = dg.DynamicPartitionsDefinition(name="names")
-
-    @dg.asset(partitions_def=names, automation_condition=dg.AutomationCondition.eager())
-    def named() -> None: ...
-
-    instance.add_dynamic_partitions("names", ["a", "b"])
-    statements: list[str] = []
-    listen = (Engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
-    event.listen(*listen)
-    try:
-        dg.evaluate_automation_conditions(dg.Definitions([named]), instance)
-        without = sum("dynamic_partitions" in statement for statement in statements)
-        statements.clear()
-        evaluated(dg.Definitions([named]), instance)
-    finally:
-        event.remove(*listen)
-    assert sum("dynamic_partitions" in statement for statement in statements) < without, "it saves no query any more"
-    instance.add_dynamic_partitions("names", ["c"])
-    assert instance.get_dynamic_partitions("names") == ["a", "b", "c"], "afterwards they are read anew"
-
-
-@builds_upon_dagster("evaluated")
-def test_an_evaluation_without_its_record_has_the_same_cursor(instance, monkeypatch):
-    @dg.asset(
-        partitions_def=dg.DynamicPartitionsDefinition(name="names"),
-        automation_condition=dg.AutomationCondition.eager() | dg.AutomationCondition.missing().newly_true(),
-    )
-    def named() -> None: ...
-
-    instance.add_dynamic_partitions("names", ["a", "b"])
-    definitions = dg.Definitions([named])
-    before = dg.evaluate_automation_conditions(definitions, instance).cursor
-    instance.add_dynamic_partitions("names", ["c"])
-    evaluate = partial(dg.evaluate_automation_conditions, definitions, instance, cursor=before)
-    recorded = evaluate()
-    made: list[object] = []
-    make = dg.AutomationCondition.get_node_snapshot
-    monkeypatch.setattr(
-        dg.AutomationCondition, "get_node_snapshot", lambda self, name: [made.append(name), make(self, name)][1]
-    )
-    evaluate()
-    assert made, "unnecessary by now: no record is made for a cursor"
-    made.clear()
-    unrecorded = evaluated(definitions, instance, before)
-    assert unrecorded.total_requested == recorded.total_requested == 1
-    at = re.compile(r"\d{10}\.\d+")
-    assert at.sub("now", dump_cursor(unrecorded.cursor)) == at.sub("now", dump_cursor(recorded.cursor))
-    assert not made
-    evaluate()
-    assert made, "afterwards it is made again"
 
 
 @builds_upon_dagster("runs_of_code_location")

@@ -451,7 +451,7 @@ def test_with_when_changed_a_night_makes_what_reads_the_change_once(tmp_path, mo
         raise AssertionError("an unchanged night must not look whether an experiment is out of date")
 
     with monkeypatch.context() as patched:
-        patched.setattr("orchestration.runner.outdated", looked_at)
+        patched.setattr("orchestration.plan.outdated_experiments", looked_at)
         assert run(folder).materialised == []
 
     (folder / "judges" / "words.yaml").write_text("engine: {kind: program, program: length}\ntestsets: [one]\n")

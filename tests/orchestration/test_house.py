@@ -13,9 +13,8 @@ import pytest
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import OF_PANELS
-from assets.inputs.external import EXTERNAL
-from orchestration.conditions import CONDITIONS
 from orchestration.definitions import ASSETS, build_defs
+from orchestration.launches import ORDER
 from tests.support.imports import calls
 
 ROOT = Path(__file__).parents[2]
@@ -88,22 +87,23 @@ def constants(path: Path) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def test_every_asset_has_a_condition_a_group_and_a_description():
+def test_every_asset_has_a_place_in_the_plan_a_group_and_a_description():
     for definition in ASSETS:
         for spec in definition.specs:
-            assert spec.key.to_user_string() in CONDITIONS
+            assert spec.key.to_user_string() in ORDER
+            assert spec.group_name
             assert spec.description
             assert spec.code_version
 
 
 def test_a_group_is_a_folder_and_an_asset_a_file(tmp_path):
-    """``gold`` comes with ``items``; what no stage makes stands in one file; experiments name their modules."""
+    """``gold`` comes with ``items``; experiments name their modules."""
     for definition in build_defs(tmp_path).assets or ():
         specs = [definition] if isinstance(definition, dg.AssetSpec) else list(definition.specs)
         for spec in specs:
             key = spec.key.to_user_string()
             folder = ROOT / "assets" / (spec.group_name or "")
-            assert (folder / f"{'items' if key == 'gold' else key}.py").is_file() or spec in EXTERNAL, key
+            assert (folder / f"{'items' if key == 'gold' else key}.py").is_file(), key
 
 
 def test_every_folder_of_the_packages_says_what_belongs_there():
@@ -141,24 +141,18 @@ def test_the_graph_is_the_way_of_one_score(tmp_path):
         for key in graph.get_all_asset_keys()
     }
     assert edges == {
-        "source": [],
-        "judge_spec": [],
-        "panel_settings": [],
-        "fit_settings": [],
-        "review_settings": [],
-        "items": ["source"],
-        "gold": ["source"],
-        "judge_inference": ["items", "judge_spec"],
-        "score_parts": ["judge_inference"],
-        "scores": ["score_parts"],
-        "panel": ["panel_settings", "scores"],
+        "items": [],
+        "gold": [],
+        "judge_inference": ["items"],
+        "scores": ["judge_inference"],
+        "panel": ["scores"],
         "probes": ["panel"],
-        "moments": ["fit_settings", "panel"],
-        "structure": ["fit_settings", "moments"],
-        "aggregates": ["fit_settings", "probes", "structure"],
+        "moments": ["panel"],
+        "structure": ["moments"],
+        "aggregates": ["probes", "structure"],
         "evaluation": ["aggregates", "gold"],
         "factors": ["aggregates"],
-        "review": ["aggregates", "gold", "review_settings"],
+        "review": ["aggregates", "gold"],
         "intervals": ["aggregates", "gold"],
         "systems": ["aggregates", "gold"],
         "report": ["evaluation", "factors", "intervals", "review", "systems"],

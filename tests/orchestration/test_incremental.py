@@ -9,6 +9,10 @@ import time
 import dagster as dg
 import pytest
 
+from assets.code import code_version
+from assets.fit import made as made_module
+from assets.report.outdated import Outdated
+from care_ops.errors import CareError
 from orchestration import runner
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
@@ -280,21 +284,45 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_n
     assert run(folder).materialised == []
 
 
-def test_conditions_alone_fit_with_a_judge_that_comes_back_as_the_daemon_would(after_a_night, monkeypatch):
-    """Without the reconciler, which the daemon has once a night, if care.yaml names an hour."""
-    monkeypatch.setattr(runner, "missing", lambda workspace: {})
-    spec = after_a_night / "judges" / "redundancy.yaml"
-    text = spec.read_text()
-    spec.unlink()
-    run(after_a_night)
-    spec.write_text(text)
-    assert not run(after_a_night).failures
-    assert judges_of_fit(after_a_night) == set(JUDGES)
-
-
 def test_a_fit_that_is_behind_its_scores_at_the_end_is_told(after_a_night, monkeypatch):
-    monkeypatch.setattr(runner, "missing", lambda workspace: {"aggregates": {"one"}})
+    stale = {("aggregates", "one"): Outdated("aggregates", "one", "the same each time")}
+    monkeypatch.setattr(runner, "all_outdated", lambda workspace: stale)
     outcome = run(after_a_night)
     assert outcome.outdated == {"one"}, "it was made once, and is still asked for"
     assert ran(outcome, "aggregates") == ["one"]
     assert "one: its fit is not of the scores and settings that are there now" in care(after_a_night, "run")
+
+
+def test_another_code_of_a_result_makes_it_and_its_page_again_and_no_fit(after_a_night, monkeypatch):
+    def code_of(module: str, *packages: str) -> str:
+        return "another" if module.endswith("results.evaluation") else code_version(module, *packages)
+
+    monkeypatch.setattr(made_module, "code_version", code_of)
+    assert {asset for asset, _ in run(after_a_night).materialised} == {"evaluation", "report", "report_index"}
+    assert run(after_a_night).materialised == []
+
+
+def test_another_code_of_the_index_makes_it_again_and_nothing_else(after_a_night, monkeypatch):
+    def code_of(module: str, *packages: str) -> str:
+        return "another" if module.endswith("report_index") else code_version(module, *packages)
+
+    monkeypatch.setattr("assets.report.verdicts.code_version", code_of)
+    assert {asset for asset, _ in run(after_a_night).materialised} == {"report_index"}
+    assert run(after_a_night).materialised == []
+
+
+def test_what_failed_is_tried_once_by_each_command(after_a_night, monkeypatch):
+    def refuse(*_: object) -> None:
+        asked.append(1)
+        raise CareError("gold is of no use today")
+
+    asked: list[int] = []
+    (after_a_night / "one.csv").write_text((after_a_night / "one.csv").read_text().replace(",0\n", ",9\n"))
+    monkeypatch.setattr("assets.results.evaluation.evaluate_latest", refuse)
+    for times in (1, 2):
+        outcome = run(after_a_night)
+        assert outcome.failures.keys() == {("evaluation", "one")}
+        assert len(asked) == times
+    monkeypatch.undo()
+    assert ran(run(after_a_night), "evaluation") == ["one"]
+    assert run(after_a_night).materialised == []

@@ -24,6 +24,7 @@ import pytest
 from assets.publication.documents import ReviewDocument
 from assets.report.data import ReportData
 from assets.report.gather import gather
+from assets.report.outdated import State
 from assets.report.verdicts import verdict_on
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import run
@@ -403,7 +404,7 @@ class TestResults:
         numbers = next(finding.numbers for finding in review.findings if finding.check == "other_solvers")
         assert numbers["cvxpy_difference"] <= numbers["cvxpy_allowed"]
         assert numbers["tensorly_difference"] <= numbers["tensorly_allowed"]
-        assert verdict_on(workspace, "planted", {}).state == "ambiguous"
+        assert verdict_on(workspace, "planted", State(())).state == "ambiguous"
 
 
 HELD = {

@@ -1,19 +1,18 @@
 """The pieces of ``care run``: grouping, what was left behind, anchors."""
 
+from types import SimpleNamespace
+
 import dagster as dg
 import pytest
 
-from assets.state.reconcile import missing
-from orchestration import runner
-from orchestration.dagster_internals import load_cursor
+from assets.report.outdated import Outdated
+from orchestration.dagster_internals import implicit_asset_job
 from orchestration.definitions import build_defs
-from orchestration.instance import daemon_is_alive, dagster_home, end_abandoned_runs, under_way, workspace_instance
-from orchestration.launches import plan, split_partition
-from orchestration.observe import observe, report
-from orchestration.runner import CursorFile
+from orchestration.instance import daemon_is_alive, end_abandoned_runs, under_way, workspace_instance
+from orchestration.launches import plan, requests, split_partition
+from orchestration.plan import INDEX, Tried, all_outdated, partitions_under_way, ready
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, ran, run, write_items
-from warehouse.storage import read_document
 
 
 @pytest.fixture
@@ -91,37 +90,115 @@ def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path)
     assert {n for *_, n in rows} == {36}, "the same items for everybody"
 
 
-@pytest.mark.slow
-def test_a_change_of_a_source_that_was_reported_and_lost_is_found_by_its_version(after_a_night):
-    """As where the process that was to read the new items was killed: nothing asks for them any more."""
+def stale(workspace) -> dict[str, set[str | None]]:
+    return requests(all_outdated(workspace))
+
+
+def test_a_change_of_a_source_is_found_by_its_version(after_a_night):
     folder = after_a_night
-    assert missing(load_workspace(folder)) == {}
+    assert stale(load_workspace(folder)) == {}
     write_items(folder, edited=7)
     workspace = load_workspace(folder)
-    with workspace_instance(workspace) as instance:
-        report(observe(workspace, instance), instance)
-        cursor = load_cursor(read_document(dagster_home(workspace) / "care_run_cursor.json")["cursor"])
-        seen = dg.evaluate_automation_conditions(build_defs(folder), instance, cursor=cursor)
-        assert seen.get_requested_partitions(dg.AssetKey("items")) == {"one"}
-        CursorFile(workspace, instance).save(seen.cursor)
-    assert missing(workspace) == {"items": {"one"}, "gold": {"one"}}
+    assert {asset: found for asset, found in stale(workspace).items() if asset in ("items", "gold", "panel")} == {
+        "items": {"one"},
+        "gold": {"one"},
+    }
     outcome = run(folder)
     assert not outcome.failures
     assert ran(outcome, "items") == ["one"]
     assert query(folder, "SELECT count(*) FROM items WHERE response LIKE '% and edited'") == [(1,)]
-    assert missing(load_workspace(folder)) == {}
+    assert stale(load_workspace(folder)) == {}
 
 
-def test_no_result_is_made_of_a_panel_before_its_fit_whoever_asks(after_a_night, monkeypatch):
-    """As the reconciler asks where a panel changed after this command had made all but these two."""
-    asked = [{"panel": {"one"}, "systems": {"one"}, "factors": {"one"}}]
-    monkeypatch.setattr(runner, "missing", lambda workspace: asked.pop() if asked else {})
-    outcome = run(after_a_night)
-    assert not asked
-    assert not outcome.failures
-    assert [asset for asset, _ in outcome.materialised if asset in ("panel", "systems", "factors")] == ["panel"]
-
-
-def test_a_source_that_cannot_be_read_is_not_asked_for_every_night(after_a_night):
+def test_a_source_that_cannot_be_read_holds_up_no_fit_and_is_tried_once_a_command(after_a_night):
     (after_a_night / "one.csv").unlink()
-    assert missing(load_workspace(after_a_night)) == {}
+    (after_a_night / "care.yaml").write_text("fit: {resamples: 0, gamma: 0.4}\nreview: {hold: false}\n")
+    outcome = run(after_a_night)
+    assert {asset for asset, _ in outcome.failures} == {"items"}
+    assert ran(outcome, "aggregates") == ["one"]
+    again = run(after_a_night)
+    assert {asset for asset, _ in again.failures} == {"items"}
+    assert again.materialised == []
+
+
+def one(asset, partition="x", version="1", **more) -> Outdated:
+    return Outdated(asset, partition, version, **more)
+
+
+def asked(stale, tried, busy=()):
+    """What is ready of these, by asset."""
+    workspace = SimpleNamespace(testsets_of=lambda judge: ["x", "y"])
+    found = ready(workspace, {entry.key: entry for entry in stale}, tried, busy)  # type: ignore[arg-type]
+    return [(entry.asset, entry.partition) for entry in found]
+
+
+def test_a_judge_waits_for_the_items_of_its_test_sets_and_a_fit_for_its_judges():
+    tried = Tried(1)
+    judge = one("judge_inference", "a", testsets=("x",))
+    fit = [one("panel"), one("moments"), one("panel", "z")]
+    assert asked([one("items", "y"), judge, *fit], tried) == [("items", "y"), ("panel", "z")]
+    assert asked([judge, *fit], tried) == [("judge_inference", "a"), ("panel", "z")]
+    assert asked([one("scores", "a|x"), *fit], tried) == [("scores", "a|x"), ("panel", "z")]
+    assert asked([judge, *fit], tried, {judge.key}) == [("panel", "z")], "it is at work"
+    tried.note([judge])
+    assert asked([judge, *fit], tried) == [("panel", "x"), ("moments", "x"), ("panel", "z")], "it was asked in vain"
+
+
+def test_what_is_made_of_something_that_failed_is_not_asked_for():
+    tried = Tried(1)
+    tried.note([one("panel")])
+    assert asked([one("panel"), one("moments"), one("factors", "z")], tried) == [("factors", "z")]
+    assert asked([one("panel", version="2"), one("moments")], tried) == [("panel", "x"), ("moments", "x")]
+
+
+def test_a_fit_of_which_something_is_under_way_is_left_to_that_run_and_the_index_comes_last():
+    tried, index = Tried(1), one(*INDEX)
+    assert asked([one("panel"), index], tried, {("review", "x")}) == []
+    assert asked([one("panel"), index], tried) == [("panel", "x")]
+    assert asked([index], tried, {("panel", "x")}) == []
+    assert asked([index], tried) == [INDEX]
+
+
+def test_what_failed_is_asked_for_so_often_under_one_version_and_anew_under_another():
+    tried, evaluation = Tried(2), one("evaluation")
+    for _ in range(2):
+        assert tried.may_ask(evaluation)
+        tried.note([evaluation])
+        tried.look({evaluation.key: evaluation}, set())
+    assert not tried.may_ask(evaluation)
+    assert tried.may_ask(one("evaluation", version="2"))
+    tried.look({}, set())
+    assert tried.may_ask(evaluation), "it was made meanwhile"
+
+
+def test_what_was_asked_for_with_its_fit_is_known_by_the_version_that_the_fit_gave_it():
+    tried, first, then = Tried(1), one("evaluation"), one("evaluation", version="of the new fit")
+    tried.note([one("aggregates"), first])
+    tried.look({first.key: first}, {first.key})
+    assert not tried.may_ask(first), "its run has not ended"
+    tried.look({then.key: then}, set())
+    assert not tried.may_ask(then)
+    assert tried.may_ask(first)
+
+
+@pytest.mark.slow
+def test_partitions_of_runs_that_have_not_ended_are_known(instance, tmp_path):
+    every = implicit_asset_job(build_defs(tmp_path))
+
+    def begin(asset, **tags):
+        selection = frozenset({dg.AssetKey(asset)})
+        instance.create_run_for_job(every, tags=tags, status=dg.DagsterRunStatus.STARTED, asset_selection=selection)
+
+    (slices,) = plan({"scores": {"b|x", "b|y", "c|x", "c|y"}}, instance)
+    (judges,) = plan({"judge_inference": {"b", "c"}}, instance)
+    begin("scores", **slices.tags)
+    begin("judge_inference", **judges.tags)
+    begin("panel", **{"dagster/partition": "z"})
+    begin("report_index")
+    assert partitions_under_way(instance) == {
+        *(("scores", f"{judge}|{testset}") for judge in "bc" for testset in "xy"),
+        ("judge_inference", "b"),
+        ("judge_inference", "c"),
+        ("panel", "z"),
+        ("report_index", None),
+    }

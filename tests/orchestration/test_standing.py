@@ -8,21 +8,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from assets.partitions import JUDGES
 from assets.publication.review import review_latest
+from assets.report.outdated import Outdated, State, states
 from assets.report.verdicts import failed_assets, note_failure
 from care_ops.errors import CareError
 from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, end_run_as_failed, implicit_asset_job
 from orchestration.definitions import build_defs
 from orchestration.instance import instance_home, workspace_instance
-from orchestration.launches import NO_RETRY, ORDER
+from orchestration.launches import NO_RETRY, TRIED_AGAIN
 from orchestration.standing import forget_mended_failures, note_failed_run
 from orchestration.workspace import load_workspace
 from tests.support import held_items
@@ -34,27 +35,25 @@ class Daemon:
     """What Dagster's daemon does with a workspace, one step at a time: looks, and runs."""
 
     def __init__(self, folder: Path, instance: dg.DagsterInstance) -> None:
-        self.folder, self.instance, self.cursor = folder, instance, None
+        self.folder, self.instance = folder, instance
+        self.cursors: dict[str, str | None] = {}
         self.definitions = build_defs(folder)
-        self.asked = dg.evaluate_automation_conditions(self.definitions, instance).cursor
+
+    def tick(self, name: str) -> Any:
+        """One tick of a sensor."""
+        sensor = next(s for s in self.definitions.sensors or () if s.name == name)
+        repository = self.definitions.get_repository_def()
+        context = dg.build_sensor_context(self.instance, self.cursors.get(name), repository_def=repository)
+        tick = sensor.evaluate_tick(context)
+        self.cursors[name] = tick.cursor
+        return tick
 
     def look(self) -> list[dg.RunRequest]:
-        """One tick of the sensor that watches the workspace, and what it asks for."""
-        sensor = next(s for s in self.definitions.sensors or () if s.name == "workspace_sensor")
-        context = dg.build_sensor_context(
-            self.instance, self.cursor, repository_def=self.definitions.get_repository_def()
-        )
-        tick = sensor.evaluate_tick(context)
-        self.cursor = tick.cursor
-        for event in tick.asset_events:
-            self.instance.report_runless_asset_event(event)
-        return list(tick.run_requests or ())
-
-    def ask(self) -> set[str]:
-        """One tick of the conditions, and the assets that they ask for."""
-        result = dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=self.asked)
-        self.asked = result.cursor
-        return {asset for asset in ORDER if result.get_requested_partitions(dg.AssetKey(asset))}
+        """One tick of the sensors that watch the workspace, as after `watch_seconds`, and what they ask for."""
+        self.tick("workspace_sensor")
+        cursor = json.loads(self.cursors.get("stale_assets_sensor") or "{}")
+        self.cursors["stale_assets_sensor"] = json.dumps({**cursor, "looked_at": 0.0})
+        return list(self.tick("stale_assets_sensor").run_requests or ())
 
     def run_together(self, assets: set[str], tags: dict[str, str]) -> dg.ExecuteInProcessResult:
         """One run of several assets, of the partition or the range that its tags name."""
@@ -103,26 +102,32 @@ def daemon(after_a_night) -> Iterator[Daemon]:
         yield Daemon(after_a_night, instance)
 
 
-def test_a_stage_that_fails_under_the_daemon_is_told_until_it_is_mended(daemon):
+def assets_of(requests: list[dg.RunRequest]) -> list[str]:
+    return [key.to_user_string() for request in requests for key in request.asset_selection or ()]
+
+
+def test_a_stage_that_fails_under_the_daemon_is_tried_once_more_and_told_until_it_is_mended(daemon):
     before = daemon.told()
     assert daemon.look() == []
     source = daemon.folder / "one.csv"
     good = source.read_text()
     source.write_text("nothing,of,this,is\nan,item,at,all\n")
-    assert daemon.look() == [], "the tick that reports a change leaves it to what follows"
-    assert not daemon.run("items", "one").success
+    for tried_again in ("true", None):
+        (request,) = daemon.look()
+        assert assets_of([request]) == ["items", "gold"]
+        assert request.tags.get(TRIED_AGAIN) == tried_again
+        assert not daemon.run("items", "one").success
 
-    (request,) = daemon.look()
-    assert daemon.look() == [], "it is asked for once"
-    assert request.asset_selection in (None, [dg.AssetKey("report_index")])
+    assert assets_of(daemon.look()) == ["report_index"], "the items have been tried twice"
     assert daemon.run("report_index").success
     assert daemon.told().startswith("`items` could not be made: ")
     assert daemon.look() == []
 
+    implicit = implicit_asset_job(daemon.definitions)
+    assert implicit.execute_in_process(instance=daemon.instance, asset_selection=[dg.AssetKey("night")]).success
+    assert assets_of(daemon.look()) == ["items", "gold"], "a night asks for it once more"
     source.write_text(good)
-    daemon.look()
-    assert daemon.run("items", "one").success
-    assert len(daemon.look()) == 1
+    assert assets_of(daemon.look()) == ["report_index"], "the items are of this source"
     assert daemon.run("report_index").success
     assert daemon.told() == before
 
@@ -147,42 +152,44 @@ def test_a_failed_run_is_told_although_the_workspace_cannot_be_read(daemon):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_good", [True, False])
 def test_a_look_in_the_middle_of_a_run_asks_for_nothing_twice(daemon, monkeypatch, is_good):
-    """Whether the run comes to its end or is lost there: then Dagster tries the same run once more, and nobody else."""
+    """Whether the run comes to its end or is lost there: then what is left is asked for once more."""
     (daemon.folder / "care.yaml").write_text(QUICK.replace("{resamples: 0}", "{resamples: 0, gamma: 0.4}"))
-    daemon.look()
-    asked = daemon.ask()
+    (request,) = daemon.look()
+    asked = set(assets_of([request]))
     assert {"structure", "aggregates", "review", "evaluation", "report"} <= asked
-    assert daemon.ask() == set(), "they are asked for once"
 
     def look_and_review(workspace, testset):
-        daemon.ask()
+        assert daemon.look() == [], "they are under way"
         if is_good:
             return review_latest(workspace, testset)
         raise CareError("the process is lost")
 
     monkeypatch.setattr("assets.publication.review.review_latest", look_and_review)
-    assert daemon.run_together(asked, {"dagster/partition": "one"}).success == is_good
-    assert daemon.ask() <= {"report_index"}
-    assert daemon.ask() == set()
-    sensor = next(s for s in daemon.definitions.sensors or () if s.name == "stale_assets_sensor")
-    assert sensor.run_tags["dagster/max_retries"] == "1"
+    tags = dict(request.tags)
+    assert daemon.run_together(asked, tags).success == is_good
+    if not is_good:
+        assert set(assets_of(daemon.look())) == {"review", "report"}
+        lost = daemon.run_together({"review", "report"}, tags)
+        failures = [event for event in lost.all_events if event.is_step_failure]
+        note_failed_run(load_workspace(daemon.folder), daemon.instance, lost.dagster_run, failures)
+    assert assets_of(daemon.look()) == ["report_index"]
+    assert daemon.run("report_index").success
+    assert daemon.look() == []
 
 
 def test_an_alert_names_what_failed_of_a_range_and_not_what_is_tried_again(daemon):
     (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl}\n")
     write_judge(daemon.folder, "oracle")
-    sensor = next(s for s in daemon.definitions.sensors or () if s.name == "workspace_sensor")
-    context = dg.build_sensor_context(daemon.instance, repository_def=daemon.definitions.get_repository_def())
-    for request in sensor.evaluate_tick(context).dynamic_partitions_requests or ():
-        daemon.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
+    daemon.tick("workspace_sensor")
     judges = daemon.instance.get_dynamic_partitions(str(JUDGES.name))
     tags = {RANGE_START_TAG: judges[0], RANGE_END_TAG: judges[-1]}
     result = daemon.run_together({"judge_inference"}, tags)
     assert not result.success
-    daemon.instance.add_run_tags(result.run_id, {"dagster/will_retry": "true"})
-    daemon.hear("alert_on_failure", result.run_id)
-    assert not (daemon.folder / "told.jsonl").exists()
-    daemon.instance.add_run_tags(result.run_id, {"dagster/will_retry": "false"})
+    for tag in ("dagster/will_retry", TRIED_AGAIN):
+        daemon.instance.add_run_tags(result.run_id, {tag: "true"})
+        daemon.hear("alert_on_failure", result.run_id)
+        assert not (daemon.folder / "told.jsonl").exists()
+        daemon.instance.add_run_tags(result.run_id, {tag: "false"})
     daemon.hear("alert_on_failure", result.run_id)
     (alert,) = (daemon.folder / "told.jsonl").read_text().splitlines()
     text = json.loads(alert)["text"]
@@ -207,28 +214,19 @@ def test_a_fit_that_is_held_back_is_alerted_once_and_without_the_names_of_dagste
     assert daemon.told() in json.loads(alert)["text"]
 
 
-def test_the_nightly_tick_leaves_what_dagster_does_not_know_yet_to_the_next_look(daemon):
+def test_a_judge_and_a_test_set_that_have_just_come_are_asked_for_at_the_first_look(daemon):
     workspace = load_workspace(daemon.folder)
     write_judge(daemon.folder, "sentence_length")
     write_items(daemon.folder, name="two")
     write_testset(daemon.folder, "two")
     with workspace.warehouse.writer() as connection:
         connection.execute("DELETE FROM slices WHERE judge = 'length'")
-    schedule = daemon.definitions.resolve_schedule_def("nightly")
-    repository = daemon.definitions.get_repository_def()
-
-    def asked() -> set[str | None]:
-        context = dg.build_schedule_context(
-            instance=daemon.instance, repository_def=repository, scheduled_execution_time=datetime.now(UTC)
-        )
-        return {request.partition_key for request in schedule.evaluate_tick(context).run_requests or ()}
-
-    assert asked() == {None, "length", "length|one"}
-    sensor = next(s for s in daemon.definitions.sensors or () if s.name == "workspace_sensor")
-    context = dg.build_sensor_context(daemon.instance, repository_def=repository)
-    for request in sensor.evaluate_tick(context).dynamic_partitions_requests or ():
-        daemon.instance.add_dynamic_partitions(request.partitions_def_name, request.partition_keys)
-    assert {"sentence_length", "sentence_length|one", "two"} <= asked()
+    asked = {(request.tags.get("dagster/partition"), *assets_of([request])) for request in daemon.look()}
+    assert asked == {("two", "items", "gold"), (None, "scores")}, "a judge waits for the items of its test sets"
+    assert daemon.run_together({"items", "gold"}, {"dagster/partition": "two"}).success
+    (judges,) = [request for request in daemon.look() if assets_of([request]) == ["judge_inference"]]
+    assert daemon.run_together({"judge_inference"}, dict(judges.tags)).success
+    assert assets_of(daemon.look()) == ["scores", "scores"], "no fit before the scores"
 
 
 def test_what_a_sensor_notes_reaches_the_store(tmp_path):
@@ -242,15 +240,13 @@ def test_what_a_sensor_notes_reaches_the_store(tmp_path):
     with dg.instance_for_test() as instance:
         note_failed_run(workspace, instance, lost, [event])  # type: ignore[list-item]
         assert [path.name for path in (store / "fits" / "testset=one").iterdir()] == ["failure.json"]
-        forget_mended_failures(workspace, instance)
+        forget_mended_failures(workspace, {"one": State(())})
     assert not list((store / "fits" / "testset=one").iterdir())
 
 
 def test_a_fit_that_is_stale_is_told_without_care_run(daemon):
     write_items(daemon.folder, edited=3)
     (daemon.folder / "care.yaml").write_text(QUICK.replace("{resamples: 0}", "{resamples: 0, gamma: 0.4}"))
-    daemon.look()
-    assert len(daemon.look()) == 1
     assert daemon.run("report_index").success
     sentence = daemon.told()
     assert sentence.startswith("Source, settings or anchors changed since the last run")
@@ -263,8 +259,10 @@ def test_a_failure_is_forgotten_with_the_asset_that_failed_and_no_other(daemon):
     note_failure(workspace, "one", "panel", "too few judges")
     note_failure(workspace, "one", "items", "it cannot be read, again")
     assert failed_assets(workspace, "one") == ("panel", "items")
-    forget_mended_failures(workspace, daemon.instance)
-    assert failed_assets(workspace, "one") == (), "the last run of both was good"
+    forget_mended_failures(workspace, {"one": State((Outdated("panel", "one", "of now"),))})
+    assert failed_assets(workspace, "one") == ("panel",)
+    forget_mended_failures(workspace, states(workspace))
+    assert failed_assets(workspace, "one") == (), "nothing is outdated"
 
 
 @pytest.mark.parametrize(
@@ -276,20 +274,23 @@ def test_a_failure_is_forgotten_with_the_asset_that_failed_and_no_other(daemon):
 )
 def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(daemon, sensor, end, says):
     before = daemon.told()
-    run = daemon.instance.create_run_for_job(
-        implicit_asset_job(daemon.definitions),
-        asset_selection={dg.AssetKey("panel"), dg.AssetKey("moments")},
-        tags={"dagster/partition": "one", **NO_RETRY},
-    )
-    end(daemon.instance, run)
+    (daemon.folder / "care.yaml").write_text(QUICK + "panel: {admit: all}\n")
+    for _ in range(2):
+        assert assets_of(daemon.look()) == ["panel", "probes"]
+        run = daemon.instance.create_run_for_job(
+            implicit_asset_job(daemon.definitions),
+            asset_selection={dg.AssetKey("panel"), dg.AssetKey("moments")},
+            tags={"dagster/partition": "one", **NO_RETRY},
+        )
+        end(daemon.instance, run)
     daemon.hear(sensor, run.run_id)
-    assert len(daemon.look()) == 1
+    assert assets_of(daemon.look()) == ["report_index"]
     assert daemon.run("report_index").success
     assert daemon.told().startswith(f"`panel` could not be made: {says}")
     assert daemon.look() == []
 
-    assert daemon.run("panel", "one").success
-    assert len(daemon.look()) == 1
+    assert daemon.run_together({"panel", "probes"}, {"dagster/partition": "one"}).success
+    assert assets_of(daemon.look()) == ["report_index"], "the panel came out as it was"
     assert daemon.run("report_index").success
     assert daemon.told() == before
 
@@ -312,8 +313,7 @@ def test_a_run_whose_process_is_killed_is_told(daemon):
     run_ended = daemon.instance.get_run_by_id(record.dagster_run.run_id)
     end_run_as_failed(daemon.instance, run_ended, "as Dagster's run monitoring does")
     daemon.hear("alert_on_failure", record.dagster_run.run_id)
-    daemon.look()
-    assert len(daemon.look()) == 1
+    assert assets_of(daemon.look()) == ["items", "gold"], "it is made again"
     assert daemon.run("report_index").success
     assert daemon.told().startswith("`items` could not be made: the process of its run was killed")
 

@@ -1,7 +1,7 @@
 """What of a workspace somebody could still read, as digests: two moments with equal ones are one state to a later run.
 
 Of a database that is its rows: a copy is opened, so that SQLite and DuckDB recover from their own logs as they would
-after a kill. Of Dagster's event log it is the events about assets and runs in the index of all runs, which conditions
+after a kill. Of Dagster's event log it is the events about assets and runs in the index of all runs, which sensors
 and ``care`` read; the lines in which its engine tells how a step went, the log that each run has beside that (of which
 only the tables count, since the end of a killed run is written there) and the captured outputs below
 ``dagster/storage`` are for the pages on which people look at one run. Of every other file it is the content, and of

@@ -1,4 +1,4 @@
-"""Seven nights of a team's workspace, each with exactly what must run: for the conditions and for a real daemon."""
+"""Seven nights of a team's workspace, each with exactly what must run: for `care run` and for a real daemon."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def nights() -> Iterator[PlannedNight]:
     yield PlannedNight(
         "a judge comes that is broken",
         _broken,
-        {"panel": set(both), "probes": set(both)},
+        {"panel": set(both), "probes": set(both), "report_index": {""}},
         frozenset({("judge_inference", "oracle")}),
     )
     yield PlannedNight(

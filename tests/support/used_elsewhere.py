@@ -27,7 +27,6 @@ cls  # the signature of a pydantic validator
 yield_for_execution  # called by Dagster at the start of a run (orchestration/resources.py)
 WatchedRunLauncher  # named by deploy/dagster.yaml
 supports_check_run_worker_health  # called by Dagster's run monitoring (orchestration/launcher.py)
-serializable_evaluation  # read by Dagster for the cursor of its conditions (orchestration/dagster_internals.py)
 check_run_worker_health  # likewise
 latency_ms  # a column of the parts, written by judges/items.py
 trigger_gain  # asdict of what a trial found, printed by `care judges test`

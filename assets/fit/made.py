@@ -1,0 +1,105 @@
+"""From which versions of what it reads a result was made: noted when it is made, compared when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import wraps
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from assets.code import code_version
+from assets.fit.stages import stage_code
+from assets.hashing import content_hash
+from assets.judge_keys import keys_of_judges
+from assets.versions import review_version
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+    from warehouse.artifacts import FitFolder
+
+    Make = Callable[[dg.AssetExecutionContext, Workspace], dg.MaterializeResult]
+
+RESULTS = ("evaluation", "intervals", "systems", "factors")
+"""What is computed from a fit, beside its review."""
+
+_MODULES = {
+    **{asset: f"assets.results.{asset}" for asset in RESULTS},
+    "review": "assets.publication.review",
+    "report": "assets.report.report",
+}
+
+
+@dataclass(frozen=True)
+class MadeDocument:
+    """What a result was made from, and what came of it.
+
+    Attributes
+    ----------
+    version : str
+        Hash of the versions of all that it reads, and of its code.
+    content : str
+        Hash of the result, where something else depends on it; else empty.
+    """
+
+    version: str
+    content: str = ""
+
+
+def made(folder: FitFolder, asset: str) -> MadeDocument:
+    """What a result of a test set was made from when it was made last; of empty versions where it never was."""
+    return folder.find_record(f"made.{asset}", MadeDocument) or MadeDocument("")
+
+
+def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None:
+    """Keep what a result of a test set was made from."""
+    folder.write_json(f"made.{asset}", asdict(MadeDocument(version, content)))
+
+
+def noted(make: Make) -> Make:
+    """Let an asset note what it is made from, once it has been made; what it reads is looked at before it begins."""
+
+    @wraps(make)
+    def making(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
+        asset, testset = context.asset_key.to_user_string(), context.partition_key
+        version = result_version(workspace, testset, asset)
+        result = make(context, workspace)
+        note(workspace.fit_folder(testset), asset, version)
+        return result
+
+    return making
+
+
+def result_version(workspace: Workspace, testset: str, asset: str) -> str:
+    """Hash of the versions that a result would be made from now: its code, the fit, and what else it reads."""
+    from assets.fit.documents import FitDocument
+
+    folder = workspace.fit_folder(testset)
+    code = code_version(_MODULES[asset], "care_ops")
+    if asset == "report":
+        latest = workspace.fits.publications(testset)[-1:]
+        shown = [(publication.edition, publication.published_by, publication.pinned) for publication in latest]
+        return content_hash([code, shown, [made(folder, each).version for each in (*RESULTS, "review")]])
+    fit = FitDocument.find(folder)
+    made_of: list[object] = [code, None if fit is None else fit.edition]
+    if asset != "factors":
+        made_of.append(workspace.parts.gold_version(testset))
+    if asset == "systems":
+        made_of.append(workspace.testset(testset).systems)
+    if asset == "review":
+        made_of.append(review_version(workspace, testset))
+    return content_hash(made_of)
+
+
+def probes_version(workspace: Workspace, testset: str, panel: str, items_hash: str | None) -> str:
+    """Hash of what the responses to probes would be read from now.
+
+    Parameters
+    ----------
+    panel : str
+        Fingerprint of the panel.
+    items_hash : str or None
+        Of the items and their probes, as the database has it.
+    """
+    return content_hash([stage_code("probes"), panel, items_hash, keys_of_judges(workspace, testset)])

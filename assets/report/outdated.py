@@ -1,0 +1,359 @@
+"""What is outdated, and why: the one rule by which the daemon, ``care run``, ``care status`` and the verdict go.
+
+An asset is outdated where it is missing, or was made from other versions of inputs, settings or code than those of
+now. Only what is stored is looked at, and no event, so that nothing is lost where a process is killed, a database is
+deleted or a folder is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assets.fit.documents import FitDocument, PanelDocument, StructureDocument
+from assets.fit.made import RESULTS, made, probes_version, result_version
+from assets.fit.stages import fit_code, stage_code
+from assets.hashing import content_hash
+from assets.judge_keys import judge_key
+from assets.judging.failures import Unheard, unheard
+from assets.partitions import slice_key
+from assets.publication.documents import ReviewDocument
+from assets.report.documents import HeldDocument
+from assets.report.names import items_name, page_name
+from assets.versions import items_code, judge_version, panel_version, readable_source_version, settings_version
+from care_ops.errors import CareError, WarehouseError
+from judges.items import MAY_PASS, Status
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from assets.workspace import Workspace
+    from warehouse.artifacts import FitFolder
+
+FIT = ("panel", "probes", "moments", "structure", "aggregates", "review", *RESULTS, "report")
+"""The assets of a test set's fit and of what follows from it, in order."""
+
+_REFIT = FIT[2:]
+"""Those that are made again where the panel or the settings of the fit have changed."""
+
+_FILES = {"review": "review", "factors": "factors", "systems": "systems", "intervals": "dropping"}
+"""Documents without which a report cannot be made, by the asset that writes them."""
+
+Partition = tuple[str, str | None]
+"""An asset, and its partition where it has any."""
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A partition of an asset that is missing or outdated.
+
+    Attributes
+    ----------
+    version : str
+        Hash of what it would be made from now: what failed is not tried for ever under the same one.
+    changed : tuple of str
+        What has changed since it was made, in words; empty where it is missing.
+    says : str
+        Another reason, as a sentence.
+    testsets : tuple of str
+        Of a judge: those that it still owes scores.
+    """
+
+    asset: str
+    partition: str | None
+    version: str
+    changed: tuple[str, ...] = ()
+    says: str = ""
+    testsets: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Partition:
+        """The asset and its partition."""
+        return self.asset, self.partition
+
+    @property
+    def why(self) -> str:
+        """The reason, in words."""
+        return f"{', '.join(self.changed)} changed" if self.changed else self.says or "it is missing"
+
+
+@dataclass(frozen=True)
+class State:
+    """A test set as it is stored.
+
+    Attributes
+    ----------
+    outdated : tuple of Outdated
+        What is missing or outdated, in the order of the stages; a judge is among it in each test set that it owes.
+    owing : tuple of Unheard
+        The judges whose scores are incomplete or partly failed.
+    items_hash : str or None
+        Of its items and their probes, as the database has it.
+    """
+
+    outdated: tuple[Outdated, ...]
+    owing: tuple[Unheard, ...] = ()
+    items_hash: str | None = None
+
+
+def states(workspace: Workspace) -> dict[str, State]:
+    """The state of each test set; without a usable database, none has items."""
+    names = sorted(workspace.testsets)
+    if not workspace.warehouse.usable():
+        return {testset: State(tuple(_items(workspace, testset, None))) for testset in names}
+    with workspace.warehouse.reader() as connection:
+        return {testset: state_of(workspace, connection, testset) for testset in names}
+
+
+def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> State:
+    """The state of a test set."""
+    row = connection.execute("SELECT source_version, items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
+    owing = unheard(workspace, connection, testset)
+    found = _outdated_of(workspace, connection, testset, row, owing)
+    return State(tuple(found), tuple(owing), None if row is None else row[1])
+
+
+def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, Outdated]:
+    """Everything of all test sets that is missing or outdated; a judge, which is loaded once for them all, once.
+
+    Parameters
+    ----------
+    known : dict test set -> State
+        Of ``states``.
+    """
+    owing: dict[str, list[str]] = {}
+    found: dict[Partition, Outdated] = {}
+    for testset, state in known.items():
+        for one in state.outdated:
+            if one.asset == "judge_inference":
+                owing.setdefault(str(one.partition), []).append(testset)
+            else:
+                found[one.key] = one
+    for judge, testsets in owing.items():
+        items = {testset: known[testset].items_hash for testset in workspace.testsets_of(judge)}
+        version = content_hash([judge_version(workspace, judge), items])
+        says = f"it owes scores of {', '.join(testsets)}"
+        one = Outdated("judge_inference", judge, version, says=says, testsets=tuple(testsets))
+        found[one.key] = one
+    return found
+
+
+def _outdated_of(
+    workspace: Workspace,
+    connection: duckdb.DuckDBPyConnection,
+    testset: str,
+    row: tuple[str | None, str] | None,
+    owing: Sequence[Unheard],
+) -> Iterator[Outdated]:
+    yield from _items(workspace, testset, row)
+    if row is None or not workspace.parts.items_file(testset).is_file():
+        return  # there is nothing to score
+    for entry in owing:
+        yield from _judged(workspace, connection, testset, entry, row[1])
+    yield from _without_scores(workspace, connection, testset, row[1])
+    yield from _fitted(workspace, connection, testset, row[1])
+
+
+def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[Outdated]:
+    """Items and gold, which are read together."""
+    changed: list[str] = []
+    says = ""
+    try:
+        version = readable_source_version(workspace, testset)
+        if row is not None and workspace.parts.items_file(testset).is_file():
+            changed += ["source"] if row[0] not in (None, version) else []
+            changed += ["code"] if workspace.parts.items_code(testset) != items_code() else []
+            if not changed:
+                return
+    except WarehouseError as error:  # a damaged file has been set aside, and is missing
+        version, says = content_hash(str(error)), str(error)
+    except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
+        version, says = content_hash(str(error)), f"its source cannot be read: {error}"
+    version = content_hash([version, items_code()])
+    for asset in ("items", "gold"):
+        yield Outdated(asset, testset, version, tuple(changed), says)
+
+
+def _judged(
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard, items_hash: str
+) -> Iterator[Outdated]:
+    """The judge that is to be asked, or the scores that it has given and that are to be loaded."""
+    if not (entry.incomplete or entry.to_ask or entry.why):
+        return  # all that is lacking it was asked for as often as its file allows
+    key = "" if entry.why else judge_key(workspace, entry.judge, testset)
+    given = len(workspace.parts.done(entry.judge, testset, key)) if key else 0
+    if entry.why or not _has_answered(workspace, connection, testset, entry):
+        yield Outdated("judge_inference", entry.judge, "")
+        if given <= (entry.items - entry.unscored if entry.loaded else 0):
+            return  # else what it gave before it failed is loaded
+    version = content_hash([key, items_hash, entry.to_ask, given])
+    yield Outdated("scores", str(slice_key(entry.judge, testset)), version, says="the judge has scored since")
+
+
+def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard) -> bool:
+    """Whether the parts hold what the database lacks of a judge's scores."""
+    from assets.judge_keys import judge_item
+    from assets.probe_items import probe_items
+
+    judge, key = entry.judge, judge_key(workspace, entry.judge, testset)
+    rows = connection.execute("SELECT item_key FROM items WHERE testset = ?", [testset]).fetchall()
+    items = {item_key for (item_key,) in rows}
+    if not entry.incomplete:  # it failed on some items, and may have been asked again
+        answered = workspace.parts.done(judge, testset, key, MAY_PASS)
+        return len(items - answered) < entry.to_ask + entry.given_up
+    if not items <= workspace.parts.done(judge, testset, key):
+        return False
+    if workspace.judge(judge).engine.needs.recordings:
+        return True  # it cannot be asked about probes
+    probes = {judge_item(record).key for record in probe_items(workspace, testset)}
+    return not probes or probes <= workspace.probe_parts.done(judge, testset, key)
+
+
+def _without_scores(
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
+) -> Iterator[Outdated]:
+    """Slices that were loaded and in which no item has a score: loading them again says why.
+
+    A program that abstained from every item has nothing to say of them, which is no failure.
+    """
+    rows = connection.execute(
+        "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
+    ).fetchall()
+    for judge, key in rows:
+        if judge not in workspace.judges_of(testset):
+            continue
+        statuses = connection.execute(
+            "SELECT DISTINCT status FROM scores JOIN judges USING (judge_ix) JOIN items USING (item_ix) "
+            "WHERE testset = ? AND judge = ?",
+            [testset, judge],
+        ).fetchall()
+        needs = workspace.judge(judge).engine.needs
+        if needs.template or needs.recordings or {status for (status,) in statuses} - {str(Status.REFUSED)}:
+            version = content_hash([key, items_hash, "no score"])
+            yield Outdated("scores", str(slice_key(judge, testset)), version, says="no item has a score")
+
+
+def _fitted(
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
+) -> Iterator[Outdated]:
+    """The stages of the fit, its review, its results and its page."""
+    from warehouse.panel_rows import slice_versions
+
+    folder, roster = workspace.fit_folder(testset), set(workspace.judges_of(testset))
+    seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in roster}
+    panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
+    if panel is None and not seen:
+        return  # nobody has scored it
+    settings, fit_settings = panel_version(workspace, testset), settings_version(workspace, testset)
+    changed = _changes(panel, {"judges or admission rule": ("settings", settings)}, stage_code("panel"))
+    rescored = panel is None or panel.slices != seen
+    if panel is not None and rescored and panel.settings == settings:
+        changed = ("scores", *changed)
+    panel_outdated = panel is None or rescored or bool(changed) or not _is_whole(folder, panel)
+    if panel_outdated:
+        yield Outdated("panel", testset, content_hash([seen, settings, stage_code("panel")]), changed)
+    said = panel.panel if panel is not None else ""
+    to_probe = probes_version(workspace, testset, said, items_hash)
+    heard = made(folder, "probes")
+    if panel_outdated or heard.version != to_probe:
+        yield Outdated("probes", testset, to_probe, changed)
+    inputs = {
+        "panel": ("panel", said),
+        "settings or anchors": ("settings", fit_settings),
+        "responses to probes": ("probes", heard.content),
+    }
+    changed = _changes(fit, inputs, fit_code())
+    refit = rescored or fit is None or bool(changed) or not _whole(workspace, connection, testset, fit)
+    if refit:
+        version = content_hash([said, fit_settings, fit_code(), heard.content])
+        is_probed = not rescored and fit is not None and changed == ("responses to probes",)  # which no moment knows
+        for asset in ("aggregates",) if is_probed else _REFIT[: _REFIT.index("review")]:
+            yield Outdated(asset, testset, version, changed)
+    yield from _followed(workspace, connection, testset, fit, refit=refit)
+
+
+def _is_whole(folder: FitFolder, panel: PanelDocument) -> bool:
+    """Whether the panel's file is the one that its document tells of."""
+    try:
+        return folder.panel_summary().fingerprint == panel.panel
+    except WarehouseError:  # it is gone, or was damaged and has been set aside
+        return False
+
+
+def _changes(
+    document: PanelDocument | FitDocument | None, inputs: Mapping[str, tuple[str, str]], code: str
+) -> tuple[str, ...]:
+    """What a document was made from that is otherwise now, in words; nothing where there is no document."""
+    if document is None:
+        return ()
+    changed = [words for words, (name, version) in inputs.items() if getattr(document, name) != version]
+    return (*changed, *(["code"] if document.code != code else []))
+
+
+def _followed(
+    workspace: Workspace,
+    connection: duckdb.DuckDBPyConnection,
+    testset: str,
+    fit: FitDocument | None,
+    *,
+    refit: bool,
+) -> Iterator[Outdated]:
+    """The review of a fit, its results and its page; all of them where the fit is to be made."""
+    folder = workspace.fit_folder(testset)
+    lost = set() if fit is None else _lost_findings(workspace, connection, testset, fit)
+    stale = False
+    for asset in ("review", *RESULTS, "report"):
+        version = result_version(workspace, testset, asset)
+        is_there = asset not in _FILES or (folder.path / f"{_FILES[asset]}.json").is_file()
+        other = made(folder, asset).version != version
+        if asset == "review":
+            is_there = is_there and not _unpublished(workspace, testset)
+        if asset == "report":
+            is_there = fit is None or _is_told(workspace, testset, fit)
+        if refit or other or not is_there or asset in lost or (asset == "report" and stale):
+            stale = True
+            why = "the fit is to be made" if refit else "what it is made from changed" if other else ""
+            yield Outdated(asset, testset, version, says=why)
+
+
+def _unpublished(workspace: Workspace, testset: str) -> bool:
+    """Whether the publication that a review made is gone."""
+    review = ReviewDocument.find(workspace.fit_folder(testset))
+    return review is not None and review.state == "published" and not workspace.fits.publications(testset)
+
+
+def _is_told(workspace: Workspace, testset: str, fit: FitDocument) -> bool:
+    """Whether people can read of a fit: on its page, or where it is held back in what the index says of it."""
+    folder = workspace.fit_folder(testset)
+    review, published = ReviewDocument.find(folder), workspace.fits.published(testset)
+    if review is not None and review.state == "held back" and (not published or published[1].edition != fit.edition):
+        held = HeldDocument.find(folder)
+        return held is not None and held.facts.edition == fit.edition
+    page = page_name(testset)
+    return all((workspace.report_folder / name).is_file() for name in (page, items_name(page)))
+
+
+def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:
+    """Whether the database knows the edition, and every file of it is there."""
+    known = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.edition]).fetchone() is not None
+    folder = workspace.fit_folder(testset)
+    structure = StructureDocument.find(folder)
+    solved = structure is not None and structure.solution is not None
+    kept = workspace.fits.has_edition(testset, fit.edition, list(fit.by_aggregator.values()))
+    return known and kept and folder.has_fit(solved=solved)
+
+
+def _lost_findings(
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument
+) -> set[str]:
+    """Evaluation or intervals, where the database knows those of a fit whose file, the record, is gone."""
+    from care_ops.records import Evaluation, Intervals
+
+    known = connection.execute(
+        "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
+        "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",
+        {"ids": list(fit.by_aggregator.values())},
+    ).fetchall()
+    kinds = {"evaluation": Evaluation, "intervals": Intervals}
+    return {kind for fit_id, kind in known if not workspace.fits.has_annotation(testset, fit_id, kinds[kind])}

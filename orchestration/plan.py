@@ -1,0 +1,288 @@
+"""What of the outdated is made now, for ``care run`` and for the daemon: what waits, and what was tried already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from assets.experiments.due import cheapest_first, inputs_version, is_settled, settle
+from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.experiments.registry import outdated as outdated_experiments
+from assets.report.outdated import FIT, Outdated, Partition, State, outdated, states
+from assets.report.verdicts import current_verdicts, index_differs
+from orchestration.instance import backfills_under_way, follow_partitions, last_night, unfinished_runs
+from orchestration.launches import (
+    NO_RETRY,
+    REASON,
+    TRIED_AGAIN,
+    Launch,
+    partitions_of,
+    plan,
+    requests,
+    split_partition,
+)
+from orchestration.standing import forget_mended_failures
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+
+_ATTEMPTS = 2
+"""How often the daemon asks for the same: once, and once more where that failed."""
+
+_LONGEST_TAG = 200
+
+INDEX = ("report_index", None)
+"""The index of all pages, which is made once, at the end."""
+
+_MADE_OF = {
+    "probes": ("panel",),
+    "moments": ("panel",),
+    "structure": ("moments",),
+    "aggregates": ("structure", "probes"),
+    **dict.fromkeys(("review", "evaluation", "intervals", "systems", "factors"), ("aggregates",)),
+    "report": ("review", "evaluation", "intervals", "systems", "factors"),
+}
+"""What each asset of a test set's fit is made of, among those of the fit."""
+
+_FROM_ITS_RUN = ""
+"""Version of what was asked for in one run with what it is made of, so that it is known only when that has ended."""
+
+
+@dataclass
+class Tried:
+    """What has been asked for, and how often under the same version.
+
+    Attributes
+    ----------
+    most : int
+        How often the same is asked for.
+    asked : dict name -> (version, times)
+        Of judges and experiments, and of what is outdated still.
+    """
+
+    most: int
+    asked: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+
+    def look(self, stale: Mapping[Partition, Outdated], busy: Collection[Partition]) -> None:
+        """Forget what has been made, and take note of what was not, although the run that was to make it has ended."""
+        by_name = {_name(key): one for key, one in stale.items()}
+        lasting = ("judge_inference", *EXPERIMENTS)  # a judge that has answered may owe what it failed on
+        self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}
+        for name, (version, times) in self.asked.items():
+            one = by_name.get(name)
+            if version == _FROM_ITS_RUN and one is not None and one.key not in busy:
+                self.asked[name] = one.version, times
+
+    def may_ask(self, one: Outdated) -> bool:
+        """Whether this has not been asked for as often as may be."""
+        return self.times(one) < self.most
+
+    def times(self, one: Outdated) -> int:
+        """How often this was asked for under its version."""
+        version, times = self.asked.get(_name(one.key), (one.version, 0))
+        return times if version in (one.version, _FROM_ITS_RUN) else 0
+
+    def note(self, asked: Sequence[Outdated]) -> None:
+        """Take note that all of this is asked for."""
+        keys = {one.key for one in asked}
+        for one in asked:
+            rides = any((asset, one.partition) in keys for asset in _MADE_OF.get(one.asset, ()))
+            self.asked[_name(one.key)] = _FROM_ITS_RUN if rides else one.version, self.times(one) + 1
+
+
+def _name(key: Partition) -> str:
+    return f"{key[0]} {key[1] or ''}"
+
+
+def all_outdated(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[Partition, Outdated]:
+    """All that is outdated of the test sets, and the index where it no longer says how things stand.
+
+    Parameters
+    ----------
+    known : dict test set -> State, optional
+        For a caller that has looked at the test sets.
+    """
+    known = states(workspace) if known is None else known
+    found = outdated(workspace, known)
+    verdicts = current_verdicts(workspace, known)
+    if index_differs(workspace, verdicts):
+        version = "; ".join(f"{name}: {verdict.headline}" for name, verdict in verdicts.items())
+        found[INDEX] = Outdated(*INDEX, version, says="the index says something else")
+    workspace.file_hashes.save()
+    return found
+
+
+def partitions_under_way(instance: dg.DagsterInstance) -> set[Partition]:
+    """Assets, with the partition where they have any, that runs which have not ended are to make."""
+    return {
+        (key.to_user_string(), partition)
+        for record in unfinished_runs(instance)
+        for key in record.dagster_run.asset_selection or ()
+        for partition in partitions_of(record.dagster_run, key.to_user_string(), instance)
+    }
+
+
+def ready(
+    workspace: Workspace, stale: Mapping[Partition, Outdated], tried: Tried, busy: Collection[Partition] = ()
+) -> list[Outdated]:
+    """What is to be asked for now, of what is outdated.
+
+    A judge waits for the items of its test sets, so that it is loaded once. A fit waits for items and scores, unless
+    they were tried in vain: then it goes without. What is made of something in the same run is asked for with it.
+
+    Parameters
+    ----------
+    stale : mapping
+        Of ``all_outdated``, or the part of it that is wanted.
+    busy : collection of (asset, partition)
+        What runs that have not ended are to make.
+    """
+    coming = {key for key, one in stale.items() if key in busy or tried.may_ask(one)}
+    asked: list[Outdated] = []
+    for key, one in stale.items():
+        if key not in coming or key in busy or one.asset in FIT or key == INDEX:
+            continue
+        judge, testset = split_partition(one.asset, str(one.partition))
+        of = [testset] if judge is None or one.asset == "scores" else workspace.testsets_of(judge)
+        if one.asset not in ("items", "gold") and any(("items", each) in coming for each in of):
+            continue
+        if one.asset == "scores" and _owes(stale, coming, judge, testset):
+            continue
+        asked.append(one)
+    for testset in sorted({one.partition for one in stale.values() if one.asset in FIT}, key=str):
+        if not _waits(stale, coming, busy, str(testset)):
+            asked += _of_fit(stale, tried, str(testset))
+    if not asked and not busy and INDEX in coming:
+        return [stale[INDEX]]
+    return asked
+
+
+def _owes(
+    stale: Mapping[Partition, Outdated], coming: Collection[Partition], judge: str | None, testset: str | None
+) -> bool:
+    """Whether a judge is still to be asked about a test set."""
+    key = ("judge_inference", judge)
+    return key in coming and key in stale and testset in stale[key].testsets
+
+
+def _waits(
+    stale: Mapping[Partition, Outdated], coming: Collection[Partition], busy: Collection[Partition], testset: str
+) -> bool:
+    """Whether a test set's fit is being made, or its items or scores are still to come."""
+    if any((asset, testset) in busy for asset in FIT):
+        return True
+    for key in coming:
+        one = stale[key]
+        is_input = one.asset in ("items", "scores") and split_partition(one.asset, str(one.partition))[1] == testset
+        if is_input or (one.asset == "judge_inference" and testset in one.testsets):
+            return True
+    return False
+
+
+def _of_fit(stale: Mapping[Partition, Outdated], tried: Tried, testset: str) -> list[Outdated]:
+    """The stages of a fit that can be made: with what they are made of, or where that is up to date."""
+    asked: dict[str, Outdated] = {}
+    for asset in FIT:
+        one = stale.get((asset, testset))
+        if one is None:
+            continue
+        outdated_inputs = [each for each in _MADE_OF.get(asset, ()) if (each, testset) in stale]
+        if all(each in asked for each in outdated_inputs) and (outdated_inputs or tried.may_ask(one)):
+            asked[asset] = one
+    return list(asked.values())
+
+
+def due_experiments(workspace: Workspace) -> list[tuple[Outdated, float]]:
+    """Experiments that are out of date, where care.yaml wants them after changes: the quickest first, with its seconds.
+
+    Where none is left, or none that fits into the minutes, nothing is looked at again before something changes.
+    """
+    if workspace.experiments_when != "changed" or is_settled(workspace):
+        return []
+    version = inputs_version(workspace)
+    found = cheapest_first(workspace, outdated_experiments(workspace))
+    if all(seconds > 60.0 * workspace.experiment_minutes for _, seconds in found):
+        settle(workspace)
+    return [(Outdated(key, None, version, says="what it reads changed"), seconds) for key, seconds in found]
+
+
+def that_fits(due: Sequence[tuple[Outdated, float]], tried: Tried, seconds_left: float) -> list[Outdated]:
+    """The first of the experiments that may be asked for and ends in time, alone, so that the minutes are held."""
+    fitting = [one for one, seconds in due if tried.may_ask(one) and seconds <= seconds_left]
+    return fitting[:1]
+
+
+def experiment_of_the_day(workspace: Workspace, tried: Tried, seen: Seen) -> tuple[list[Outdated], Seen]:
+    """The experiment that the daemon asks for next, within the minutes of a day (UTC) from the first one on."""
+    day = datetime.fromtimestamp(seen.looked_at, UTC).date().isoformat()
+    if seen.day == day and seen.until < seen.looked_at:
+        return [], seen
+    due = due_experiments(workspace)
+    if due and seen.day != day:
+        seen = replace(seen, day=day, until=seen.looked_at + 60.0 * workspace.experiment_minutes)
+    asked = that_fits(due, tried, seen.until - seen.looked_at)
+    return asked, replace(seen, until=0.0) if due and not asked else seen
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the sensor that asks for the outdated knows from its last look.
+
+    Attributes
+    ----------
+    tried : dict name -> (version, times)
+        What it has asked for and is outdated still.
+    night : float or None
+        When the last night was, at which what failed may be asked for once more.
+    moment : str
+        Hash of the runs that had not ended, and of the times of the workspace's own files.
+    looked_at : float
+        When it last looked, in seconds since 1970.
+    day, until : str, float
+        On which an experiment was last asked for, and until when others may be.
+    """
+
+    tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    night: float | None = None
+    moment: str = ""
+    looked_at: float = 0.0
+    day: str = ""
+    until: float = 0.0
+
+
+def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tuple[list[dg.RunRequest], Seen]:
+    """What is outdated and to be asked for, and what is remembered of it.
+
+    What failed is asked for once more, and then left alone until what it is made of changes or the next night comes.
+    """
+    follow_partitions(workspace, instance)  # a partition has to be there to be asked for
+    night = last_night(instance)
+    tried = Tried(_ATTEMPTS, dict(seen.tried) if night == seen.night else {})
+    known, busy = states(workspace), partitions_under_way(instance)
+    forget_mended_failures(workspace, known)
+    stale = all_outdated(workspace, known)
+    tried.look(stale, busy)
+    waits = backfills_under_way(instance)
+    asked = [] if waits else ready(workspace, stale, tried, busy)
+    if not (asked or waits or busy):
+        asked, seen = experiment_of_the_day(workspace, tried, seen)
+        stale.update({one.key: one for one in asked})
+    first = {one.key for one in asked if not tried.times(one)}
+    tried.note(asked)
+    launches = plan(requests(one.key for one in asked), instance)
+    return [_request(launch, stale, first) for launch in launches], replace(seen, tried=tried.asked, night=night)
+
+
+def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition]) -> dg.RunRequest:
+    """A run of Dagster: with the reason in its tags, and whether what fails in it is asked for once more."""
+    keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]
+    tags = {**launch.tags, **NO_RETRY, REASON: stale[keys[0]].why[:_LONGEST_TAG]}
+    if first.issuperset(keys):
+        tags[TRIED_AGAIN] = "true"
+    if not launch.tags and launch.partitions[0] is not None:
+        tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve a `partition_key` of dynamic ones
+    return dg.RunRequest(asset_selection=[dg.AssetKey(asset) for asset in launch.assets], tags=tags)
