@@ -16,7 +16,7 @@ def own_pages(app: Any) -> Any:
         foreign = headers.get(b"origin") not in (None, b"http://" + headers.get(b"host", b""))
         by_get = scope.get("method") != "POST" and b"query=" in scope.get("query_string", b"").lower()
         if foreign or (by_get and scope["path"].endswith("/graphql")):
-            refused = PlainTextResponse("care ui answers its own pages alone; open it by the address it printed", 403)
+            refused = PlainTextResponse("only pages from here are answered; open the address that was printed", 403)
             await (refused if scope["type"] == "http" else WebSocketClose(1008))(scope, receive, send)
         else:
             await app(scope, receive, send)
