@@ -93,12 +93,8 @@ class ReviewConfig:
     ----------
     hold : bool
         Whether a failed check holds back; otherwise it is only told.
-    max_missing : float
-        Share of the admitted panel's scores that may be missing.
     max_psi : float
         Largest population stability index of the recommended aggregate, beyond what chance gives.
-    max_mean_shift : float
-        How far its mean may move, in standard deviations.
     min_rank_correlation : float
         Least rank correlation (Spearman) of its estimates, over the items of both nights.
     declared : tuple of str
@@ -108,9 +104,7 @@ class ReviewConfig:
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     hold: bool = True
-    max_missing: Annotated[float, Interval(ge=0, le=1)] = 0.20
     max_psi: Annotated[float, Ge(0)] = 0.25
-    max_mean_shift: Annotated[float, Ge(0)] = 0.5
     min_rank_correlation: Annotated[float, Interval(ge=-1, le=1)] = 0.70
     declared: tuple[str, ...] = ()
 

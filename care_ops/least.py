@@ -10,6 +10,9 @@ LEAST_JUDGES = 3
 LEAST_COLUMNS = 2
 """Of an array that anybody may aggregate: means and votes answer, all else says that it needs ``LEAST_JUDGES``."""
 
+JUDGES_OF_FOUR_STATES = 7
+"""Of the paper's Algorithm 2: Kruskal's condition on three views of two judges and more, with a constant in each."""
+
 LEAST_VOICES = 4
 """Of which more can be seen than which of them agree: of three, one factor explains every correlation."""
 

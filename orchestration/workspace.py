@@ -61,6 +61,8 @@ RETIRED = {
     "moments.dask_workers": None,
     "moments.threshold_rows": 30_000_000,
     "moments.rows_per_shard": 524_288,
+    "review.max_missing": 0.2,
+    "review.max_mean_shift": 0.5,
     "review.max_missing_rise": 0.05,
     "review.min_quality": 0.7,
     "review.max_duplicates_rise": 0.01,

@@ -50,6 +50,9 @@ CHECKS: dict[str, tuple[bool, str]] = {
 _OF_THE_FIT = {"certificate", "other_solvers", "quality", "drift"}
 """Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
 
+_MOST_MISSING, _MOST_MEAN_SHIFT = 0.2, 0.5
+"""Share of a panel's scores, and standard deviations of an answer's mean: beyond them something has broken."""
+
 _MOST_MISSING_RISE, _MOST_DUPLICATES_RISE = 0.05, 0.01
 """By how much the share of missing scores, and of items that repeat another's texts, may rise between two fits that are
 published: a judge in twenty, or an item in a hundred, may come and go without anything being wrong."""
@@ -214,7 +217,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     leaked = [j for j in copies_of_gold(scores.values, labels, scores.judges) if j not in limits.declared]
     findings = [
         _shrunk(tonight, then, set(workspace.judges_of(testset))),
-        _missing(tonight, then, limits),
+        _missing(tonight, then),
         _certificate(tonight),
         check_other_solvers(workspace, testset, edition),
         *_changed(workspace, edition, before, tonight, then),
@@ -342,16 +345,16 @@ def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[
     )
 
 
-def _missing(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
+def _missing(tonight: ReviewedEdition, then: ReviewedEdition | None) -> CheckResult:
     rise = tonight.missing - then.missing if then else 0.0
     numbers = {"missing": tonight.missing, "rise": rise}
-    if tonight.missing <= limits.max_missing and rise <= _MOST_MISSING_RISE:
+    if tonight.missing <= _MOST_MISSING and rise <= _MOST_MISSING_RISE:
         return _result("missing_scores", True, f"{tonight.missing:.1%} of the panel's scores are missing", numbers)
     return _result(
         "missing_scores",
         False,
         f"{tonight.missing:.1%} of the panel's scores are missing, {rise:+.1%} against the published fit (limits "
-        f"{limits.max_missing:.0%} and {_MOST_MISSING_RISE:+.0%}). See `by_status` of the judges' `scores`, or "
+        f"{_MOST_MISSING:.0%} and {_MOST_MISSING_RISE:+.0%}). See `by_status` of the judges' `scores`, or "
         "`care fits accept`",
         numbers,
     )
@@ -421,8 +424,8 @@ def _drifted(moved: "Drift", limits: ReviewConfig) -> list[str]:
     wrong: list[str] = []
     if moved.psi > limits.max_psi + moved.psi_by_chance:
         wrong.append(f"PSI above {limits.max_psi:g} beyond chance")
-    if abs(moved.mean_shift) > limits.max_mean_shift:
-        wrong.append(f"mean shift above {limits.max_mean_shift:g} sd")
+    if abs(moved.mean_shift) > _MOST_MEAN_SHIFT:
+        wrong.append(f"mean shift above {_MOST_MEAN_SHIFT:g} sd")
     if moved.rank_correlation < limits.min_rank_correlation:
         wrong.append(f"rank correlation below {limits.min_rank_correlation:g}")
     return wrong

@@ -12,6 +12,7 @@ from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import direction_of, label_free_map, upper_label
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
+from care_ops.least import JUDGES_OF_FOUR_STATES
 from care_ops.models import cp, mixture
 from care_ops.records import Aggregate
 from care_ops.structure.views import partition
@@ -20,9 +21,6 @@ Array = NDArray[np.float64]
 
 _STATES = 4
 """(Q, C) = 00, 01, 10, 11."""
-
-_LEAST_JUDGES = 7
-"""Kruskal's condition on three views of two judges and more, each with a constant beside them, and four components."""
 
 _ITEMS_A_JUDGE = 10
 """Items a judge behind the covariance within states, which is inverted."""
@@ -56,8 +54,10 @@ class CareTensorPaper:
         """
         structure = problem.require_structure()
         n, p = problem.scores.shape
-        if p < _LEAST_JUDGES:
-            raise FitError(f"care_tensor_paper: four states need at least {_LEAST_JUDGES} judges, there are {p}")
+        if p < JUDGES_OF_FOUR_STATES:
+            raise FitError(
+                f"care_tensor_paper: four states need at least {JUDGES_OF_FOUR_STATES} judges, there are {p}"
+            )
         if n < _ITEMS_A_JUDGE * p:
             raise FitError(f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, there are {n}")
         views = partition(structure.sparse)

@@ -76,7 +76,7 @@ def test_a_deployment_is_known_by_its_two_variables(after_a_night, tmp_path, mon
         monkeypatch.setenv("CARE_WORKSPACE", served)
         assert deployed_home(workspace) == expected
         assert instance_home(workspace) == (expected or own)
-    for command in ("daemon", "ui"):
-        assert "which has a daemon and a webserver of its own" in care(after_a_night, command, code=1).replace(
+    for command in (("admin", "daemon"), ("ui",)):
+        assert "which has a daemon and a webserver of its own" in care(after_a_night, *command, code=1).replace(
             "\n", " "
         )
