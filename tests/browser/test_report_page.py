@@ -136,7 +136,7 @@ def test_a_page_is_small_and_all_items_stand_beside_it(pages, opened, name):
     page.get_by_role("link", name="with search").click()
     expect(page.locator("tbody tr")).to_have_count(items, timeout=WAIT_MS)
     page.locator("#search").fill("item-00042")
-    page.wait_for_function(f"document.getElementById('count').textContent === '1 of {items} items'")
+    expect(page.locator("#count")).to_have_text(f"1 of {items} items", timeout=WAIT_MS)
     shown = page.locator(".part:not([hidden]) tbody tr:not([hidden]) td:nth-child(2)")
     assert shown.all_text_contents() == ["item-00042"]
     page.locator("nav a").last.click()

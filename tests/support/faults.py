@@ -26,8 +26,10 @@ _MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", 
 """Columns and keys that say when something was done, how long it took, or seal a document that says so."""
 _LOCKS = "dagster/locks"
 """Folder of the notes on processes that work or wait; each note is removed when its process ends."""
-_SPOKEN = re.compile(rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?")
-"""Pattern of a date or a time in a page."""
+_SPOKEN = re.compile(
+    rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?|(?<=nonce[-=])\"?[0-9a-f]{32}"
+)
+"""Pattern of a date or a time in a page, and of the key of its scripts, which follows from all that it says."""
 
 
 @dataclass(frozen=True)
