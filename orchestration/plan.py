@@ -11,6 +11,7 @@ import dagster as dg
 
 from assets.experiments.due import cheapest_first, inputs_version, is_settled, settle
 from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.experiments.registry import LEDGER
 from assets.experiments.registry import outdated as outdated_experiments
 from assets.report.outdated import FIT, Outdated, Partition, State, outdated, states
 from assets.report.verdicts import current_verdicts, index_differs
@@ -204,8 +205,12 @@ def due_experiments(workspace: Workspace) -> list[tuple[Outdated, float]]:
     if workspace.experiments_when != "changed" or is_settled(workspace):
         return []
     version = inputs_version(workspace)
+    allowed = 60.0 * workspace.experiment_minutes
     found = cheapest_first(workspace, outdated_experiments(workspace))
-    if all(seconds > 60.0 * workspace.experiment_minutes for _, seconds in found):
+    if all(key == LEDGER or seconds > allowed for key, seconds in found):  # it waits for none of those that never fit
+        left = [key for key, _ in found if key != LEDGER]
+        found = cheapest_first(workspace, [*left, *outdated_experiments(workspace, [LEDGER])])
+    if all(seconds > allowed for _, seconds in found):
         settle(workspace)
     return [(Outdated(key, None, version, says="what it reads changed"), seconds) for key, seconds in found]
 

@@ -13,13 +13,16 @@ from assets.code import code_version
 from assets.fit.stages import stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import keys_of_judges
-from assets.versions import review_version
+from assets.versions import review_version, settings_version
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from warehouse.artifacts import FitFolder
 
     Make = Callable[[dg.AssetExecutionContext, Workspace], dg.MaterializeResult]
+
+SOLVED = ("moments", "structure")
+"""Stages of a fit that are kept where only what follows them has changed."""
 
 RESULTS = ("evaluation", "intervals", "systems", "factors")
 """What is computed from a fit, beside its review."""
@@ -73,9 +76,13 @@ def noted(make: Make) -> Make:
 
 def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     """Hash of the versions that a result would be made from now: its code, the fit, and what else it reads."""
-    from assets.fit.documents import FitDocument
+    from assets.fit.documents import FitDocument, PanelDocument
 
     folder = workspace.fit_folder(testset)
+    if asset in SOLVED:
+        panel = PanelDocument.find(folder)
+        codes = [stage_code(stage) for stage in SOLVED[: SOLVED.index(asset) + 1]]
+        return content_hash([codes, None if panel is None else panel.panel, settings_version(workspace, testset)])
     code = code_version(_MODULES[asset], "care_ops")
     if asset == "report":
         latest = workspace.fits.publications(testset)[-1:]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.fit.kept import write_moments
+from assets.fit.made import noted
 from assets.fit.stages import stage_code
 from assets.metadata import bars
 from assets.partitions import TESTSETS
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     code_version=stage_code("moments"),
     description="Mergeable moments up to order three of the panel's scores.",
 )
+@noted
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Accumulate the state over row ranges of the panel's file and store it."""
     import numpy as np

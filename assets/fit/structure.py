@@ -3,6 +3,7 @@
 import dagster as dg
 
 from assets.fit.kept import read_moments, write_structure
+from assets.fit.made import noted
 from assets.fit.stages import stage_code
 from assets.metadata import bars
 from assets.partitions import TESTSETS
@@ -16,6 +17,7 @@ from assets.workspace import Workspace
     code_version=stage_code("structure"),
     description="S (direct edges between judges) and L (what latent factors explain), Algorithm 1 step 2.",
 )
+@noted
 def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Solve on the stored moments, store S, L and the certificate."""
     import numpy as np

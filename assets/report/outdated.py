@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assets.fit.documents import FitDocument, PanelDocument, StructureDocument
-from assets.fit.made import RESULTS, made, probes_version, result_version
+from assets.fit.made import RESULTS, SOLVED, made, probes_version, result_version
 from assets.fit.stages import fit_code, stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 FIT = ("panel", "probes", "moments", "structure", "aggregates", "review", *RESULTS, "report")
 """The assets of a test set's fit and of what follows from it, in order."""
-
-_REFIT = FIT[2:]
-"""Those that are made again where the panel or the settings of the fit have changed."""
 
 _FILES = {"review": "review", "factors": "factors", "systems": "systems", "intervals": "dropping"}
 """Documents without which a report cannot be made, by the asset that writes them."""
@@ -264,12 +261,15 @@ def _fitted(
         "responses to probes": ("probes", heard.content),
     }
     changed = _changes(fit, inputs, fit_code())
-    refit = rescored or fit is None or bool(changed) or not _whole(workspace, connection, testset, fit)
+    whole = fit is not None and _whole(workspace, connection, testset, fit)
+    refit = rescored or bool(changed) or not whole
     if refit:
         version = content_hash([said, fit_settings, fit_code(), heard.content])
-        is_probed = not rescored and fit is not None and changed == ("responses to probes",)  # which no moment knows
-        for asset in ("aggregates",) if is_probed else _REFIT[: _REFIT.index("review")]:
-            yield Outdated(asset, testset, version, changed)
+        kept = whole and not (rescored or panel_outdated)
+        for asset in (*SOLVED, "aggregates"):
+            kept = kept and asset in SOLVED and made(folder, asset).version == result_version(workspace, testset, asset)
+            if not kept:
+                yield Outdated(asset, testset, version, changed)
     yield from _followed(workspace, connection, testset, fit, refit=refit)
 
 

@@ -19,7 +19,31 @@ if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable
     from care_ops.scales import Scale
 
-CARE_YAML = """\
+
+@dataclass(frozen=True)
+class Declared:
+    """What the files of a test set do not say of themselves.
+
+    Attributes
+    ----------
+    scale : (low, high), optional
+        Of the panel.
+    scales : mapping judge -> (low, high)
+        Of judges on another scale.
+    systems : sequence of str
+        Columns of the items that name the systems.
+    """
+
+    scale: Scale | None
+    scales: dict[str, Scale]
+    systems: Sequence[str]
+    columns: ScoreColumns
+    reading: ReadingOptions
+
+
+def care_yaml(name: str) -> str:
+    """care.yaml of a workspace of recorded scores, whose test set has this name: what most people set, as comments."""
+    return f"""\
 # A CARE workspace over recorded scores: nobody is asked, and what changes in the files is fitted by the next run.
 # `care admin schema` lists every setting with what it means and its default.
 
@@ -41,28 +65,6 @@ data: data
 
 # Judges of your own (models, endpoints, programs) are files in the folder judges; `care judges new` writes one.
 """
-"""care.yaml of such a workspace, with ``{name}`` for its test set."""
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What the files of a test set do not say of themselves.
-
-    Attributes
-    ----------
-    scale : (low, high), optional
-        Of the panel.
-    scales : mapping judge -> (low, high)
-        Of judges on another scale.
-    systems : sequence of str
-        Columns of the items that name the systems.
-    """
-
-    scale: Scale | None
-    scales: dict[str, Scale]
-    systems: Sequence[str]
-    columns: ScoreColumns
-    reading: ReadingOptions
 
 
 def testset_name(scores: Path) -> str:

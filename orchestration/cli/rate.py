@@ -33,8 +33,8 @@ Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="item_id, label; drawn (random or chosen) and probability say how the items came to be labelled. In a "
-        "workspace by default the test set's anchors."
+        help="item_id, label; drawn (random or chosen) and probability say how the items came to be labelled. For the "
+        "gate of a workspace by default the test set's anchors."
     ),
 ]
 Drawn = Annotated[
@@ -82,7 +82,7 @@ def rate(
 ) -> None:
     """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels.
 
-    Of a workspace's test set without labels: how far each system is behind the best, by the published answer alone.
+    Of a workspace's test set without --labels: how far each system is behind the best, as its page says.
     """
     from assets.table.rating import rate_table
     from care_ops.errors import InputError
@@ -92,7 +92,7 @@ def rate(
         raise InputError("--width counts labels for intervals of one look; leave out either it or --sequential")
     if workspace is not None:
         _refuse_of_tables({"--items": items, "--judges": judges, "--anchors": anchors, **dict.fromkeys(form.given, 1)})
-        if _labels_of(workspace, str(scores), labels) is None:
+        if labels is None:
             _compare(workspace, str(scores), system, as_json=json)
             return
         table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, None)
@@ -188,12 +188,6 @@ def _refuse_of_tables(options: dict[str, object]) -> None:
         raise InputError(f"{extra[0]} is for tables; with --workspace the test set's file says it, so leave it out")
 
 
-def _labels_of(root: Path, testset: str, labels: Path | None) -> Path | None:
-    from orchestration.workspace import labels_file
-
-    return labels or labels_file(root, testset)
-
-
 def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: bool) -> None:
     """Print how far each system is behind the best, by the published answer."""
     from assets.report.gather import gather
@@ -224,10 +218,11 @@ def _from_workspace(
     from assets.table.rating import workspace_table
     from care_ops.errors import InputError
     from orchestration.stores import workspace_to_look_at
+    from orchestration.workspace import labels_file
 
     loaded = workspace_to_look_at(root)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
-    file = _labels_of(loaded.root, testset, labels)
+    file = labels or labels_file(loaded.root, testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
     given = read_labels(file, tell=tables.tell, unstated=drawn)

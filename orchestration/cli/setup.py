@@ -101,7 +101,7 @@ def _from_table(
     form: tables.Form,
 ) -> None:
     """A workspace of one test set, whose judges are the columns of a table."""
-    from assets.table.as_testset import CARE_YAML, Declared, testset_name, testset_yaml
+    from assets.table.as_testset import Declared, care_yaml, testset_name, testset_yaml
 
     name, of_scales = testset_name(scores), tables.declared_scales(scale)
     table = read_table(scores, items, judges, None, form, of_scales)
@@ -109,7 +109,7 @@ def _from_table(
     declared = Declared(*of_scales, system, form.columns, form.reading)
     written = testset_yaml(folder, table, scores, items, declared)
     (folder / "testsets" / f"{name}.yaml").write_text(written, encoding="utf-8")
-    (folder / "care.yaml").write_text(CARE_YAML.format(name=name), encoding="utf-8")
+    (folder / "care.yaml").write_text(care_yaml(name), encoding="utf-8")
     m, p = table.scores.shape
     told = f"made {folder}: test set {name}, {m} items, {p} recorded judges; nobody will be asked. "
     if not table.scores.families:

@@ -374,8 +374,8 @@ def forgotten(made_once, one_night, library) -> tuple[State, list[faults.Point]]
 
     def make(folder: Path) -> None:
         workspace = shutil.copytree(one_night, folder / "ws")
-        for command in (FORGET, ("run",)):
-            ran = faults.run_under(library, _care(workspace, *command), workspace, folder / command[0])
+        for notes, command in (("forget", FORGET), ("run", ("run",))):
+            ran = faults.run_under(library, _care(workspace, *command), workspace, folder / notes)
             assert ran.code == 0, ran.output
 
     folder = made_once("forgotten", make)

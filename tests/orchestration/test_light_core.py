@@ -120,7 +120,7 @@ def test_the_first_circle_answers_as_with_everything_installed(core, first_panel
 @pytest.mark.slow
 def test_the_second_circle_says_what_to_install(core, tmp_path):
     assert "made" in typed(core, tmp_path, "care init mine")[0]
-    for command in ("run", "status", "doctor", "ui", "daemon"):
+    for command in ("run", "status", "doctor", "ui", "admin daemon"):
         _, said = typed(core, tmp_path, f"care {command} --workspace mine", code=1)
         assert "pip install 'care-eval[pipeline]'" in " ".join(said.split()), command
         assert "Traceback" not in said

@@ -25,7 +25,7 @@ def test_a_verbose_run_says_what_is_made_and_why_and_a_usual_one_does_not(after_
     page.unlink()
     printed = run_in_a_process(after_a_night, "--verbose")
     assert "orchestration.locks: `care run` holds the workspace" in printed
-    assert "orchestration.runner: report is to be materialised (missing from what the workspace keeps): one" in printed
+    assert "orchestration.runner: report one is to be materialised: it is missing" in printed
     assert "orchestration.launches: Planned: " in printed
     page.unlink()
     assert "orchestration." not in run_in_a_process(after_a_night)

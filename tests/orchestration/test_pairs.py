@@ -198,8 +198,8 @@ def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(t
     code, printed = care("gate", "pairs", "new", "--against", "old", "--workspace", folder)
     assert (code, "new against old: better" in printed) == (0, True), printed
     for columns in ((), ("--system", "left", "--system", "right")):
-        code, printed = care("systems", "pairs", "--workspace", folder, "--json", *columns)
+        code, printed = care("rate", "pairs", "--workspace", folder, "--json", *columns)
         assert (code, '"first": "new"' in printed) == (0, True), printed
     for column, sentence in (("maker", "no item has a column 'maker'"), ("left", "these are pairs")):
-        code, printed = care("systems", "pairs", "--workspace", folder, "--system", column)
+        code, printed = care("rate", "pairs", "--workspace", folder, "--system", column)
         assert (code, sentence in printed) == (2, True), printed
