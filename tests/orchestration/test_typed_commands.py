@@ -83,6 +83,7 @@ INSTEAD = {
     "care judges retest FILLED_IN FILLED_IN": "care judges retest own --workspace .",
     "care judges retest NAME": "care judges retest own",
     "care label FILLED_IN FILLED_IN": "care label one --workspace .",
+    "care label FILLED_IN": "care label one --workspace .",
     f"care rate scores.jsonl {PAIRS} labels.csv": f"care rate scores.jsonl {PAIRS} of_pairs.csv",
     "care report --open FILLED_IN": "care report --open --workspace .",
     "care run --select key:ASSET": "care run --select key:quality_factor",
