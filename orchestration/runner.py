@@ -211,8 +211,9 @@ class _Run:
     def waits_for(self) -> str | None:
         """The first stage that is left out, of a test set without a fit, before the last stage that was selected."""
         last = max((ORDER.index(asset) for asset in self._scope.assets if asset not in _LAST), default=0)
+        every = all_outdated(self._workspace)
         for asset in ORDER[:last]:
-            for one in all_outdated(self._workspace).values():
+            for one in every.values():
                 testset = split_partition(one.asset, str(one.partition))[1]
                 is_unfitted = any(
                     FitDocument.find(self._workspace.fit_folder(each)) is None
