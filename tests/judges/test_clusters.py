@@ -16,6 +16,7 @@ from assets.fit.moments import dask_client
 from assets.workspace import DaskConfig
 from care_ops.errors import InputError, JudgeError
 from judges.ray_cluster import RayConfig, connect
+from tests.support.servers import free_port
 
 CONNECT = "from judges.ray_cluster import connect\nprint('connecting', flush=True)\nconnect()\n"
 
@@ -134,9 +135,7 @@ def test_a_cluster_that_asks_for_a_token_is_told_in_our_words(tmp_path, until_en
     ray = Path(sys.executable).with_name("ray")
     token = tmp_path / "token"
     token.write_text("a" * 64)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     head = {**clean, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
     # A folder of its own, with a name short enough for Ray's sockets: there it writes where the cluster is.

@@ -21,6 +21,7 @@ import pytest
 from judges.items import Item
 from judges.pool import Pool, PoolConfig
 from tests.support.placement import STUB, judge, loads_in
+from tests.support.servers import free_port
 
 RAY = Path(sys.executable).with_name("ray")
 ITEMS = [Item(f"i{k}", f"question {k}", f"answer {k}") for k in range(400)]
@@ -29,9 +30,7 @@ ITEMS = [Item(f"i{k}", f"question {k}", f"answer {k}") for k in range(400)]
 @pytest.fixture
 def two_nodes(tmp_path, monkeypatch):
     """Two ``ray start`` processes: a head with one GPU and a node with two; returns the node's process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     stub = {"VLLM_STUB_LOG": str(tmp_path / "loads"), "VLLM_STUB_LOAD_S": "0.1", "VLLM_STUB_SCORE_S": "0.2"}
     stub["RAY_AUTH_MODE"] = "disabled"
     path = os.pathsep.join([str(STUB), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])

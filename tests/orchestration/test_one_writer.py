@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from orchestration.instance import dagster_home, end_abandoned_runs, workspace_i
 from orchestration.locks import PATIENCE, alone, hold_daemon_lock, runs_that_wait, together
 from orchestration.runner import run_stale
 from orchestration.workspace import load_workspace
+from tests.support.servers import free_port
 from tests.support.workspaces import JUDGES, care, make, query, run, score_rows, write_items
 
 
@@ -356,9 +356,7 @@ def test_temporary_files_of_processes_that_are_gone_are_swept(after_a_night):
 @pytest.mark.slow
 def test_stopping_the_ui_stops_all_that_it_started(tmp_path):
     folder = make(tmp_path / "ws", n=10)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(folder), "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120

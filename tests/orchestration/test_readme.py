@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from assets.report.names import page_name
 from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
+from tests.support.servers import free_port
 from tests.support.workspaces import begins_with, write_items
 
 ROOT = Path(__file__).parents[2]
@@ -130,12 +130,6 @@ def see_the_daemon(folder: Path, since: float) -> bool:
     """A sign of life that is this daemon's, not that of the one before."""
     with workspace_instance(load_workspace(folder / "mine")) as instance:
         return any(beat.timestamp > since for beat in instance.get_daemon_heartbeats().values())
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def started_and_stopped(line: str, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from orchestration.webserver import own_pages
+from tests.support.servers import free_port
 from tests.support.workspaces import make
 
 
@@ -64,9 +64,7 @@ def test_a_foreign_page_gets_no_socket():
 @pytest.mark.slow
 def test_the_ui_refuses_foreign_hosts_and_origins_and_what_is_read_only_launches_nothing(tmp_path):
     folder = make(tmp_path / "ws", n=10)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(folder), "--port", str(port)]
     process = subprocess.Popen(
         [*command, "--read-only"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ)

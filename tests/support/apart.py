@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+
+from tests.support.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 _PATIENCE_S = 180.0
@@ -163,10 +164,3 @@ def wait_until(done: Callable[[], object], say: Callable[[], str], seconds: floa
     while not done():
         assert time.monotonic() < deadline, say()
         time.sleep(0.05)
-
-
-def free_port() -> int:
-    """A port on which nobody listens, outside of those that Ray gives to its workers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,15 +16,15 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
+from tests.support.servers import free_port
+
 WAIT_MS = 300_000
 
 
 @contextmanager
 def serving(workspace: Path, log: Path) -> Iterator[str]:
     """``care ui`` on a free port; yields its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(workspace), "--port", str(port)]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,8 @@ import grpc
 import psycopg2
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from tests.support.servers import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 _PASSWORD = "a password: with / and @"
@@ -152,7 +153,7 @@ class Deployment:
 
     def start_code_server(self, module: str, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
         """A code server of a module's definitions, in a process group of its own; returns it with its port."""
-        port = port or _free_port()
+        port = port or free_port()
         command = [sys.executable, "-m", "dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), "-m", module]
         server = self._start(command, "code.log")
         wait_until(lambda: _serves(port), lambda: (self.home / "code.log").read_text())
@@ -209,9 +210,3 @@ def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None
     """End a process with all that it has started, as the end of a container does."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
