@@ -20,6 +20,7 @@ from care_ops.blocks import by_rows
 from care_ops.errors import FitError, listed
 from care_ops.least import LEAST_FOLLOWERS
 from care_ops.models import factor_analysis, robust_factor
+from care_ops.models.coarse import opinions
 from care_ops.models.liking import Liking, controlled, unit_feature, without_liking
 from care_ops.models.robust_factor import RobustFactor
 from care_ops.models.voices import voices
@@ -129,7 +130,7 @@ def defensible(problem: Problem) -> Defensible:
     features = {name: w for name, f in problem.scores.features.items() if (w := unit_feature(f)) is not None}
     judged = {name: w for name, w in features.items() if name not in problem.config.not_quality}
     standardised, likings = _adjusted(problem, features, judged)
-    voice, normal, correlation, items = _told_apart(problem.scores.judges, standardised)
+    voice, normal, correlation, items = _told_apart(problem, standardised)
     families = _codes(_families_of_voices(problem.scores.judges, problem.scores.families, voice))
     structure = robust_factor.fit(correlation, families, items)
     mean = row_mean(_comparable(problem, problem.standardised))
@@ -186,14 +187,15 @@ def _adjusted(
     return without_liking(standardised, judged, kin)
 
 
-def _told_apart(judges: Sequence[str], standardised: Array) -> tuple[NDArray[np.intp], Array, Array, float]:
+def _told_apart(problem: Problem, standardised: Array) -> tuple[NDArray[np.intp], Array, Array, float]:
     """The voice of each judge, and the voices' normal scores, their correlation, and how many items are behind one."""
     normal, correlation, items = _correlated(standardised)
-    voice = voices(correlation, items)
+    grades = normal if standardised is problem.standardised else factor_analysis.normal_scores(problem.standardised)
+    voice = voices(opinions(correlation, items, grades))
     count = int(voice.max()) + 1
     if count == 1:
         raise FitError(
-            f"care: all {len(voice)} judges say the same thing ({listed(judges, 5)} are copies of one another), and "
+            f"care: all {len(voice)} judges say the same thing ({listed(problem.scores.judges, 5)} are copies of one another), and "
             "one voice is no panel; add judges that judge for themselves"
         )
     if count < len(voice):

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from care_ops.models.coarse import Opinions
 from care_ops.models.robust_factor import common_loadings
-from care_ops.scores import Array
 
 COPIES_FROM = 0.85
 """Correlation of the normal scores from which on two judges may be copies."""
@@ -25,15 +25,13 @@ _ALL_ALIKE = 0.98
 """Correlation above which judges are one voice where too few others are there to tell copies from good ones."""
 
 
-def voices(correlation: Array, items: float) -> NDArray[np.intp]:
+def voices(said: Opinions) -> NDArray[np.intp]:
     """Number the voices of a panel; near-copies are one.
 
     Parameters
     ----------
-    correlation : (p, p) array
-        Of the judges' normal scores.
-    items : float
-        Number of items behind a correlation.
+    said : Opinions
+        How the opinions of each two judges correlate.
 
     Returns
     -------
@@ -48,20 +46,19 @@ def voices(correlation: Array, items: float) -> NDArray[np.intp]:
     >>> correlation = np.full((5, 5), 0.5) + 0.5 * np.eye(5)
     >>> correlation[:2, 2:] = correlation[2:, :2] = 0.1
     >>> correlation[0, 1] = correlation[1, 0] = 0.97
-    >>> voices(correlation, 300).tolist()
+    >>> voices(Opinions(correlation, correlation, correlation)).tolist()
     [0, 0, 1, 2, 3]
     """
-    p = len(correlation)
-    error = 1.0 / np.sqrt(max(items - 3.0, 1.0))
-    alike = np.arctanh(np.clip(correlation, -1 + 1e-12, 1 - 1e-12)) + error > np.arctanh(COPIES_FROM)
+    correlation, p = said.estimate, len(said.estimate)
+    alike = said.most > COPIES_FROM
     np.fill_diagonal(alike, False)
     count, group = _groups(alike)
     if count == p:
         return np.arange(p)
     if count < 3:
-        return _numbered(_groups(alike & (correlation > _ALL_ALIKE))[1])
+        return _numbered(_groups(alike & (said.least > _ALL_ALIKE))[1])
     loadings = common_loadings(correlation, group[:, None] != group[None, :])
-    excess = correlation - np.outer(loadings, loadings)
+    excess = said.least - np.outer(loadings, loadings)
     return _numbered(_groups(alike & (excess > _EXCESS))[1])
 
 

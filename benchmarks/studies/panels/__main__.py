@@ -84,7 +84,7 @@ def measured(drawn: Drawn) -> Row:
     except FitError:
         return Row(0.0, 0.0, 0.0, 0.0, None)
     unseen = replace(scores, features={})
-    with patch("care_ops.aggregators.defensible.voices", lambda correlation, items: np.arange(len(correlation))):
+    with patch("care_ops.aggregators.defensible.voices", lambda said: np.arange(len(said.estimate))):
         neither, slopes = gain(unseen), gain(scores)
     doubts = tuple(whole.details["doubts"])
     return Row(order(whole.estimate, drawn.truth) - mean, neither, slopes, gain(unseen), doubts)

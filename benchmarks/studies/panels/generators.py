@@ -106,12 +106,12 @@ def copies(
     return Drawn(graded(5.5 + 1.3 * x, kind, rng), _alone(p), quality, _words(rng, n))
 
 
-def twins(rng: Rng, *, p: int = 10, k: int = 2, n: int = 300) -> Drawn:
+def twins(rng: Rng, *, p: int = 10, k: int = 2, n: int = 300, kind: str = "real") -> Drawn:
     """One judge that was asked k times."""
     quality = rng.normal(size=n)
     x = np.sqrt(0.55) * quality[:, None] + np.sqrt(0.45) * rng.normal(size=(n, p))
     x[:, 1:k] = x[:, :1] + 0.15 * rng.normal(size=(n, k - 1))
-    return Drawn(5.5 + 1.3 * x, _alone(p), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _alone(p), quality, _words(rng, n))
 
 
 def one_factor(
@@ -227,6 +227,35 @@ def longer_is_better(rng: Rng) -> Drawn:
     return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _alone(p), quality, {"words": np.log(words)})
 
 
+def copied_pairs(rng: Rng) -> Drawn:
+    """Held out: votes on pairs, of which two or three judges copy one that mostly follows which answer came first."""
+    n, p, k = int(rng.choice([150, 400])), int(rng.integers(6, 11)), int(rng.integers(2, 4))
+    quality, side = rng.normal(size=n), rng.normal(size=n)
+    x = rng.uniform(0.6, 1.1, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
+    x[:, :k] = (0.4 * quality + 1.2 * side)[:, None] + 0.2 * rng.normal(size=(n, k))
+    cuts = 0.4 * rng.normal(size=p)
+    return Drawn(np.where(x > cuts + 0.3, 1.0, np.where(x < cuts - 0.3, 0.0, 0.5)), _alone(p), quality, _words(rng, n))
+
+
+def copied_stars(rng: Rng) -> Drawn:
+    """Held out: up to five stars by thresholds of each judge's own, and copies of a judge that sees little."""
+    n, p = int(rng.choice([150, 400])), int(rng.integers(6, 13))
+    k = int(rng.integers(2, max(3, round(0.4 * p)) + 1))
+    quality = rng.normal(size=n)
+    x = np.sqrt(rng.uniform(0.3, 0.7, p)) * quality[:, None] + 0.7 * rng.normal(size=(n, p))
+    x[:, :k] = (0.3 * quality + rng.normal(size=n))[:, None] + 0.2 * rng.normal(size=(n, k))
+    cuts = np.sort(rng.normal(0.0, 0.8, size=(p, 4)), axis=1)
+    return Drawn(1.0 + (x[:, :, None] > cuts[None]).sum(axis=2), _alone(p), quality, _words(rng, n))
+
+
+def strict_and_lenient(rng: Rng) -> Drawn:
+    """Held out: good judges of pass and fail, of whom some pass one item in six and others five; nobody copies."""
+    n, p = int(rng.choice([150, 400])), int(rng.integers(5, 10))
+    quality = rng.normal(size=n)
+    x = quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.5, 0.9, p)
+    return Drawn((x > 1.25 * rng.uniform(-1, 1, p)).astype(float), _alone(p), quality, _words(rng, n))
+
+
 def copies_within_a_taste(rng: Rng) -> Drawn:
     """Held out: an ordinary panel in which one judge of the biased vendors was also asked under two other names."""
     drawn = ordinary(rng, n=300)
@@ -272,6 +301,8 @@ _COPIES: dict[str, Generator] = {
         (10, 3, ", r .9", {"alike": 0.9}),
         (10, 3, ", ten grades", {"alike": 0.95, "kind": "ten"}),
         (10, 3, ", votes", {"alike": 0.98, "kind": "votes"}),
+        (10, 4, ", votes", {"alike": 0.98, "kind": "votes"}),
+        (10, 3, ", votes, honest r .8", {"alike": 0.98, "kind": "votes", "honest": 0.8}),
         (10, 3, ", honest r .31", {"honest": 0.31}),
         (10, 5, "", {}),
         (10, 7, "", {}),
@@ -283,6 +314,7 @@ CHOSEN_ON: dict[str, Generator] = {
     **_COPIES,
     "one judge asked twice": twins,
     "six of one judge": partial(twins, k=6),
+    "one judge asked twice, votes": partial(twins, kind="votes"),
     "one factor": one_factor,
     "one factor, no texts": lambda rng: without_texts(one_factor(rng)),
     "one factor, votes": partial(one_factor, kind="votes"),
@@ -304,4 +336,7 @@ HELD_OUT: dict[str, Generator] = {
     "colluders": colluders,
     "longer is better": longer_is_better,
     "copies within a taste": copies_within_a_taste,
+    "pairs with copies of a judge of sides": copied_pairs,
+    "stars with copies of a poor judge": copied_stars,
+    "strict and lenient votes": strict_and_lenient,
 }
