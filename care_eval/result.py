@@ -136,7 +136,7 @@ class FitResult:
         Parameters
         ----------
         aggregator : str, optional
-            Gives ``item_id, estimate, sd, p_quality`` of that one. By default ``item_id`` and a column of estimates
+            Gives ``item_id, estimate, sd, p_quality, sure`` of that one. By default ``item_id`` and a column of estimates
             for each aggregator, the recommended one first.
 
         Raises

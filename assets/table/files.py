@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from assets.report.data import ReportData
@@ -16,6 +17,7 @@ from assets.report.to_label import write_items_to_label
 from assets.table.fitting import TableFit
 from care_ops.fit import Fit
 from care_ops.records import Aggregate
+from care_ops.results.uncertainty import halves_are_sure
 from warehouse.fits import table_of
 from warehouse.storage import write_bytes, write_table
 
@@ -64,13 +66,21 @@ def fit_document(result: TableFit) -> dict[str, Any]:
 
 
 def aggregates_table(fit: Fit) -> pa.Table:
-    """A row for each item and aggregator."""
+    """A row for each item and aggregator, with whether the half of the items that it stands in is ``sure``."""
     count = len(fit.scores.item_ids)
     tables = [
-        table_of(fit.scores.item_ids, aggregate).add_column(1, "aggregator", pa.array([name] * count, pa.string()))
+        table_of(fit.scores.item_ids, aggregate)
+        .add_column(1, "aggregator", pa.array([name] * count, pa.string()))
+        .append_column("sure", _sure(aggregate))
         for name, aggregate in fit.aggregates.items()
     ]
     return pa.concat_tables(tables)
+
+
+def _sure(aggregate: Aggregate) -> pa.Array:
+    if aggregate.sd is None:
+        return pa.nulls(len(aggregate.estimate), pa.bool_())
+    return pa.array(halves_are_sure(aggregate.estimate, aggregate.sd), mask=np.isnan(aggregate.sd))
 
 
 def judges_table(page: ReportData) -> pa.Table:

@@ -195,8 +195,8 @@ def _told_apart(problem: Problem, standardised: Array) -> tuple[NDArray[np.intp]
     count = int(voice.max()) + 1
     if count == 1:
         raise FitError(
-            f"care: all {len(voice)} judges say the same thing ({listed(problem.scores.judges, 5)} are copies of one another), and "
-            "one voice is no panel; add judges that judge for themselves"
+            f"care: all {len(voice)} judges say the same thing ({listed(problem.scores.judges, 5)} are copies of one "
+            "another), and one voice is no panel; add judges that judge for themselves"
         )
     if count < len(voice):
         normal, correlation, items = _correlated(_joined(standardised, voice))

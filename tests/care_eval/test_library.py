@@ -82,7 +82,7 @@ def test_frames_come_back_as_they_were_handed_in(wide, tmp_path):
     frame = fit(wide).to_frame()
     assert list(frame.columns) == ["item_id", "care", "avg"]
     np.testing.assert_allclose(frame["avg"], wide[list(JUDGES)].mean(axis=1), rtol=1e-14)
-    assert list(fit(wide).to_frame("avg").columns) == ["item_id", "estimate", "sd", "p_quality"]
+    assert list(fit(wide).to_frame("avg").columns) == ["item_id", "estimate", "sd", "p_quality", "sure"]
     with pytest.raises(care_eval.InputError, match="no aggregate 'mv'; there are care, avg"):
         fit(wide).to_frame("mv")
 

@@ -16,6 +16,7 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.frozen import FAITHFUL, freeze, with_features
 from care_ops.models import robust_factor
+from care_ops.models.coarse import Opinions
 from care_ops.models.liking import controlled, without_liking
 from care_ops.models.voices import voices
 from care_ops.scores import ScoreMatrix
@@ -255,4 +256,4 @@ def test_voices_are_numbered_in_the_order_of_the_judges_and_chains_are_one():
     c = np.full((6, 6), 0.3) + 0.7 * np.eye(6)
     for a, b in ((1, 4), (4, 5), (1, 5)):
         c[a, b] = c[b, a] = 0.95
-    assert voices(c, 500).tolist() == [0, 1, 2, 3, 1, 1]
+    assert voices(Opinions(c, c, c)).tolist() == [0, 1, 2, 3, 1, 1]

@@ -59,7 +59,7 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "items.html", "to_label.csv"}
     assert {p.name for p in out.iterdir()} == names
     aggregates = pq.read_table(out / "aggregates.parquet")
-    assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality"]
+    assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality", "sure"]
     assert aggregates.num_rows == 60 * 6
     assert aggregates.column("p_quality").null_count == 360, "no probability without twenty binary labels"
     judges = pq.read_table(out / "judges.parquet")
