@@ -1,7 +1,5 @@
 """Panels of which most judges scored few of the items, as the workers of a crowd do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from assets.workspace import Workspace
 from orchestration.alerts import failure_message, night_text, send
 from orchestration.dagster_internals import (
     RANGE_START_TAG,
@@ -21,12 +22,11 @@ from orchestration.dagster_internals import (
 )
 from orchestration.launches import ORDER, split_partition
 from orchestration.stores import store_held
+from orchestration.workspace import AlertSettings
 
 if TYPE_CHECKING:
     from assets.report.outdated import State
-    from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
-    from orchestration.workspace import AlertSettings
 
 _PATIENCE_S = 30.0
 """Seconds for which a sensor waits for a store that another machine writes to; its next tick tries again."""

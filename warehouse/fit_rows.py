@@ -1,7 +1,5 @@
 """Fits, editions and publications as rows of the database, each made anew from the files, which are the record."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence

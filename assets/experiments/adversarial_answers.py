@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
 from assets.experiments.panels import ExperimentPanel, panels
 from assets.experiments.versions import Versions, triggered
+from care_ops.errors import FitError
 from care_ops.least import LEAST_GOLD
-from care_ops.scores import Array
+from care_ops.records import Aggregate
+from care_ops.scores import Array, ScoreMatrix
+from warehouse.versions import TRIGGERS
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.records import Aggregate
 
 _AGGREGATORS = ("mv", "avg", "ws", "dawid_skene", "care", "care_svd", "care_tensor")
 _PLANTED_RATES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
@@ -31,8 +33,6 @@ _SHARED = 0.5
 
 def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
     """Measure attacks that real judges scored, and simulated attacks, with a known truth, on recorded judges."""
-    from care_ops.errors import FitError
-
     says, tables = list[str](), list[Table]()
     attacked_versions, why = triggered(workspace)
     for versions in attacked_versions:
@@ -146,8 +146,6 @@ def recovered(
 def _planted(panel: ExperimentPanel, attacked: int) -> tuple[list[Table], list[str]]:
     """Planted rates against those that each aggregator finds without being told who is attacked."""
     from care_ops.fit import fit_panel
-    from care_ops.scores import ScoreMatrix
-    from warehouse.versions import TRIGGERS
 
     tables, says = list[Table](), list[str]()
     p = len(panel.scores.judges)

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, ExperimentFindings, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, gains_in_order, panels
+from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import LABEL_FREE
+from care_ops.records import Aggregate
+from care_ops.results.ranks import mean_ranks
+from warehouse.catalog import names
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.records import Aggregate
-from care_ops.results.ranks import mean_ranks
 
 LABELLED = ("care", "best_judge", "care_svd", "care_tensor")
 
@@ -24,8 +26,6 @@ _SHARE = 0.15
 
 def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindings:
     """Make a table for each test set, and rank the aggregators over all of them."""
-    from warehouse.catalog import names
-
     tables, says, figures = list[Table](), list[str](), list[Bars]()
     orders: dict[str, dict[str, float]] = {}
     for panel in panels(workspace):
@@ -76,7 +76,6 @@ def critical_difference(ranks: dict[str, float], difference: float) -> Bars:
 
 def _table(panel: ExperimentPanel, seeds: range, resamples: int) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """A row for each aggregator and use of labels; also how well those without labels order all items."""
-    from care_ops.anchors import NO_ANCHORS, Anchors
     from care_ops.selection import validation_items
 
     free = _fit(panel, LABEL_FREE, NO_ANCHORS)

@@ -10,14 +10,14 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from assets.code import code_version
 from assets.report.charts import Series
+from warehouse.documents import document_of, record_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from assets.workspace import Workspace
 
 
@@ -186,7 +186,6 @@ class Experiment:
 
     def kept(self, workspace: Workspace) -> KeptExperiment | None:
         """The findings of the last run; None where there are none, or an earlier release wrote them in another form."""
-        from warehouse.documents import record_of
         from warehouse.storage import find_sound, read_document
 
         document = find_sound(self.file(workspace), read_document)
@@ -200,7 +199,6 @@ class Experiment:
         self, workspace: Workspace, findings: ExperimentFindings, reads: Mapping[str, str] | None, *, seconds: float
     ) -> None:
         """Write what was found, and what it was made from."""
-        from warehouse.documents import document_of
         from warehouse.storage import write_document
 
         kept = KeptExperiment(version(self.key, reads), self.size(workspace), seconds, findings)

@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.planted import matched, thirds
+from care_ops.errors import FitError
+from care_ops.moments.state import accumulate
+from care_ops.scores import ScoreMatrix, content_seed
+from care_ops.simulate import grouped_mixture
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -18,10 +22,7 @@ if TYPE_CHECKING:
 
 def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int = 12) -> dict[str, float]:
     """Validity of the views of ``care_tensor``, and what random views cost the bare tensor, and EM after it."""
-    from care_ops.errors import FitError
     from care_ops.models import cp, mixture
-    from care_ops.moments.state import accumulate
-    from care_ops.simulate import grouped_mixture
     from care_ops.structure.views import Views
 
     valid: list[bool] = []
@@ -74,8 +75,6 @@ def default_views(values: NDArray[np.float64], **settings: Any) -> Views:
     from care_ops.aggregators.care_tensor import CareTensor
     from care_ops.config import FitConfig, TensorConfig
     from care_ops.fit import try_structure
-    from care_ops.moments.state import accumulate
-    from care_ops.scores import ScoreMatrix, content_seed
 
     n, p = values.shape
     names = tuple(f"j{k:03}" for k in range(p))

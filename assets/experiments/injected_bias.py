@@ -8,6 +8,7 @@ import numpy as np
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
 from assets.experiments.versions import Versions, dressed
+from care_ops.errors import FitError
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -17,8 +18,6 @@ _AGGREGATORS = ("mv", "avg", "median", "uws", "ws", "care", "care_svd", "care_te
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """Mean absolute change of every aggregate, in its own standard deviations, by what was done."""
-    from care_ops.errors import FitError
-
     tables, says = list[Table](), list[str]()
     dressed_versions, why = dressed(workspace)
     for versions in dressed_versions:

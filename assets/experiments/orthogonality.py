@@ -9,6 +9,7 @@ import numpy as np
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
 from assets.report.charts import Series
+from care_ops.moments.state import accumulate, shrink
 from care_ops.scores import Array
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ def errors_of(draw: OverlapDraw) -> dict[str, float]:
     """
     from care_ops.aggregators.care_svd import fit_structure
     from care_ops.config import StructureConfig
-    from care_ops.moments.state import accumulate, shrink
     from care_ops.structure.factors import extract, subtract_confounders
 
     moments = accumulate(draw.scores)

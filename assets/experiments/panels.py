@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.errors import InputError
 from care_ops.least import LEAST_GOLD
-from care_ops.scores import Array
+from care_ops.moments.state import accumulate, shrink
+from care_ops.scores import Array, ScoreMatrix
+from judges.engines.program import ProgramJudgeEngine
+from judges.items import Item
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from care_ops.config import FitConfig, StructureConfig
-    from care_ops.scores import ScoreMatrix
     from care_ops.structure.factors import Factors
-    from judges.items import Item
 
 _TAILS = ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2)
 
@@ -118,8 +120,6 @@ def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequen
 
     Raises ``InputError`` where a declared value is not a number.
     """
-    from care_ops.errors import InputError
-
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
     columns: dict[str, Array] = {}
     for name in names:
@@ -133,8 +133,6 @@ def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequen
 
 def scored_by(program: str, items: Sequence[Item]) -> Array:
     """Scores of a built-in program, NaN where it gives none."""
-    from judges.engines.program import ProgramJudgeEngine
-
     scored = ProgramJudgeEngine(program, None).score(items)
     return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
 
@@ -175,7 +173,6 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
     Raises ``FitError`` where the panel has no factor.
     """
     from care_ops.aggregators.care_svd import fit_structure
-    from care_ops.moments.state import accumulate, shrink
     from care_ops.structure.factors import extract, posterior
 
     ordered = scores.select_judges(sorted(scores.judges))

@@ -9,6 +9,7 @@ import numpy as np
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, panels
+from care_ops.errors import FitError
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -19,8 +20,6 @@ _FREE, _ELSEWHERE, _RELEASED = "no label", "same choice, other rows only", "rele
 
 def run(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     """Make a row for each test set and protocol, averaged over seeds: CARE-SVD on scores, CARE-Tensor on classes."""
-    from care_ops.errors import FitError
-
     rows: list[dict[str, Any]] = []
     says: list[str] = []
     for panel in panels(workspace):

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, panels
+from care_ops.records import Aggregate
+from care_ops.scores import ScoreMatrix
+from warehouse.catalog import names
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.records import Aggregate
-    from care_ops.scores import ScoreMatrix
 
 _AGGREGATORS = (
     *("mv", "avg", "ws", "uws", "dawid_skene", "glad", "mace", "care_svd", "care_tensor", "care_tensor_paper"),
@@ -27,8 +28,6 @@ _ALL, _COMPLETE = "all items", "items that all judges scored"
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """A table for each test set that the paper has: every recorded judge, without admission and without labels."""
-    from warehouse.catalog import names
-
     tables, says, measures = list[Table](), list[str](), dict[str, float]()
     for panel in panels(workspace):
         if not any(name in panel.testset.lower() for name in names()):

@@ -20,12 +20,13 @@ from assets.experiments.panels import (
     scored_by,
 )
 from assets.report.charts import Series
-from care_ops.scores import Array
+from care_ops.errors import FitError
+from care_ops.records import Aggregate
+from care_ops.scores import Array, ScoreMatrix, varies
+from judges.programs import find, names
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.records import Aggregate
-    from care_ops.scores import ScoreMatrix
 
 _AGGREGATORS = ("mv", "avg", "uws", "care", "care_svd", "care_tensor")
 _GUIDE = "care_svd"
@@ -61,9 +62,6 @@ def run(workspace: Workspace, *, resamples: int) -> ExperimentFindings:
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
     """Scores by program that the panel lacks, on its scale; dummies, and those that score all alike, stay out."""
-    from care_ops.scores import varies
-    from judges.programs import find, names
-
     already_judging = {program_of(workspace, judge) for judge in panel.scores.judges}
     items, by_name = items_of(workspace, panel), dict[str, Candidate]()
     for name in names():
@@ -96,7 +94,6 @@ def greedy(
 
 def _error(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str], rows: NDArray[np.bool_]) -> float:
     """Mean absolute error of the guide on these rows; one less its AUC where gold is two classes."""
-    from care_ops.errors import FitError
     from care_ops.fit import fit_panel
 
     try:
@@ -111,8 +108,6 @@ def _error(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[s
 
 
 def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str]) -> ScoreMatrix:
-    from care_ops.scores import ScoreMatrix
-
     scores = panel.scores
     values = np.column_stack([scores.values, *(programs[name].scores for name in added)])
     families = {**scores.families, **{name: programs[name].family for name in added}}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, factored, panels
+from care_ops.errors import FitError
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
     """Every factor of L as quality, signed towards the panel's mean."""
-    from care_ops.errors import FitError
-
     tables, says = list[Table](), list[str]()
     leading_is_best = testsets = 0
     measures: dict[str, float] = {}
@@ -73,7 +72,6 @@ def _errors(panel: ExperimentPanel, latent: NDArray[np.float64]) -> dict[str, fl
 def _as_written(panel: ExperimentPanel, factors: Factors) -> dict[str, float]:
     """MAE of each factor's literal weights on the raw scores, as ``care_svd`` has them with ``placement: weights``."""
     from care_ops.aggregators.care_svd import weighted
-    from care_ops.errors import FitError
 
     ordered = panel.scores.select_judges(sorted(panel.scores.judges)).values
     filled, measures = np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered), dict[str, float]()

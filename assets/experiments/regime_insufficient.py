@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assets.experiments.base import Experiment, ExperimentFindings
+from assets.experiments.sweep import COMPARED, LABELS, accuracies, said_worst, swept, worst_or_chance
+from care_ops.simulate import second_order_insufficient
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-from assets.experiments.sweep import COMPARED, LABELS, accuracies, said_worst, swept, worst_or_chance
 
 _ROBUST = 0.99
 
 
 def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep the strength c of the confounder that the judges' pairwise structure follows."""
-    from care_ops.simulate import second_order_insufficient
-
     draws = {
         c: [accuracies(second_order_insufficient(np.random.default_rng([s, k]), c, truth=s), s) for s in range(seeds)]
         for k, c in enumerate(strengths)

@@ -19,6 +19,7 @@ from assets.experiments.sweep import (
     swept,
     worst_or_chance,
 )
+from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep g for each declared table of means."""
-    from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
-
     says, tables, charts = list[str](), list[Table](), list[Chart]()
     described: list[str] = []
     measured = (*BASELINES, "care_svd", WRITTEN, "care_tensor", "care_tensor_paper")

@@ -19,10 +19,10 @@ from assets.experiments.sweep import (
     said_worst,
     swept,
 )
+from care_ops.simulate import TableOfMeans, second_order_sufficient
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.simulate import TableOfMeans
 
 _SEARCHED = 2_000
 """Items a table is searched with: enough to tell .85 from .95, and little beside the sweeps."""
@@ -45,8 +45,6 @@ def accuracies_by_cut(
 
     They are the paper's baselines and ``care_svd``, without labels and with; or ``care_tensor`` alone.
     """
-    from care_ops.simulate import second_order_sufficient
-
     scores = second_order_sufficient(np.random.default_rng([truth, 5, draw]), strength, table, truth=truth, n=items)
     free, labelled = ((), ("care_tensor",)) if tensor else ((*BASELINES, "care_svd"), ("care_svd",))
     fits = fitted(scores, truth, free, labelled)

@@ -4,8 +4,6 @@ Aggregators write their ``details`` as plain values, and all of them are printed
 here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The verdict of the nightly review, as a record of its JSON document."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 

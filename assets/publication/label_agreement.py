@@ -6,13 +6,12 @@ model. Labels drawn at random from before and after show that, whatever the cana
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from assets.publication.documents import CheckResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from assets.workspace import Workspace
     from care_ops.scores import ScoreMatrix
     from warehouse.fits import Edition

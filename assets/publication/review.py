@@ -13,7 +13,7 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
-from assets.fit.kept import read_fitted
+from assets.fit.kept import read_fitted, read_moments, read_structure
 from assets.fit.made import noted
 from assets.fit.stages import recommended
 from assets.metadata import bars, bullets
@@ -279,7 +279,6 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
     """
     from dataclasses import replace
 
-    from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
     from warehouse.fits import FitRecord
 

@@ -12,17 +12,16 @@ from assets.report.sampled import rows_shown
 from assets.results.gold import held_out_gold
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, rival_answers
+from care_ops.anchors import Anchors
+from care_ops.config import FitConfig
 from care_ops.errors import FitError
-from care_ops.scores import canonical_order, restore
+from care_ops.moments.state import Moments
+from care_ops.scores import Array, ScoreMatrix, canonical_order, restore
+from care_ops.structure.program import Structure
 from care_ops.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
-    from care_ops.anchors import Anchors
-    from care_ops.config import FitConfig
-    from care_ops.moments.state import Moments
-    from care_ops.scores import Array, ScoreMatrix
-    from care_ops.structure.program import Structure
     from warehouse.matrix import ItemColumnsRead
 
 

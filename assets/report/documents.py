@@ -1,7 +1,5 @@
 """What is kept of the verdict on a test set, as records of their JSON documents."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

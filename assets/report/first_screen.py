@@ -14,13 +14,13 @@ from assets.report.charts import Axes, Dot, Figure, Ranked, Series, domain, line
 from assets.report.svg import shortened
 from care_ops.results.interpret import counted
 from care_ops.results.reasons import feature_in_words
+from care_ops.results.verdict import Verdict
+from care_ops.scores import Array
 
 if TYPE_CHECKING:
     from assets.report.cards import JudgeCard
     from assets.report.data import ReportData
     from assets.report.items import ItemRow
-    from care_ops.results.verdict import Verdict
-    from care_ops.scores import Array
 
 _MOST_DOTS = 500
 """Items that a picture shows; of more, those to label and a sample that is spread over the ranking."""

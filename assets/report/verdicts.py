@@ -3,13 +3,10 @@
 A page is not drawn again while a fit is held back or a judge fails, so the verdict at its top is replaced in the file.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from assets.code import code_version
 from assets.fit.documents import FitDocument
@@ -21,12 +18,10 @@ from assets.publication.editions import held_back
 from assets.report.documents import FactsDocument, FailureDocument, HeldDocument, VerdictDocument
 from assets.report.names import labels_name, page_name
 from assets.report.outdated import State, states
+from assets.workspace import Workspace
 from care_ops.results.decide import Standing, decide
 from care_ops.results.reasons import capital
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 _MADE_FROM = ("items", "panel", "aggregates")
 """Assets of which a verdict says what they were not made from; what follows from a fit is on its page or is not."""

@@ -6,9 +6,11 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.fit.made import noted
+from assets.fit.stages import recommended
 from assets.metadata import table
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
+from care_ops.errors import InputError
 
 if TYPE_CHECKING:
     from care_ops.results.drop_evidence import Dropping
@@ -29,7 +31,6 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     """Fit resampled split units, store the intervals beside the weights; then leave each judge out."""
     from assets.fit.kept import read_answers, read_fitted, read_responses
     from assets.results.documents import DroppingDocument
-    from care_ops.errors import InputError
     from care_ops.results.drop_evidence import NO_REFITS, Dropping
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_findings
@@ -83,7 +84,6 @@ def _dropping(
 ) -> "Dropping":
     """What labels that the fit has not seen say of its recommended answer without each judge."""
     from assets.fit.kept import read_responses
-    from assets.fit.stages import recommended
     from assets.results.gold import aligned, held_out_gold
     from care_ops.results.dropping import leave_each_out
 

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import pyarrow as pa
+
 from assets.judge_keys import judge_key
 from assets.report.names import labels_name
+from assets.report.to_label import leave_out
 from assets.sources import FORGOTTEN, forgotten_items, forgotten_key
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
@@ -243,8 +246,6 @@ def _alive(process: int) -> bool:
 
 
 def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
-    from assets.report.to_label import leave_out
-
     key, forgotten = forgotten_key(testset, item_id), forgotten_items(workspace)
     if key not in forgotten:
         write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
@@ -352,8 +353,6 @@ def _forget_probes(workspace: Workspace, testset: str, items: Collection[str], *
 
 def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
     """How many rows of a Parquet file are these items'; rewritten without them where asked."""
-    import pyarrow as pa
-
     table = find_sound(path, read_table)
     if table is None:  # a damaged one is deleted with what else was set aside of this test set
         return 0

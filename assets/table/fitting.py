@@ -1,7 +1,5 @@
 """One table of scores to aggregates, evaluation, intervals, comparison of systems and the data of a page."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
