@@ -1,7 +1,5 @@
 """care.yaml and the folders beside it, read into a ``Workspace``."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

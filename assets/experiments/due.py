@@ -11,6 +11,7 @@ from assets.code import code_version
 from assets.experiments.registry import KEYS, LEDGER, experiments
 from assets.hashing import content_hash
 from assets.workspace import Workspace
+from warehouse.storage import write_bytes
 
 
 def is_settled(workspace: Workspace) -> bool:
@@ -21,8 +22,6 @@ def is_settled(workspace: Workspace) -> bool:
 
 def settle(workspace: Workspace) -> None:
     """Note that all experiments are up to date with the present inputs."""
-    from warehouse.storage import write_bytes
-
     write_bytes(_file(workspace), _settled(workspace).encode())
 
 

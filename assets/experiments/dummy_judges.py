@@ -1,8 +1,6 @@
 """Whether planted dummy judges, and people, end on a factor of their own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +15,9 @@ from assets.experiments.panels import (
     panels,
     scored_by,
 )
+from assets.workspace import Workspace
 from care_ops.errors import FitError
 from care_ops.scores import Array, ScoreMatrix, varies
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-
 
 _FACTORS = 4
 

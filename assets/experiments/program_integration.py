@@ -1,9 +1,7 @@
 """Programs added to a panel one by one, chosen by a few labels, and the gain on rows that had no part in the choice."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +18,13 @@ from assets.experiments.panels import (
     scored_by,
 )
 from assets.report.charts import Series
+from assets.workspace import Workspace
 from care_ops.errors import FitError
+from care_ops.fit import fit_panel
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, varies
+from care_ops.selection import forward, validation_items
 from judges.programs import find, names
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 _AGGREGATORS = ("mv", "avg", "uws", "care", "care_svd", "care_tensor")
 _GUIDE = "care_svd"
@@ -87,15 +85,11 @@ def greedy(
     validation : (n,) array of bool
         Rows whose gold the choice may use.
     """
-    from care_ops.selection import forward
-
     return forward(sorted(programs), lambda added: _error(panel, programs, added, validation), _PATIENCE)
 
 
 def _error(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str], rows: NDArray[np.bool_]) -> float:
     """Mean absolute error of the guide on these rows; one less its AUC where gold is two classes."""
-    from care_ops.fit import fit_panel
-
     try:
         config = replace(panel.config, aggregators=(_GUIDE,))
         estimate = fit_panel(_with(panel, programs, added), config, solve="roughly").aggregates[_GUIDE].estimate
@@ -116,9 +110,6 @@ def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[st
 
 def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int) -> tuple[Table, list[Chart], str]:
     """Every aggregator along the path, on the rows that had no part in the choice."""
-    from care_ops.fit import fit_panel
-    from care_ops.selection import validation_items
-
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([0, 61])) & ~np.isnan(panel.gold)
     path, errors = greedy(panel, programs, validation)
     rest = ~validation & ~np.isnan(panel.gold)

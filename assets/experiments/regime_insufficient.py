@@ -1,18 +1,13 @@
 """Pairwise structure follows the confounder: who still finds quality."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.experiments.base import Experiment, ExperimentFindings
 from assets.experiments.sweep import COMPARED, LABELS, accuracies, said_worst, swept, worst_or_chance
+from assets.workspace import Workspace
 from care_ops.simulate import second_order_insufficient
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 _ROBUST = 0.99
 

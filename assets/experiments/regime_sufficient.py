@@ -1,9 +1,6 @@
 """Pairwise structure follows quality: who finds it as a confounder grows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +16,8 @@ from assets.experiments.sweep import (
     swept,
     worst_or_chance,
 )
+from assets.workspace import Workspace
 from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 
 def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:

@@ -23,6 +23,7 @@ from assets.publication.documents import ReviewDocument
 from assets.report.documents import HeldDocument
 from assets.report.names import items_name, page_name
 from assets.versions import items_code, judge_version, panel_version, readable_source_version, settings_version
+from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
 from care_ops.records import Evaluation, Intervals
 from judges.items import MAY_PASS, Status
@@ -30,7 +31,6 @@ from judges.items import MAY_PASS, Status
 if TYPE_CHECKING:
     import duckdb
 
-    from assets.workspace import Workspace
     from warehouse.artifacts import FitFolder
 
 FIT = ("panel", "probes", "moments", "structure", "aggregates", "review", *RESULTS, "report")
