@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
+from assets.fit.details import CareDetails, CareTensorDetails, D, StructuredDetails, read_details
 from assets.fit.kept import read_fitted, read_moments, read_structure
 from assets.fit.made import noted
 from assets.fit.stages import recommended
@@ -321,7 +321,7 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> Rev
         else dict(zip(structured.judges, structured.answer.loadings[:, 0].tolist(), strict=True)),
         estimates={} if best is None else best.estimates,
         aggregator=name,
-        ambiguous=care is not None and _details(care, AmbiguityDetails).ambiguous,
+        ambiguous=care is not None and bool(_details(care, CareDetails).doubts),
         duplicates=edition.inputs.duplicates,
     )
 

@@ -43,7 +43,7 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
     systems : (heading, drawing) or None
         The systems as they are ranked, where there are any.
     """
-    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care is not None and data.care.doubted:
+    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care is not None and data.care.doubts:
         return _rivals(data)
     if systems is not None:
         heading, drawn = systems

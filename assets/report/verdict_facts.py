@@ -80,7 +80,7 @@ def fit_facts(
     nearest = max(details.follows, key=lambda name: abs(details.follows[name]), default=None)
     return replace(
         facts,
-        doubts=details.doubted,
+        doubts=details.doubts,
         agreement=details.agreement,
         rival=details.rival,
         parted_by=details.parted_by,

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from assets.fit.details import AmbiguityDetails, CareDetails, CareSvdDetails, StructuredDetails, read_details
+from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.documents import FitDocument, SolutionRecord, StructureDocument
 from assets.publication.documents import CheckResult, ReviewDocument
 from assets.results.documents import (
@@ -163,7 +163,7 @@ def test_details_are_read_as_the_aggregators_write_them(rng):
     care = read_details("care", written, CareDetails)
     assert (care.agreement, care.rival, care.factors) == (written["agreement"], written["rival"], written["factors"])
     assert list(care.label_first) == written["label_first"]
-    assert care.ambiguous is read_details("care", written, AmbiguityDetails).ambiguous is written["ambiguous"]
+    assert bool(care.doubts) is written["ambiguous"]
     svd = read_details("care_svd", aggregates["care_svd"].details, CareSvdDetails)
     assert svd.quality_factor == aggregates["care_svd"].details["quality_factor"]
     assert svd.effective_judges > 1
