@@ -38,7 +38,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     from assets.fit.documents import FitDocument
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze_all
-    from warehouse.fit_rows import load_edition
+    from warehouse.fit_rows import load_fits
     from warehouse.fits import Edition, FitRecord
 
     testset = context.partition_key
@@ -66,7 +66,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
             record = FitRecord(fit_ids[name], testset, inputs, code, scores.item_ids, scores.judges, aggregate)
             workspace.fits.write_fit(record)
         edition = workspace.fits.write_edition(Edition(version[:16], testset, fit_ids, made_of))
-        load_edition(connection, workspace.fits, edition)
+        load_fits(connection, workspace.fits, testset, fit_ids.values())
     failures = {**document.failures, **failures}
     fits = tuple(fit_ids.items())
     heard = made(folder, "probes").content

@@ -9,7 +9,7 @@ import dagster as dg
 
 from assets.fit.stages import stage_code
 from assets.judge_keys import scales_of_asked
-from assets.metadata import bars, table
+from assets.metadata import table
 from assets.partitions import TESTSETS
 from assets.versions import panel_version
 from assets.workspace import Workspace
@@ -58,9 +58,6 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             "items": admitted.shape[0],
             "judges": table(rows),
             "scales": "; ".join(one.sentence for one in scales_of_asked(workspace, testset)) or "one for all",
-            "agreement": bars(
-                "agreement with the other judges", {c.judge: c.agreement for c in checks if c.agreement is not None}
-            ),
         },
     )
 

@@ -19,7 +19,7 @@ from assets.fit.stages import recommended
 from assets.metadata import bars, bullets
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
-from assets.publication.editions import changed_labels, evaluate_first, extend, publish, store_log
+from assets.publication.editions import changed_labels, evaluate_first, extend, follow_files, publish
 from assets.publication.label_agreement import check_label_agreement
 from assets.publication.other_solvers import check_other_solvers
 from assets.workspace import ReviewConfig, Workspace
@@ -162,7 +162,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         reason = f"accepted by hand ({publication.why})" if by_hand else "published before"
         findings = _let_pass(checks_of(workspace, testset, edition, _before(workspace, edition)), reason)
         state: PublicationState = "published"
-        store_log(workspace, testset)
+        follow_files(workspace, testset)
     else:
         findings = checks_of(workspace, testset, edition, published[1] if published else None)
         blocking = {finding.check for finding in findings if finding.holds_back}

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from care_ops.results.fit_facts import FitFacts
-from care_ops.results.verdict import Verdict
 from warehouse.documents import FolderDocument
 
 
@@ -42,15 +41,6 @@ class AlertedDocument(FolderDocument):
     NAME: ClassVar[str] = "alerted"
 
     edition: str
-
-
-@dataclass(frozen=True)
-class VerdictDocument(FolderDocument):
-    """The verdict that the page, the index and the database show."""
-
-    NAME: ClassVar[str] = "verdict"
-
-    verdict: Verdict
 
 
 @dataclass(frozen=True)

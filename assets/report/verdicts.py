@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
+from typing import Any
 
 from assets.code import code_version
 from assets.fit.documents import FitDocument
@@ -15,7 +16,7 @@ from assets.hashing import content_hash
 from assets.judging.failures import Unheard
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import held_back
-from assets.report.documents import FactsDocument, FailureDocument, HeldDocument, VerdictDocument
+from assets.report.documents import FactsDocument, FailureDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.outdated import State, states
 from assets.workspace import Workspace
@@ -153,14 +154,21 @@ def remedies(workspace: Workspace, testset: str) -> Remedies:
 
 
 def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Store verdicts in the database, and then beside each fit, where the next look finds what has been told."""
+    """Store verdicts in the database."""
     from warehouse.fit_rows import store_verdict
 
     with workspace.warehouse.writer() as connection:
         for testset, verdict in verdicts.items():
             store_verdict(connection, testset, asdict(verdict))
-    for testset, verdict in verdicts.items():
-        VerdictDocument(verdict).write(workspace.fit_folder(testset))
+
+
+def told(workspace: Workspace) -> dict[str, dict[str, Any]]:
+    """What was told of each test set last, as plain values; nothing where the file is gone or damaged."""
+    try:
+        said = json.loads((workspace.report_folder / FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
@@ -171,8 +179,11 @@ def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> Non
     for testset, verdict in verdicts.items():
         if _has_page(workspace, testset):
             replace_verdict(workspace.report_folder / page_name(testset), verdict)
-    text = json.dumps({testset: asdict(verdict) for testset, verdict in verdicts.items()}, indent=1)
-    write_bytes(workspace.report_folder / FILE, text.encode())
+    write_bytes(workspace.report_folder / FILE, _as_json(verdicts).encode())
+
+
+def _as_json(verdicts: Mapping[str, Verdict]) -> str:
+    return json.dumps({testset: asdict(verdict) for testset, verdict in verdicts.items()}, indent=1)
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
@@ -204,11 +215,14 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
     if not current:
         return False
-    if not all((workspace.report_folder / file).is_file() for file in (FILE, "index.html")):
+    if not (workspace.report_folder / "index.html").is_file():
         return True
-    told = find_sound(workspace.report_folder / MADE, read_document)
-    is_of_now = told is not None and told.get("version") == index_version(workspace, current)
-    return not is_of_now or bool(untold(workspace, current, steps=steps))
+    made_from = find_sound(workspace.report_folder / MADE, read_document)
+    if made_from is None or made_from.get("version") != index_version(workspace, current):
+        return True
+    now, last = json.loads(_as_json(current)), told(workspace)
+    left_out = {} if steps else {"next_steps": None}
+    return any({**now[name], **left_out} != {**last.get(name, {}), **left_out} for name in now)
 
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
@@ -218,19 +232,6 @@ def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
     pages = {t: [made(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
     said = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
     return content_hash([code, pages, said])
-
-
-def untold(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> dict[str, Verdict]:
-    """Those of ``current_verdicts`` that are not the ones that were told last."""
-
-    def differ(told: VerdictDocument | None, now: Verdict) -> bool:
-        return told is None or told.verdict != (now if steps else replace(now, next_steps=told.verdict.next_steps))
-
-    return {
-        name: verdict
-        for name, verdict in current.items()
-        if differ(VerdictDocument.find(workspace.fit_folder(name)), verdict)
-    }
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:

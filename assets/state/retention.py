@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from assets.judge_keys import judge_key
+from assets.publication.editions import follow_files
 from assets.report.names import labels_name
 from assets.report.to_label import leave_out
 from assets.sources import FORGOTTEN, forgotten_items, forgotten_key
@@ -147,16 +148,8 @@ def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
     """Delete; returns bytes freed."""
-    from warehouse.fit_rows import drop_edition, drop_loose_fits
-
     freed = 0
-    gone = {r.edition.edition for r in doomed if r.edition is not None}
-    # The rows first: killed after that, the files are still listed the next time.
-    if gone and workspace.warehouse.path.exists():
-        with workspace.warehouse.writer() as connection:
-            for edition in gone:
-                drop_edition(connection, edition)
-            drop_loose_fits(connection)
+    gone = {r.edition.edition: r.edition.testset for r in doomed if r.edition is not None}
     for entry in doomed:
         if entry.edition is not None:
             kept = [e for e in workspace.fits.editions(entry.edition.testset) if e.edition not in gone]
@@ -167,6 +160,9 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
         for path in entry.paths:
             delete(path)
         _log.info("deleted %s (%s)", entry.what, entry.why)
+    if workspace.warehouse.path.exists():
+        for testset in set(gone.values()):
+            follow_files(workspace, testset)
     return freed
 
 
