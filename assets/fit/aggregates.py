@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.kept import read_moments, read_responses, read_structure
 from assets.fit.made import made
 from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, stage_code
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the aggregators on the stored panel, moments and structure; store each fit."""
     from assets.fit.documents import FitDocument
+    from assets.fit.kept import read_moments, read_responses, read_structure
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze_all
     from warehouse.fit_rows import load_fits

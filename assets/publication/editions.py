@@ -12,6 +12,8 @@ from assets.judge_keys import keys_of_judges
 from assets.publication.documents import ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError, counted
+from care_ops.records import Evaluation
+from care_ops.results.verdict import minute_of
 
 if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
@@ -75,8 +77,6 @@ class HeldBack:
 
     def reading(self) -> str:
         """What people read meanwhile, as a sentence."""
-        from care_ops.results.verdict import minute_of
-
         if self.published is None:
             return "Nothing is published yet."
         return f"People read fit {self.published}, made {minute_of(self.published_made_at)}."
@@ -130,8 +130,6 @@ def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str,
 
 def order_of(workspace: Workspace, edition: Edition, aggregator: str) -> float | None:
     """How well an edition's aggregate orders the items: AUC, or Kendall's tau; None without gold."""
-    from care_ops.records import Evaluation
-
     evaluation = workspace.fits.find_annotation(edition.testset, edition.fits[aggregator], Evaluation)
     return None if evaluation is None else evaluation.order
 
@@ -328,7 +326,6 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
 def evaluate_first(workspace: Workspace, latest: Edition) -> None:
     """Evaluate the latest edition where that has not been done yet, so that readers find no published fit without."""
     from assets.results.evaluation import evaluate_latest
-    from care_ops.records import Evaluation
 
     find, testset = workspace.fits.find_annotation, latest.testset
     if any(find(testset, fit_id, Evaluation) is None for fit_id in latest.fits.values()):

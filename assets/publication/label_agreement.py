@@ -4,17 +4,16 @@ When an endpoint's model changes behind its name, old items keep their scores an
 model. Labels drawn at random from before and after show that, whatever the canary's few items say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from assets.publication.documents import CheckResult
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.scores import ScoreMatrix
-    from warehouse.fits import Edition
+from assets.workspace import Workspace
+from care_ops.least import LABELS_TO_CONFIRM
+from care_ops.results.label_drift import FALSE_ALARM, agreement_drift
+from care_ops.scores import ScoreMatrix
+from warehouse.fits import Edition
 
 CHECK = "label_agreement"
 
@@ -24,11 +23,6 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
 
     The earlier fit is the latest since which enough labels came: how many decides, and not what they say.
     """
-    import numpy as np
-
-    from care_ops.least import LABELS_TO_CONFIRM
-    from care_ops.results.label_drift import FALSE_ALARM, agreement_drift
-
     sample = _sample(workspace, testset, scores)
     earlier = [kept for kept in workspace.fits.editions(testset) if kept.made_at < edition.made_at]
     before = next((kept for kept in reversed(earlier) if _splits(kept, sample, LABELS_TO_CONFIRM)), None)

@@ -13,15 +13,11 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.fit.details import CareDetails, CareTensorDetails, D, StructuredDetails, read_details
-from assets.fit.kept import read_fitted, read_moments, read_structure
 from assets.fit.made import noted
 from assets.fit.stages import recommended
 from assets.metadata import bars, bullets
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
-from assets.publication.editions import changed_labels, evaluate_first, extend, follow_files, publish
-from assets.publication.label_agreement import check_label_agreement
-from assets.publication.other_solvers import check_other_solvers
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
@@ -148,6 +144,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     scores the items that are new, also where it is only tonight's fit that is held back.
     """
     from assets.fit.documents import FitDocument
+    from assets.publication.editions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication
 
     folder = workspace.fit_folder(testset)
@@ -203,6 +200,9 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     """Every check of an edition against the one published before."""
     import numpy as np
 
+    from assets.fit.kept import read_fitted
+    from assets.publication.label_agreement import check_label_agreement
+    from assets.publication.other_solvers import check_other_solvers
     from care_ops.results.drift import copies_of_gold
     from warehouse.matrix import read_item_columns
 
@@ -244,6 +244,8 @@ def _changed(
     are fitted with the labels of then as well. If that answer is as before, the labels made the change, which is what
     they are for; if it is not, the scores have changed too, and a person has to look.
     """
+    from assets.publication.editions import changed_labels
+
     findings = _compared(tonight, then, workspace.review)
     told = None if before is None else changed_labels(before, edition)
     if before is None or told is None or all(finding.passed for finding in findings):
@@ -279,6 +281,7 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
     """
     from dataclasses import replace
 
+    from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
     from warehouse.fits import FitRecord
 

@@ -14,6 +14,7 @@ from assets.fit.kept import read_fitted
 from assets.fit.stages import recommended
 from assets.results.documents import SystemRecord, SystemsDocument
 from assets.results.gold import aligned
+from assets.workspace import Workspace
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
@@ -25,7 +26,6 @@ from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_diff
 from care_ops.scores import Array, ScoreMatrix
 
 if TYPE_CHECKING:
-    from assets.workspace import Workspace
     from warehouse.matrix import ItemColumnsRead
 
 ANSWER = "care"

@@ -6,7 +6,6 @@ from typing import Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.kept import read_fitted, read_moments, read_structure
 from assets.fit.made import noted
 from assets.metadata import table
 from assets.partitions import TESTSETS
@@ -23,6 +22,7 @@ from assets.workspace import Workspace
 @noted
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""
+    from assets.fit.kept import read_fitted, read_moments, read_structure
     from assets.results.description import describe
     from assets.results.documents import FactorsDocument
     from care_ops.results.interpret import FEATURES
