@@ -103,13 +103,14 @@ def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> 
     known : dict test set -> State
         Of ``assets.report.outdated.states``.
     """
-    from assets.report.verdicts import failed_assets, forget_mended
+    from assets.report.verdicts import known_failures, note_failures
 
     for testset, state in known.items():
         failing = {one.asset for one in state.outdated}
-        if set(failed_assets(workspace, testset)) - failing:
+        failures = known_failures(workspace, testset)
+        if failures.keys() - failing:
             with _store(workspace):
-                forget_mended(workspace, testset, failing)
+                note_failures(workspace, testset, {asset: failures[asset] for asset in failures if asset in failing})
 
 
 def _store(workspace: Workspace) -> AbstractContextManager[None]:

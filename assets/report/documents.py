@@ -45,17 +45,8 @@ class AlertedDocument(FolderDocument):
 
 @dataclass(frozen=True)
 class FailureDocument(FolderDocument):
-    """What failed when the test set was last brought up to date; there is none where nothing did.
+    """Why what failed could not be made when the test set was last brought up to date, by asset."""
 
-    Attributes
-    ----------
-    failures : tuple of str
-        Whole sentences.
-    assets : tuple of str
-        The asset that each of them is about; empty in documents of earlier releases.
-    """
+    NAME: ClassVar[str] = "failures"
 
-    NAME: ClassVar[str] = "failure"
-
-    failures: tuple[str, ...] = ()
-    assets: tuple[str, ...] = ()
+    why: dict[str, str]

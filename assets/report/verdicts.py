@@ -5,7 +5,7 @@ A page is not drawn again while a fit is held back or a judge fails, so the verd
 
 import json
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -45,7 +45,7 @@ def _has_page(workspace: Workspace, testset: str) -> bool:
 
 def _is_known(workspace: Workspace, testset: str) -> bool:
     folder = workspace.fit_folder(testset)
-    return ReviewDocument.find(folder) is not None or FailureDocument.find(folder) is not None
+    return ReviewDocument.find(folder) is not None or bool(known_failures(workspace, testset))
 
 
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
@@ -73,12 +73,12 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
 
 def _standing(workspace: Workspace, testset: str, state: State) -> Standing:
     owing, held = state.owing, held_back(workspace, testset)
-    failure = FailureDocument.find(workspace.fit_folder(testset))
+    failures = known_failures(workspace, testset)
     unverified = workspace.testset(testset).unverified()
     stale = [reason for entry in owing if not entry.why for reason in _unscored(entry)]
     notes = [Reason("owing judge", sentence, (entry.judge,)) for entry in owing for sentence in _partly_scored(entry)]
     return Standing(
-        failures=failure.failures if failure is not None else (),
+        failures=tuple(f"`{asset}` could not be made: {why}" for asset, why in failures.items()),
         held_back=tuple(held.says) if held else (),
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
@@ -235,49 +235,20 @@ def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:
-    """Remember what failed when a test set was last brought up to date, or that nothing did.
-
-    Parameters
-    ----------
-    failures : mapping asset -> why
-    """
-    sentences = tuple(f"`{asset}` could not be made: {why}" for asset, why in failures.items())
-    _keep_failures(workspace, testset, FailureDocument(sentences, tuple(failures)))
+    """Remember what failed when a test set was last brought up to date, by asset, or that nothing did."""
+    folder = workspace.fit_folder(testset)
+    if not failures:
+        folder.remove_record(FailureDocument.NAME)
+    elif failures != known_failures(workspace, testset):
+        FailureDocument(dict(failures)).write(folder)
 
 
 def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> None:
     """Remember that one asset failed, beside what is remembered already."""
-    known = FailureDocument.find(workspace.fit_folder(testset)) or FailureDocument()
-    others = [pair for pair in zip(known.failures, known.assets, strict=False) if pair[1] != asset]
-    sentences, assets = zip(*others, (f"`{asset}` could not be made: {why}", asset), strict=True)
-    _keep_failures(workspace, testset, FailureDocument(sentences, assets))
+    note_failures(workspace, testset, {**known_failures(workspace, testset), asset: why})
 
 
-def forget_mended(workspace: Workspace, testset: str, failing: Collection[str]) -> None:
-    """Forget the failures of assets that have been made since.
-
-    Parameters
-    ----------
-    failing : collection of str
-        Assets of the test set that have not been made since they failed.
-    """
+def known_failures(workspace: Workspace, testset: str) -> dict[str, str]:
+    """Why the assets of a test set that are remembered to have failed could not be made."""
     known = FailureDocument.find(workspace.fit_folder(testset))
-    if known is None or set(known.assets) <= set(failing):
-        return
-    left = [pair for pair in zip(known.failures, known.assets, strict=False) if pair[1] in failing]
-    sentences, assets = zip(*left, strict=True) if left else ((), ())
-    _keep_failures(workspace, testset, FailureDocument(sentences, assets))
-
-
-def failed_assets(workspace: Workspace, testset: str) -> tuple[str, ...]:
-    """The assets of a test set that are remembered to have failed."""
-    known = FailureDocument.find(workspace.fit_folder(testset))
-    return () if known is None else known.assets
-
-
-def _keep_failures(workspace: Workspace, testset: str, document: FailureDocument) -> None:
-    folder = workspace.fit_folder(testset)
-    if not document.failures:
-        folder.remove_record(FailureDocument.NAME)
-    elif FailureDocument.find(folder) != document:
-        document.write(folder)
+    return {} if known is None else known.why
