@@ -39,9 +39,7 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
     return folder.read_panel(), FitDocument.read(folder)
 
 
-def read_answers(
-    workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument"
-) -> dict[str, Aggregate]:
+def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument") -> dict[str, Aggregate]:
     """The answers of a fit by aggregator, in the order of the panel's items and judges."""
     kept = {name: workspace.fits.read_fit(testset, fit_id) for name, fit_id in fit.fit_ids}
     return {name: record.in_order(scores.item_ids, scores.judges) for name, record in kept.items()}

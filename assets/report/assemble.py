@@ -1,13 +1,12 @@
 """The record of a page from a fit and what was computed from it, the same for a workspace and for a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from assets.report.data import ReportData
 from assets.report.sampled import rows_shown
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, rival_answers
@@ -17,9 +16,6 @@ from care_ops.moments.state import Moments
 from care_ops.scores import Array, ScoreMatrix, canonical_order, restore
 from care_ops.structure.program import Structure
 from care_ops.threads import one_blas_thread
-
-if TYPE_CHECKING:
-    from assets.report.data import ReportData
 
 
 def completed(

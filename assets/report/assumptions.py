@@ -1,12 +1,9 @@
 """What a page's numbers rest on, and which of it the panel was seen to violate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from assets.report.data import ReportData
+from assets.report.data import ReportData
 
 State = Literal["holds", "violated", "not checked"]
 

@@ -1,26 +1,21 @@
 """The first screen of a page: one picture of the reason for its verdict, and whom the answer trusts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from assets.report.cards import JudgeCard
 from assets.report.charts import Axes, Dot, Figure, Ranked, Series, domain, line_chart, ranked_list, scatter
+from assets.report.data import ReportData
+from assets.report.items import ItemRow
 from assets.report.svg import shortened
 from care_ops.results.interpret import counted
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import Verdict
 from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.report.cards import JudgeCard
-    from assets.report.data import ReportData
-    from assets.report.items import ItemRow
 
 _MOST_DOTS = 500
 """Items that a picture shows; of more, those to label and a sample that is spread over the ranking."""

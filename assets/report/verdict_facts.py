@@ -1,14 +1,12 @@
 """The facts that a verdict is made from, found in a fit and in what was computed from it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.fit.details import CareDetails, read_details
+from assets.report.data import ReportData
 from assets.report.sampled import over_sample
 from care_ops.admission import outside_scale
 from care_ops.anchors import NO_ANCHORS, Anchors
@@ -29,9 +27,6 @@ from care_ops.results.fit_facts import (
 )
 from care_ops.results.settled import probability_by_probes, probability_settled
 from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.report.data import ReportData
 
 _SAME_ORDER = 0.99
 """Rank correlation (Spearman) from which on a column is taken for the feature of the text itself."""

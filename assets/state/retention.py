@@ -1,14 +1,12 @@
 """Deletion, only when a person asks for it: old editions, score parts that nothing reads any more, single items."""
 
-from __future__ import annotations
-
 import logging
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pyarrow as pa
 
@@ -21,6 +19,7 @@ from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
 from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
+from warehouse.fits import Edition
 from warehouse.manifest import Manifest
 from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
@@ -38,9 +37,6 @@ from warehouse.storage import (
 )
 from warehouse.testsets import VersionsSource
 from warehouse.versions import ORIGINAL, version_id
-
-if TYPE_CHECKING:
-    from warehouse.fits import Edition
 
 _log = logging.getLogger(__name__)
 
