@@ -94,7 +94,7 @@ def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     return HeldBack(
         review.edition,
         made_at,
-        [finding.says for finding in review.findings if finding.holds_back],
+        [finding.says for finding in review.findings if finding.blocks],
         published[1].edition if published else None,
         published[1].made_at if published else None,
     )

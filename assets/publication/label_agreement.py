@@ -28,7 +28,7 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
     before = next((kept for kept in reversed(earlier) if _splits(kept, sample, LABELS_TO_CONFIRM)), None)
     if before is None:
         need = f"{LABELS_TO_CONFIRM} labels of random or weighted items from before an earlier fit, and as many since"
-        return CheckResult(CHECK, True, f"nothing to compare: it takes {need}", blocks=False)
+        return CheckResult(CHECK, True, f"nothing to compare: it takes {need}")
     seen = before.inputs.labels
     row_of = {item: row for row, item in enumerate(scores.item_ids)}
     items = list(sample)
@@ -46,7 +46,7 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
     since = f"since fit {before.edition} ({before.made_at[:10]})"
     compared = f"{numbers['newer']} labels {since}, {numbers['older']} before"
     if not drifted:
-        return CheckResult(CHECK, True, f"judges agree with labels as before: {compared}", numbers, blocks=False)
+        return CheckResult(CHECK, True, f"judges agree with labels as before: {compared}", numbers)
     named = "; ".join(f"{moved.judge} ({moved.before:.2f} to {moved.after:.2f})" for moved in drifted)
     return CheckResult(
         CHECK,
@@ -56,7 +56,6 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
         "(its check `same_model`), change `revision` in the judge's file to score everything anew; if the newer items "
         "are of another kind, `care judges report` says what the judge makes of them",
         numbers,
-        blocks=False,
     )
 
 

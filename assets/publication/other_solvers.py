@@ -43,14 +43,14 @@ def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) ->
     """Compare the fit of an edition with the other solvers' answers, where it is this edition's turn."""
     structure, _ = read_structure(workspace.fit_folder(testset))
     if structure is None:
-        return CheckResult(CHECK, True, "no structure to compare", blocks=False)
+        return CheckResult(CHECK, True, "no structure to compare")
     if len(structure.sparse) > MOST_JUDGES:
         why = f"not compared: the panel has {len(structure.sparse)} judges, and more than {MOST_JUDGES} take too long"
-        return CheckResult(CHECK, True, why, blocks=False)
+        return CheckResult(CHECK, True, why)
     if not _takes_its_turn(workspace, testset, edition):
         hours = _APART // timedelta(hours=1)
         why = f"not compared: another fit was, less than {hours} hours ago"
-        return CheckResult(CHECK, True, why, blocks=False)
+        return CheckResult(CHECK, True, why)
     started = time.process_time()
     says: list[str] = []
     numbers: dict[str, float] = {}

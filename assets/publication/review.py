@@ -162,7 +162,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         follow_files(workspace, testset)
     else:
         findings = checks_of(workspace, testset, edition, published[1] if published else None)
-        blocking = {finding.check for finding in findings if finding.holds_back}
+        blocking = {finding.check for finding in findings if finding.blocks}
         pinned = published is not None and published[0].pinned
         state = "held back" if blocking else "pinned" if pinned else "published"
         if published is not None and pinned and blocking <= _OF_THE_FIT:
@@ -186,7 +186,7 @@ def _before(workspace: Workspace, edition: "Edition") -> "Edition | None":
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
     """The same findings, none of which holds back."""
     return [
-        _result(finding.check, True, f"{why}; {finding.says}", finding.numbers) if finding.holds_back else finding
+        _result(finding.check, True, f"{why}; {finding.says}", finding.numbers) if finding.blocks else finding
         for finding in findings
     ]
 
