@@ -189,24 +189,23 @@ def fit_table(
         not_asked=means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
         dropping=refits.dropping(),
     )
-    page = completed(
-        data,
-        fit.moments,
-        fit.structure,
-        config.fit,
-        {
-            "scores": table.source,
-            "fingerprint": fit.scores.fingerprint(),
-            "config": asdict(config.fit),
-            "structure": _structure_told(fit),
-            "scale_for_mae_filled": _scale_of(fit, config),
-            "code": {"fit": fit_code()},
-            "readings": [reading.as_dict() for reading in table.readings],
-        },
-    )
+    page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
     verdict = decide(facts, Standing(), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
+
+
+def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, Any]:
+    """What is to be printed beside the numbers of a page: inputs, settings and code."""
+    return {
+        "scores": table.source,
+        "fingerprint": fit.scores.fingerprint(),
+        "config": asdict(config.fit),
+        "structure": _structure_told(fit),
+        "scale_for_mae_filled": _scale_of(fit, config),
+        "code": {"fit": fit_code()},
+        "readings": [reading.as_dict() for reading in table.readings],
+    }
 
 
 def _edition(panel: ScoreMatrix, anchors: Anchors, config: TableConfig) -> str:
