@@ -24,7 +24,7 @@ WITHOUT_EFFECT = {
     "assets.fit.made": "notes from which versions a result was made",
     "assets.hashing": "names versions of what comes in, makes no result",
     "assets.judge_keys": "names keys of scores; what a judge sees of an item is part of them",
-    "assets.metadata": "tables and tiny plots in Dagster's UI",
+    "assets.metadata": "tables in Dagster's UI",
     "assets.partitions": "names of partitions",
     "assets.probe_items": "versions of items, which are part of the version of `items`",
     "assets.sources": "items and recorded scores, which have versions of their own (`assets/versions.py`)",

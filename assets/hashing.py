@@ -1,7 +1,5 @@
 """Hashes by which versions and keys of a workspace are told apart: of plain values, and of what is read from files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -13,12 +13,12 @@ from judges.engines.base import Context, Ledger
 from judges.engines.factory import revision_of
 from judges.items import Item
 from judges.spec import JudgeSpec, LanguageModel
+from warehouse.items import ItemRecord
 from warehouse.testsets import FilesSource, resolve
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from care_ops.scales import Brought
-    from warehouse.items import ItemRecord
     from warehouse.sources.files import RecordedTable
 
 

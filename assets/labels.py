@@ -1,19 +1,14 @@
 """Labels of a table: who was drawn how, what its rows leave open, and which rows contradict each other."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from care_ops.errors import InputError
 from care_ops.labels import Drawn, Label, Labels
 from warehouse.sources.files import LabelCells, Tell, read_label_cells, tell_nobody
-from warehouse.sources.tables import meets_anything
-
-if TYPE_CHECKING:
-    from warehouse.sources.tables import TableSource
-    from warehouse.testsets import ReadingOptions
+from warehouse.sources.tables import TableSource, meets_anything
+from warehouse.testsets import ReadingOptions
 
 _TAKEN = {
     "random": "{} labels do not say how their items were drawn; you say that it was at random",

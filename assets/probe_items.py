@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from assets.judge_keys import judge_item
 from care_ops.errors import InputError
 from judges.items import Status
+from warehouse.items import ItemRecord
 from warehouse.probes import Program, make
 from warehouse.testsets import resolve
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from warehouse.items import ItemRecord
 
 OF, KIND, EFFECT = "of", "kind", "effect"
 """Metadata of a probe item: the item that it was made from, how, and what that does to quality."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assets.hashing import content_hash
 from warehouse.items import ItemRecord, named_in
 from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, ImportSource, VersionsSource, resolve
+from warehouse.versions import versions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from assets.workspace import Workspace
     from warehouse.importers.collected import ImportedScores
     from warehouse.sources.files import RecordedTable
@@ -135,8 +135,6 @@ def _imported(workspace: Workspace, source: ImportSource) -> ImportedScores:
 
 
 def _read_versions(workspace: Workspace, testset: str, source: VersionsSource) -> list[ItemRecord]:
-    from warehouse.versions import versions_of
-
     records, scale = read_source(workspace, source.of), workspace.testset(testset).scale
     two_classes = {record.gold for record in records} <= {0.0, 1.0, None}
     lowest = scale[0] if scale else None

@@ -16,6 +16,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
+from judges.prompts import find
 from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec
 from warehouse.testsets import TestsetSpec
@@ -271,8 +272,6 @@ class Workspace:
 
     def higher_is_right(self, testset: str) -> bool:
         """Whether a higher score of a pair prefers ``response_2``, the right answer, as answers to a template do."""
-        from judges.prompts import find
-
         prompt = self.testset(testset).prompt
         return prompt is not None and find(prompt, self.root / "prompts").pairwise
 

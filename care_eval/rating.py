@@ -1,7 +1,5 @@
 """Rates of systems, a gate between two of them, and penalties by labels, of tables that a caller has at hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal
 

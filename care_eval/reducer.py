@@ -1,7 +1,5 @@
 """Reducers for inspect_ai: one score of a panel's, by the weights of an earlier fit, or of several epochs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self, TypeVar
 

@@ -1,7 +1,5 @@
 """What came of a fit, as a caller of the library sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module

@@ -1,7 +1,5 @@
 """A fit of tables that a caller has at hand: files, frames or columns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Low or negative agreement alone never excludes: on a confounded panel the odd judge out can be the best one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import shorten

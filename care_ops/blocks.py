@@ -4,8 +4,6 @@ Arrays of a million items that are made only to be summed cost more than the sum
 anew each time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Maps from a latent quality, which has no unit, to a score scale, each under a declared assumption."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit

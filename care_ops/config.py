@@ -3,8 +3,6 @@
 Plain data without numpy, so that reading a configuration costs nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -3,8 +3,6 @@
 Records that are read without any mathematics at hand, such as those of pages, know these.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

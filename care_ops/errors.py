@@ -3,8 +3,6 @@
 Each message says what is wrong, where, and what to do about it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager

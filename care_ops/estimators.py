@@ -6,8 +6,6 @@ item's scores (``frozen``), so that new items need no new fit. scikit-learn itse
 tags, which only scikit-learn asks for.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace

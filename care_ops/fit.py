@@ -1,7 +1,5 @@
 """The fit of one panel, from scores to aggregates, stage by stage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

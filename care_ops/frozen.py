@@ -1,7 +1,5 @@
 """A fit frozen to a function of one item's scores, so that new items can be scored without fitting again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics of an aggregate against gold, with order and scale apart."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata

@@ -4,8 +4,6 @@ Estimates of items, their weights and all decisions rest on every item. Descript
 for starting points of an iteration that ends on all items, rest on a sample where there are more items than this.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """The scale on which each judge of a panel scores, and the one to which all are brought."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Choices of penalties, by a few labels as in the paper or by likelihood, and of judges that join a panel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Data drawn from the paper's own models, with the truth beside them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

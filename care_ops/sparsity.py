@@ -1,11 +1,11 @@
 """Panels of which most judges scored few of the items, as the workers of a crowd do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from care_ops.least import TELLING_SCORES
 from care_ops.scores import varies
@@ -54,9 +54,6 @@ def components(values: Array) -> list[Component]:
     present = ~np.isnan(values)
     if p and present.all(axis=1).any():  # an item that everybody scored connects them all
         return [Component(np.arange(p), np.flatnonzero(present.any(axis=1)))]
-    from scipy.sparse import coo_array  # here, since who asks only whether a panel is sparse needs no scipy
-    from scipy.sparse.csgraph import connected_components
-
     item, judge = np.nonzero(present)
     graph = coo_array((np.ones(len(item), dtype=np.int8), (item, n + judge)), shape=(n + p, n + p))
     label = connected_components(graph, directed=False)[1]

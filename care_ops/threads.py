@@ -1,7 +1,5 @@
 """One thread for numpy's and scipy's linear algebra, where problems are so small that more make them slower."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import AbstractContextManager
 from functools import cache

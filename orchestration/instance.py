@@ -1,7 +1,5 @@
 """The Dagster instance of a workspace, its own or a deployment's, and what killed processes left behind in it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Which runs make what is asked for: assets and partitions grouped into launches."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass

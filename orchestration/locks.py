@@ -12,8 +12,6 @@ Where the data lie in a store, whoever holds the workspace has the store's lease
 machines away.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import logging

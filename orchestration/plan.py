@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -15,6 +14,7 @@ from assets.experiments.registry import LEDGER
 from assets.experiments.registry import outdated as outdated_experiments
 from assets.report.outdated import FIT, Outdated, Partition, State, outdated, states
 from assets.report.verdicts import current_verdicts, index_differs
+from assets.workspace import Workspace
 from orchestration.instance import backfills_under_way, follow_partitions, last_night, unfinished_runs
 from orchestration.launches import (
     NO_RETRY,
@@ -27,9 +27,6 @@ from orchestration.launches import (
     split_partition,
 )
 from orchestration.standing import forget_mended_failures
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 _ATTEMPTS = 2
 """How often the daemon asks for the same: once, and once more where that failed."""

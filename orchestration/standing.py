@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from assets.workspace import Workspace
 from orchestration.alerts import failure_message, night_text, send
 from orchestration.dagster_internals import (
     RANGE_START_TAG,
@@ -21,12 +22,11 @@ from orchestration.dagster_internals import (
 )
 from orchestration.launches import ORDER, split_partition
 from orchestration.stores import store_held
+from orchestration.workspace import AlertSettings
 
 if TYPE_CHECKING:
     from assets.report.outdated import State
-    from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
-    from orchestration.workspace import AlertSettings
 
 _PATIENCE_S = 30.0
 """Seconds for which a sensor waits for a store that another machine writes to; its next tick tries again."""
@@ -103,13 +103,14 @@ def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> 
     known : dict test set -> State
         Of ``assets.report.outdated.states``.
     """
-    from assets.report.verdicts import failed_assets, forget_mended
+    from assets.report.verdicts import known_failures, note_failures
 
     for testset, state in known.items():
         failing = {one.asset for one in state.outdated}
-        if set(failed_assets(workspace, testset)) - failing:
+        failures = known_failures(workspace, testset)
+        if failures.keys() - failing:
             with _store(workspace):
-                forget_mended(workspace, testset, failing)
+                note_failures(workspace, testset, {asset: failures[asset] for asset in failures if asset in failing})
 
 
 def _store(workspace: Workspace) -> AbstractContextManager[None]:

@@ -1,7 +1,5 @@
 """care.yaml as ``care init`` writes it and as editors check it: both are printed from the settings themselves."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import textwrap

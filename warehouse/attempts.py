@@ -1,7 +1,5 @@
 """Counts how often a judge failed on an item, in a small file beside the judge's parts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from pathlib import Path

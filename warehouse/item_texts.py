@@ -1,7 +1,5 @@
 """The texts of a test set's items, of which few are held at a time, however long the test set is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -5,8 +5,6 @@ that has changed is read again, and one that is gone is left out. It can be dele
 is made anew.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ Scores are fetched as one long column and placed by the ordinals of item and jud
 a PIVOT in the database.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """The rows of test sets, scores and panels in the database: each stage replaces its own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The name of a score part is a hash of the judge's key and of its items, so a bat
 damaged part is set aside (``storage``); its items then have no scores and are asked again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ A full disk or a missing permission reaches us as an ``OSError``, or as words of
 on. Neither means that a file is damaged.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -136,7 +136,7 @@ CREATE TABLE publications (
     pinned BOOLEAN NOT NULL
 );
 
--- What is said first of each test set; beside the fit as verdict.json, from which this is rebuilt.
+-- What is said first of each test set; in report/verdicts.json, from which this is rebuilt.
 CREATE TABLE verdicts (
     testset VARCHAR NOT NULL,
     state VARCHAR NOT NULL,           -- clear, ambiguous, settled by labels, settled by probes, held back, stale, failed

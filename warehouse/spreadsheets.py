@@ -3,8 +3,6 @@
 A cell that a spreadsheet would run gets an apostrophe before it, which ``sources.delimited`` takes off again.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -10,8 +10,6 @@ A folder may be a copy of a store elsewhere (``remote``), its *record*: then wha
 the record first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

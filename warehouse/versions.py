@@ -4,8 +4,6 @@ A transformation dresses up an answer and leaves its content as it is. A trigger
 as "Solution", that answers nothing and yet convinces some judges.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace

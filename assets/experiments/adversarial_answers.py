@@ -1,9 +1,7 @@
 """Answers without content behind an opening that fools judges: which aggregators accept them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +9,13 @@ from numpy.typing import NDArray
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
 from assets.experiments.panels import ExperimentPanel, panels
 from assets.experiments.versions import Versions, triggered
+from assets.workspace import Workspace
+from care_ops.errors import FitError
+from care_ops.fit import fit_panel
 from care_ops.least import LEAST_GOLD
-from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.records import Aggregate
+from care_ops.records import Aggregate
+from care_ops.scores import Array, ScoreMatrix
+from warehouse.versions import TRIGGERS
 
 _AGGREGATORS = ("mv", "avg", "ws", "dawid_skene", "care", "care_svd", "care_tensor")
 _PLANTED_RATES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
@@ -31,8 +30,6 @@ _SHARED = 0.5
 
 def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
     """Measure attacks that real judges scored, and simulated attacks, with a known truth, on recorded judges."""
-    from care_ops.errors import FitError
-
     says, tables = list[str](), list[Table]()
     attacked_versions, why = triggered(workspace)
     for versions in attacked_versions:
@@ -145,10 +142,6 @@ def recovered(
 
 def _planted(panel: ExperimentPanel, attacked: int) -> tuple[list[Table], list[str]]:
     """Planted rates against those that each aggregator finds without being told who is attacked."""
-    from care_ops.fit import fit_panel
-    from care_ops.scores import ScoreMatrix
-    from warehouse.versions import TRIGGERS
-
     tables, says = list[Table](), list[str]()
     p = len(panel.scores.judges)
     for judges in (p // 2, p):

@@ -1,21 +1,22 @@
 """The aggregation tables over the workspace's own test sets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, ExperimentFindings, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, gains_in_order, panels
+from assets.workspace import Workspace
+from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import LABEL_FREE
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.records import Aggregate
+from care_ops.fit import fit_panel
+from care_ops.metrics import evaluate
+from care_ops.records import Aggregate
 from care_ops.results.ranks import mean_ranks
+from care_ops.selection import validation_items
+from warehouse.catalog import names
 
 LABELLED = ("care", "best_judge", "care_svd", "care_tensor")
 
@@ -24,8 +25,6 @@ _SHARE = 0.15
 
 def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindings:
     """Make a table for each test set, and rank the aggregators over all of them."""
-    from warehouse.catalog import names
-
     tables, says, figures = list[Table](), list[str](), list[Bars]()
     orders: dict[str, dict[str, float]] = {}
     for panel in panels(workspace):
@@ -76,9 +75,6 @@ def critical_difference(ranks: dict[str, float], difference: float) -> Bars:
 
 def _table(panel: ExperimentPanel, seeds: range, resamples: int) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """A row for each aggregator and use of labels; also how well those without labels order all items."""
-    from care_ops.anchors import NO_ANCHORS, Anchors
-    from care_ops.selection import validation_items
-
     free = _fit(panel, LABEL_FREE, NO_ANCHORS)
     splits = [validation_items(panel.units, _SHARE, np.random.default_rng([seed, 21])) for seed in seeds]
     known = ~np.isnan(panel.gold)
@@ -104,14 +100,10 @@ def _table(panel: ExperimentPanel, seeds: range, resamples: int) -> tuple[list[d
 
 
 def _fit(panel: ExperimentPanel, names: tuple[str, ...], anchors: Any) -> dict[str, Aggregate]:
-    from care_ops.fit import fit_panel
-
     return fit_panel(panel.scores, replace(panel.config, aggregators=names), anchors).aggregates
 
 
 def _measure(panel: ExperimentPanel, aggregate: Aggregate, rows: NDArray[np.bool_]) -> dict[str, float]:
-    from care_ops.metrics import evaluate
-
     evaluation = evaluate(
         aggregate.estimate[rows], panel.gold[rows], threshold=aggregate.threshold, scale=panel.config.scale
     )

@@ -4,22 +4,18 @@ An experiment is made again where its code, its size or what it reads has change
 file, from which its page is drawn.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from assets.code import code_version
 from assets.report.charts import Series
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from assets.workspace import Workspace
-
+from assets.workspace import Workspace
+from warehouse.documents import document_of, record_of
+from warehouse.storage import find_sound, read_document, write_document
 
 _log = logging.getLogger(__name__)
 
@@ -186,9 +182,6 @@ class Experiment:
 
     def kept(self, workspace: Workspace) -> KeptExperiment | None:
         """The findings of the last run; None where there are none, or an earlier release wrote them in another form."""
-        from warehouse.documents import record_of
-        from warehouse.storage import find_sound, read_document
-
         document = find_sound(self.file(workspace), read_document)
         try:
             return None if document is None else record_of(KeptExperiment, document)
@@ -200,9 +193,6 @@ class Experiment:
         self, workspace: Workspace, findings: ExperimentFindings, reads: Mapping[str, str] | None, *, seconds: float
     ) -> None:
         """Write what was found, and what it was made from."""
-        from warehouse.documents import document_of
-        from warehouse.storage import write_document
-
         kept = KeptExperiment(version(self.key, reads), self.size(workspace), seconds, findings)
         write_document(self.file(workspace), json.loads(json.dumps(document_of(kept), default=float)))
 

@@ -1,8 +1,6 @@
 """What the factors look like in the texts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +8,16 @@ from numpy.typing import NDArray
 from assets.experiments.base import Bars, Experiment, ExperimentFindings, Heatmap, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels
 from assets.judge_keys import effective_spec, engine_context, judge_key
-from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
+from assets.workspace import Workspace
+from care_ops.aggregators.base import Problem
+from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.errors import FitError
+from care_ops.fit import try_structure
+from care_ops.moments.state import accumulate
 from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
+from care_ops.results.interpret import FEATURES, text_features
+from care_ops.scores import Array, canonical_order, content_seed, restore
+from judges.trial import position_bias
 
 _FACTORS = 4
 
@@ -27,8 +30,6 @@ _STAR = f"* at a false discovery rate of {_RATE:.0%}"
 
 def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
     """Spearman of every factor, and of the tensor's confounder, with every feature; permutation p-values."""
-    from care_ops.errors import FitError
-
     tables, says, figures = list[Table](), list[str](), list[Bars | Heatmap]()
     for panel in panels(workspace):
         names, features = _features(workspace, panel)
@@ -101,8 +102,6 @@ def _strongest(
 
 def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:
     """Features of the responses, what the test set declares, and how judges were asked; names and (n, f)."""
-    from care_ops.results.interpret import FEATURES, text_features
-
     features: dict[str, Array] = {}
     if any(panel.responses):
         text_columns = text_features(panel.responses)
@@ -116,8 +115,6 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Array]:
     """Valid mass and position bias, means over the panel's language models that tell them, (n,) each."""
-    from judges.trial import position_bias
-
     row_of = {item: k for k, item in enumerate(panel.scores.item_ids)}
     by_feature: dict[str, list[Array]] = {"valid mass": [], "position bias": []}
     for judge in panel.scores.judges:
@@ -148,13 +145,6 @@ def tensor_confounder(panel: ExperimentPanel) -> Array | None:
 
     C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.
     """
-    from care_ops.aggregators.base import Problem
-    from care_ops.aggregators.care_tensor import CareTensor
-    from care_ops.errors import FitError
-    from care_ops.fit import try_structure
-    from care_ops.moments.state import accumulate
-    from care_ops.scores import canonical_order, content_seed, restore
-
     scores, config = panel.scores.canonical(), panel.config
     moments = accumulate(scores.values)
     structure, _, _ = try_structure(moments, config.structure, scores.judges)

@@ -4,19 +4,14 @@ A night on which nothing changed must not pay for finding that out: it compares 
 sizes and times of a few files with the one under which everything was last up to date.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from assets.code import code_version
 from assets.experiments.registry import KEYS, LEDGER, experiments
 from assets.hashing import content_hash
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from assets.workspace import Workspace
+from assets.workspace import Workspace
+from warehouse.storage import write_bytes
 
 
 def is_settled(workspace: Workspace) -> bool:
@@ -27,8 +22,6 @@ def is_settled(workspace: Workspace) -> bool:
 
 def settle(workspace: Workspace) -> None:
     """Note that all experiments are up to date with the present inputs."""
-    from warehouse.storage import write_bytes
-
     write_bytes(_file(workspace), _settled(workspace).encode())
 
 

@@ -1,8 +1,6 @@
 """Whether planted dummy judges, and people, end on a factor of their own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +15,9 @@ from assets.experiments.panels import (
     panels,
     scored_by,
 )
-from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.scores import ScoreMatrix
-
+from assets.workspace import Workspace
+from care_ops.errors import FitError
+from care_ops.scores import Array, ScoreMatrix, varies
 
 _FACTORS = 4
 
@@ -32,8 +27,6 @@ _MOST_DRAWN = 60
 
 def dummies(workspace: Workspace) -> ExperimentFindings:
     """Add two programs that read length and keywords alone, and people where there are any, to each panel."""
-    from care_ops.errors import FitError
-
     tables, says, figures = list[Table](), list[str](), list[Heatmap]()
     apart_of: dict[str, list[bool]] = {"dummies": [], "people": []}
     following: list[bool] = []
@@ -124,8 +117,6 @@ def _why_people_load_late(testset: str, people: list[str], judges: list[str], lo
 
 def _joined(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:
     """The panel with the dummies that it lacks and the test set's raters; names of the dummies and of the raters."""
-    from care_ops.scores import ScoreMatrix, varies
-
     items = items_of(workspace, panel)
     added: dict[str, Array] = {
         dummy: scored_by(dummy, items)

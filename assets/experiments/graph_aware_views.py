@@ -1,29 +1,28 @@
 """Views that respect the dependences between judges, compared with random views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.planted import matched, thirds
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.structure.views import Views
+from assets.workspace import Workspace
+from care_ops.aggregators.base import Problem
+from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.config import FitConfig, TensorConfig
+from care_ops.errors import FitError
+from care_ops.fit import try_structure
+from care_ops.models import cp, mixture
+from care_ops.moments.state import accumulate
+from care_ops.scores import ScoreMatrix, content_seed
+from care_ops.simulate import grouped_mixture
+from care_ops.structure.views import Views
 
 
 def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int = 12) -> dict[str, float]:
     """Validity of the views of ``care_tensor``, and what random views cost the bare tensor, and EM after it."""
-    from care_ops.errors import FitError
-    from care_ops.models import cp, mixture
-    from care_ops.moments.state import accumulate
-    from care_ops.simulate import grouped_mixture
-    from care_ops.structure.views import Views
-
     valid: list[bool] = []
     valid_by_s: list[bool] = []
     errors: dict[str, list[float]] = {"planted": [], "random": [], "own": [], "S": []}
@@ -70,13 +69,6 @@ def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int 
 
 def default_views(values: NDArray[np.float64], **settings: Any) -> Views:
     """The views of ``care_tensor`` on these scores, with its default settings but for those given."""
-    from care_ops.aggregators.base import Problem
-    from care_ops.aggregators.care_tensor import CareTensor
-    from care_ops.config import FitConfig, TensorConfig
-    from care_ops.fit import try_structure
-    from care_ops.moments.state import accumulate
-    from care_ops.scores import ScoreMatrix, content_seed
-
     n, p = values.shape
     names = tuple(f"j{k:03}" for k in range(p))
     scores = ScoreMatrix(values, tuple(f"i{k:07}" for k in range(n)), names)

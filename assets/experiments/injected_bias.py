@@ -1,24 +1,20 @@
 """Robustness to injected bias: the same answers dressed up, scored by the same judges."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
 from assets.experiments.versions import Versions, dressed
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
+from assets.workspace import Workspace
+from care_ops.errors import FitError
+from care_ops.metrics import rank_correlation
 
 _AGGREGATORS = ("mv", "avg", "median", "uws", "ws", "care", "care_svd", "care_tensor")
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """Mean absolute change of every aggregate, in its own standard deviations, by what was done."""
-    from care_ops.errors import FitError
-
     tables, says = list[Table](), list[str]()
     dressed_versions, why = dressed(workspace)
     for versions in dressed_versions:
@@ -64,8 +60,6 @@ def measured_with(versions: Versions, change: str) -> str:
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float]]:
     """Mean absolute change by aggregator, in standard deviations of all; and Spearman's correlation with before."""
-    from care_ops.metrics import rank_correlation
-
     fitted = versions.fitted(change, _AGGREGATORS)
     n, original_rows = len(versions.originals), versions.changed[change][0]
     moved: dict[str, tuple[float, float]] = {}

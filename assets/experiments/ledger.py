@@ -1,16 +1,12 @@
 """The paper's numbers and claims, one by one, beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.paper_numbers import FROM_TABLES, Claim, PaperNumbers, PrintedTable, paper_numbers
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
+from assets.workspace import Workspace
 
 REPRODUCED, BY_OURS = "reproduced by the paper's procedure as written", "reproduced by ours alone"
 FOLLOWS, NOT_REPRODUCED = "follows from the paper's tables", "not reproduced"

@@ -1,10 +1,8 @@
 """Observation models that suit the judges beside ones that do not: what each of them finds."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +10,7 @@ from scipy.special import ndtr
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
 from assets.report.charts import Series
+from assets.workspace import Workspace
 from care_ops.models import mixture, observation
 from care_ops.models.observation import (
     Gaussian,
@@ -24,9 +23,6 @@ from care_ops.models.observation import (
 )
 from care_ops.scores import Array
 from care_ops.simulate import Kind, ObservedDraw, observed_mixture
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 KINDS: tuple[Kind, ...] = ("binary", "categorical", "ordinal", "student", "scale mixture", "mixed")
 

@@ -1,18 +1,17 @@
 """Confounders subtracted from the quality factor's weights, where loadings are orthogonal and where they overlap."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
 from assets.report.charts import Series
+from assets.workspace import Workspace
+from care_ops.aggregators.care_svd import fit_structure
+from care_ops.config import StructureConfig
+from care_ops.moments.state import accumulate, shrink
 from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
+from care_ops.structure.factors import extract, subtract_confounders
 
 _JUDGES = 30
 _STRENGTHS = (2.0, 1.0)
@@ -66,11 +65,6 @@ def errors_of(draw: OverlapDraw) -> dict[str, float]:
     1 - R^2 is the mean squared error of the best linear map of the weighted sum to Q, over the variance of Q, so that
     the arbitrary scale of the weights does not matter.
     """
-    from care_ops.aggregators.care_svd import fit_structure
-    from care_ops.config import StructureConfig
-    from care_ops.moments.state import accumulate, shrink
-    from care_ops.structure.factors import extract, subtract_confounders
-
     moments = accumulate(draw.scores)
     structure, _ = fit_structure(moments, StructureConfig())
     factors = extract(structure.low_rank, shrink(moments.correlation(), moments.n)[0])

@@ -1,19 +1,14 @@
 """Pages of the experiments, from what is kept of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from assets.experiments.base import Bars, Chart, Heatmap, said
+from assets.experiments.base import Bars, Chart, Experiment, Heatmap, said
 from assets.report.charts import Axes, Figure, Ranked, heat_map, line_chart, ranked_list
 from assets.report.page import render
-
-if TYPE_CHECKING:
-    from assets.experiments.base import Experiment
-    from assets.workspace import Workspace
+from assets.workspace import Workspace
 
 
 def write_experiments(

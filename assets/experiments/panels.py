@@ -1,23 +1,27 @@
 """The workspace's own panels, as the experiments read them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assets.judge_keys import judge_item
+from assets.workspace import Workspace
+from care_ops.aggregators.care_svd import fit_structure
+from care_ops.config import FitConfig, StructureConfig
+from care_ops.errors import InputError
 from care_ops.least import LEAST_GOLD
-from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.config import FitConfig, StructureConfig
-    from care_ops.scores import ScoreMatrix
-    from care_ops.structure.factors import Factors
-    from judges.items import Item
+from care_ops.metrics import auc, is_binary, tau
+from care_ops.moments.state import accumulate, shrink
+from care_ops.results.uncertainty import rows_by_unit
+from care_ops.scores import Array, ScoreMatrix
+from care_ops.structure.factors import Factors, extract, posterior
+from judges.engines.program import ProgramJudgeEngine
+from judges.items import Item
+from judges.spec import ProgramEngine
+from warehouse.matrix import read_item_columns
 
 _TAILS = ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2)
 
@@ -50,15 +54,11 @@ class ExperimentPanel:
     @property
     def binary(self) -> bool:
         """Whether gold is known and has exactly two classes."""
-        from care_ops.metrics import is_binary
-
         known = self.gold[~np.isnan(self.gold)]
         return len(known) > 0 and is_binary(known)
 
     def order(self, estimate: Array, rows: NDArray[Any] | None = None) -> float:
         """AUC for binary gold, else Kendall's tau, over items with an estimate and gold; NaN where it is undefined."""
-        from care_ops.metrics import auc, tau
-
         e, g = (estimate, self.gold) if rows is None else (estimate[rows], self.gold[rows])
         known = ~np.isnan(e) & ~np.isnan(g)
         statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
@@ -84,8 +84,6 @@ def panels(workspace: Workspace) -> list[ExperimentPanel]:
 
 def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
     """Every test set whose panel is made."""
-    from warehouse.matrix import read_item_columns
-
     testsets = [t for t in sorted(workspace.testsets) if workspace.fit_folder(t).panel_file.exists()]
     if not testsets or not workspace.warehouse.usable():
         return []
@@ -107,8 +105,6 @@ def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
 
 def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
     """The texts of a panel's items that judges see, in the panel's order."""
-    from assets.judge_keys import judge_item
-
     items = {record.item_id: judge_item(record) for record in workspace.parts.read_items(panel.testset)}
     return [items[item] for item in panel.scores.item_ids]
 
@@ -118,8 +114,6 @@ def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequen
 
     Raises ``InputError`` where a declared value is not a number.
     """
-    from care_ops.errors import InputError
-
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
     columns: dict[str, Array] = {}
     for name in names:
@@ -133,16 +127,12 @@ def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequen
 
 def scored_by(program: str, items: Sequence[Item]) -> Array:
     """Scores of a built-in program, NaN where it gives none."""
-    from judges.engines.program import ProgramJudgeEngine
-
     scored = ProgramJudgeEngine(program, None).score(items)
     return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
 
 
 def program_of(workspace: Workspace, judge: str) -> str | None:
     """The built-in program that a judge is, if it is one."""
-    from judges.spec import ProgramEngine
-
     engine = workspace.judges[judge].engine if judge in workspace.judges else None
     return engine.program if isinstance(engine, ProgramEngine) else None
 
@@ -154,8 +144,6 @@ def gains_in_order(
 
     Split units are drawn with replacement, the same for all; an estimate whose order is never defined is left out.
     """
-    from care_ops.results.uncertainty import rows_by_unit
-
     rng = np.random.default_rng(seed)
     ids, units = [panel.scores.item_ids[k] for k in rows], [panel.units[k] for k in rows]
     members = [rows[members_of_unit] for members_of_unit in rows_by_unit(ids, units)]
@@ -174,10 +162,6 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
 
     Raises ``FitError`` where the panel has no factor.
     """
-    from care_ops.aggregators.care_svd import fit_structure
-    from care_ops.moments.state import accumulate, shrink
-    from care_ops.structure.factors import extract, posterior
-
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)

@@ -1,7 +1,5 @@
 """The paper's numbers and claims, as they are printed, and what its claims say of its own tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,17 +1,16 @@
 """The released code's protocol beside ours: what it costs when labels choose a setting on rows that are reported."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, panels
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
+from assets.workspace import Workspace
+from care_ops.errors import FitError
+from care_ops.fit import fit_panel
+from care_ops.selection import select_with_labels, validation_items
 
 _SHARE = 0.15
 _FREE, _ELSEWHERE, _RELEASED = "no label", "same choice, other rows only", "released code's protocol"
@@ -19,8 +18,6 @@ _FREE, _ELSEWHERE, _RELEASED = "no label", "same choice, other rows only", "rele
 
 def run(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     """Make a row for each test set and protocol, averaged over seeds: CARE-SVD on scores, CARE-Tensor on classes."""
-    from care_ops.errors import FitError
-
     rows: list[dict[str, Any]] = []
     says: list[str] = []
     for panel in panels(workspace):
@@ -50,9 +47,6 @@ def run(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
 
 def _scores(panel: ExperimentPanel, seed: int) -> dict[str, float]:
     """MAE of care_svd; penalties chosen by the labels of a validation split, or not at all."""
-    from care_ops.fit import fit_panel
-    from care_ops.selection import select_with_labels, validation_items
-
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([seed, 41]))
     labels = np.where(validation, panel.gold, np.nan)
     best = select_with_labels(panel.scores, panel.config, labels, criterion="error").best.config
@@ -72,9 +66,6 @@ def _scores(panel: ExperimentPanel, seed: int) -> dict[str, float]:
 
 def _classes(panel: ExperimentPanel, seed: int) -> dict[str, float]:
     """Accuracy of care_tensor; cut where it decides, or at the share of positives among some or all labels."""
-    from care_ops.fit import fit_panel
-    from care_ops.selection import validation_items
-
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([seed, 41]))
     fitted = fit_panel(panel.scores, replace(panel.config, aggregators=("care_tensor",))).aggregates["care_tensor"]
     estimate, known = fitted.estimate, ~np.isnan(panel.gold) & ~np.isnan(fitted.estimate)

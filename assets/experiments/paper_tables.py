@@ -1,20 +1,20 @@
 """The paper's aggregation tables on the data that are here, counted as the paper counts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, panels
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.records import Aggregate
-    from care_ops.scores import ScoreMatrix
+from assets.workspace import Workspace
+from care_ops.fit import fit_panel
+from care_ops.records import Aggregate
+from care_ops.scores import ScoreMatrix
+from care_ops.selection import select_with_labels
+from warehouse.catalog import names
+from warehouse.matrix import read_scores
 
 _AGGREGATORS = (
     *("mv", "avg", "ws", "uws", "dawid_skene", "glad", "mace", "care_svd", "care_tensor", "care_tensor_paper"),
@@ -27,8 +27,6 @@ _ALL, _COMPLETE = "all items", "items that all judges scored"
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """A table for each test set that the paper has: every recorded judge, without admission and without labels."""
-    from warehouse.catalog import names
-
     tables, says, measures = list[Table](), list[str](), dict[str, float]()
     for panel in panels(workspace):
         if not any(name in panel.testset.lower() for name in names()):
@@ -53,16 +51,12 @@ def run(workspace: Workspace) -> ExperimentFindings:
 
 def _recorded(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
     """Scores of every judge of the test set, also of those that admission leaves out."""
-    from warehouse.matrix import read_scores
-
     with workspace.warehouse.reader() as connection:
         return read_scores(connection, panel.testset).scores
 
 
 def measured(panel: ExperimentPanel, scores: ScoreMatrix, rows: NDArray[np.bool_]) -> dict[str, float]:
     """MAE, or accuracy at each aggregate's own threshold, over these items; the fit sees no others."""
-    from care_ops.fit import fit_panel
-
     kept = scores.select_items(rows)
     gold_of = dict(zip(panel.scores.item_ids, panel.gold, strict=True))
     gold = np.array([gold_of.get(item, np.nan) for item in kept.item_ids])
@@ -86,9 +80,6 @@ def _error(binary: bool, aggregate: Aggregate, gold: NDArray[np.float64]) -> flo
 
 def _as_written(panel: ExperimentPanel, scores: ScoreMatrix, gold: NDArray[np.float64], seed: int) -> float:
     """CARE-SVD by literal weights, gamma chosen by a random 15 % of the rows, measured on all, as the paper does."""
-    from care_ops.fit import fit_panel
-    from care_ops.selection import select_with_labels
-
     config = replace(panel.config, placement="weights")
     validation = np.random.default_rng([seed, 51]).random(len(gold)) < _SHARE
     chosen = select_with_labels(scores, config, np.where(validation, gold, np.nan), criterion="error").best.config

@@ -1,22 +1,15 @@
 """The distance between what was found and what was planted."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from care_ops.structure.views import Views
+from care_ops.structure.views import Views
 
 
 def thirds(p: int) -> Views:
     """The planted views."""
-    from care_ops.structure.views import Views
-
     first, second, third = np.array_split(np.arange(p), 3)
     return Views((first, second, third), 0.0, 0.0)
 

@@ -1,9 +1,7 @@
 """Programs added to a panel one by one, chosen by a few labels, and the gain on rows that had no part in the choice."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +18,13 @@ from assets.experiments.panels import (
     scored_by,
 )
 from assets.report.charts import Series
-from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.records import Aggregate
-    from care_ops.scores import ScoreMatrix
+from assets.workspace import Workspace
+from care_ops.errors import FitError
+from care_ops.fit import fit_panel
+from care_ops.records import Aggregate
+from care_ops.scores import Array, ScoreMatrix, varies
+from care_ops.selection import forward, validation_items
+from judges.programs import find, names
 
 _AGGREGATORS = ("mv", "avg", "uws", "care", "care_svd", "care_tensor")
 _GUIDE = "care_svd"
@@ -61,9 +60,6 @@ def run(workspace: Workspace, *, resamples: int) -> ExperimentFindings:
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
     """Scores by program that the panel lacks, on its scale; dummies, and those that score all alike, stay out."""
-    from care_ops.scores import varies
-    from judges.programs import find, names
-
     already_judging = {program_of(workspace, judge) for judge in panel.scores.judges}
     items, by_name = items_of(workspace, panel), dict[str, Candidate]()
     for name in names():
@@ -89,16 +85,11 @@ def greedy(
     validation : (n,) array of bool
         Rows whose gold the choice may use.
     """
-    from care_ops.selection import forward
-
     return forward(sorted(programs), lambda added: _error(panel, programs, added, validation), _PATIENCE)
 
 
 def _error(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str], rows: NDArray[np.bool_]) -> float:
     """Mean absolute error of the guide on these rows; one less its AUC where gold is two classes."""
-    from care_ops.errors import FitError
-    from care_ops.fit import fit_panel
-
     try:
         config = replace(panel.config, aggregators=(_GUIDE,))
         estimate = fit_panel(_with(panel, programs, added), config, solve="roughly").aggregates[_GUIDE].estimate
@@ -111,8 +102,6 @@ def _error(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[s
 
 
 def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str]) -> ScoreMatrix:
-    from care_ops.scores import ScoreMatrix
-
     scores = panel.scores
     values = np.column_stack([scores.values, *(programs[name].scores for name in added)])
     families = {**scores.families, **{name: programs[name].family for name in added}}
@@ -121,9 +110,6 @@ def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[st
 
 def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int) -> tuple[Table, list[Chart], str]:
     """Every aggregator along the path, on the rows that had no part in the choice."""
-    from care_ops.fit import fit_panel
-    from care_ops.selection import validation_items
-
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([0, 61])) & ~np.isnan(panel.gold)
     path, errors = greedy(panel, programs, validation)
     rest = ~validation & ~np.isnan(panel.gold)

@@ -1,24 +1,22 @@
 """Each factor of L in turn taken for quality."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, factored, panels
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.structure.factors import Factors
+from assets.workspace import Workspace
+from care_ops.aggregators.base import row_mean
+from care_ops.aggregators.care_svd import weighted
+from care_ops.calibration import to_panel_scale
+from care_ops.errors import FitError
+from care_ops.structure.factors import Factors
 
 
 def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
     """Every factor of L as quality, signed towards the panel's mean."""
-    from care_ops.errors import FitError
-
     tables, says = list[Table](), list[str]()
     leading_is_best = testsets = 0
     measures: dict[str, float] = {}
@@ -60,9 +58,6 @@ def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
 
 def _errors(panel: ExperimentPanel, latent: NDArray[np.float64]) -> dict[str, float]:
     """MAE of each factor on the panel's location and spread, as ``care_svd`` places its own."""
-    from care_ops.aggregators.base import row_mean
-    from care_ops.calibration import to_panel_scale
-
     mean = row_mean(panel.scores.values)
     return {
         f"{panel.testset}/factor {k + 1}": panel.error(to_panel_scale(column, mean)[0])
@@ -72,9 +67,6 @@ def _errors(panel: ExperimentPanel, latent: NDArray[np.float64]) -> dict[str, fl
 
 def _as_written(panel: ExperimentPanel, factors: Factors) -> dict[str, float]:
     """MAE of each factor's literal weights on the raw scores, as ``care_svd`` has them with ``placement: weights``."""
-    from care_ops.aggregators.care_svd import weighted
-    from care_ops.errors import FitError
-
     ordered = panel.scores.select_judges(sorted(panel.scores.judges)).values
     filled, measures = np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered), dict[str, float]()
     for k, direction in enumerate(factors.directions.T):

@@ -1,25 +1,19 @@
 """Pairwise structure follows the confounder: who still finds quality."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.experiments.base import Experiment, ExperimentFindings
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 from assets.experiments.sweep import COMPARED, LABELS, accuracies, said_worst, swept, worst_or_chance
+from assets.workspace import Workspace
+from care_ops.simulate import second_order_insufficient
 
 _ROBUST = 0.99
 
 
 def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep the strength c of the confounder that the judges' pairwise structure follows."""
-    from care_ops.simulate import second_order_insufficient
-
     draws = {
         c: [accuracies(second_order_insufficient(np.random.default_rng([s, k]), c, truth=s), s) for s in range(seeds)]
         for k, c in enumerate(strengths)

@@ -1,9 +1,6 @@
 """Pairwise structure follows quality: who finds it as a confounder grows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,15 +16,12 @@ from assets.experiments.sweep import (
     swept,
     worst_or_chance,
 )
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
+from assets.workspace import Workspace
+from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
 
 
 def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep g for each declared table of means."""
-    from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
-
     says, tables, charts = list[str](), list[Table](), list[Chart]()
     described: list[str] = []
     measured = (*BASELINES, "care_svd", WRITTEN, "care_tensor", "care_tensor_paper")

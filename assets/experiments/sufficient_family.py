@@ -1,10 +1,8 @@
 """The second-order-sufficient regime: which tables of means that the paper's words allow give the paper's picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +17,8 @@ from assets.experiments.sweep import (
     said_worst,
     swept,
 )
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.simulate import TableOfMeans
+from assets.workspace import Workspace
+from care_ops.simulate import TableOfMeans, second_order_sufficient
 
 _SEARCHED = 2_000
 """Items a table is searched with: enough to tell .85 from .95, and little beside the sweeps."""
@@ -45,8 +41,6 @@ def accuracies_by_cut(
 
     They are the paper's baselines and ``care_svd``, without labels and with; or ``care_tensor`` alone.
     """
-    from care_ops.simulate import second_order_sufficient
-
     scores = second_order_sufficient(np.random.default_rng([truth, 5, draw]), strength, table, truth=truth, n=items)
     free, labelled = ((), ("care_tensor",)) if tensor else ((*BASELINES, "care_svd"), ("care_svd",))
     fits = fitted(scores, truth, free, labelled)

@@ -11,11 +11,18 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Chart, Table
 from assets.report.charts import Series
-from care_ops.scores import Array
+from care_ops.aggregators.care_tensor import quality_by_anchors
+from care_ops.anchors import Anchors
+from care_ops.config import FitConfig, Placement
+from care_ops.errors import FitError
+from care_ops.fit import fit_panel
+from care_ops.models import cp, mixture
+from care_ops.moments.state import accumulate
+from care_ops.records import Aggregate
+from care_ops.scores import Array, ScoreMatrix
+from care_ops.structure.views import Views
 
 if TYPE_CHECKING:
-    from care_ops.config import Placement
-    from care_ops.records import Aggregate
     from care_ops.simulate import ConfoundedDraw
 
 
@@ -64,11 +71,6 @@ def fitted(
 
     ``placement`` is that of ``care_svd`` among the former.
     """
-    from care_ops.anchors import Anchors
-    from care_ops.config import FitConfig
-    from care_ops.fit import fit_panel
-    from care_ops.scores import ScoreMatrix
-
     n, p = draw.scores.shape
     scores = ScoreMatrix(draw.scores, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
     validation = np.zeros(n, dtype=bool)
@@ -102,12 +104,6 @@ def bare_tensor(draw: ConfoundedDraw, labelled: NDArray[np.bool_], seed: int) ->
 
     Components are Gaussian with one diagonal covariance, from what is left after each item's nearest; labels map them.
     """
-    from care_ops.aggregators.care_tensor import quality_by_anchors
-    from care_ops.errors import FitError
-    from care_ops.models import cp, mixture
-    from care_ops.moments.state import accumulate
-    from care_ops.structure.views import Views
-
     z = (draw.scores - draw.scores.mean(axis=0)) / draw.scores.std(axis=0)
     views = Views(draw.views, 0.0, 0.0)
     try:

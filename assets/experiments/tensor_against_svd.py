@@ -1,25 +1,18 @@
 """Third moments against second moments."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 from assets.experiments.planted import matched, rotated, thirds
+from assets.workspace import Workspace
+from care_ops.errors import FitError
+from care_ops.models import cp
+from care_ops.moments.state import accumulate
+from care_ops.simulate import four_state_mixture
 
 
 def against_two_way(_workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     """Three-way moments against two-way ones with the best rotation, on the same draws."""
-    from care_ops.errors import FitError
-    from care_ops.models import cp
-    from care_ops.moments.state import accumulate
-    from care_ops.simulate import four_state_mixture
-
     rows: list[dict[str, float]] = []
     for p, n, noise in ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000, 0.5)):
         tensor_errors, svd_errors = [], []

@@ -1,19 +1,24 @@
 """How fast estimates approach the truth, against what the theory says."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
+from assets.experiments.planted import thirds
+from assets.fit.details import CareTensorDetails, read_details
 from assets.report.charts import Series
-from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
+from assets.workspace import Workspace
+from care_ops.aggregators.care_svd import fit_structure
+from care_ops.config import FitConfig, StructureConfig
+from care_ops.errors import FitError
+from care_ops.fit import fit_panel
+from care_ops.models import cp
+from care_ops.moments.state import accumulate
+from care_ops.scores import Array, ScoreMatrix
+from care_ops.simulate import four_state_mixture, joint_gaussian
+from care_ops.structure.bounds import misspecification
 
 _SIZES = (1_000, 3_162, 10_000, 31_623, 100_000)
 _RESAMPLES = 2_000
@@ -40,11 +45,6 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
 
 def direction_errors(sizes: Sequence[int], seeds: range, p: int, density: float) -> Array:
     """||u^ - s u|| of the leading direction of L, one confounder beside quality; shape (seeds, sizes)."""
-    from care_ops.aggregators.care_svd import fit_structure
-    from care_ops.config import StructureConfig
-    from care_ops.moments.state import accumulate
-    from care_ops.simulate import joint_gaussian
-
     out = np.empty((len(seeds), len(sizes)))
     for row, seed in enumerate(seeds):
         rng = np.random.default_rng([seed, 11])
@@ -66,8 +66,6 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = F
     They are ``care_tensor``'s, or with ``bare`` those of Algorithm 2's third moment on the planted views, infinite
     where it has no answer.
     """
-    from care_ops.simulate import four_state_mixture
-
     means, weights = np.empty((len(seeds), len(sizes))), np.empty((len(seeds), len(sizes)))
     for row, seed in enumerate(seeds):
         draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
@@ -88,11 +86,6 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = F
 
 def _by_care_tensor(values: Array) -> tuple[Array, Array]:
     """Means (4, p) and weights (4,) of ``care_tensor``'s states."""
-    from assets.fit.details import CareTensorDetails, read_details
-    from care_ops.config import FitConfig
-    from care_ops.fit import fit_panel
-    from care_ops.scores import ScoreMatrix
-
     n, p = values.shape
     scores = ScoreMatrix(values, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
     fitted = fit_panel(scores, FitConfig(aggregators=("care_tensor",)))
@@ -102,11 +95,6 @@ def _by_care_tensor(values: Array) -> tuple[Array, Array]:
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
     """Means and weights by the third moment across the planted views; None where it has no four states."""
-    from assets.experiments.planted import thirds
-    from care_ops.errors import FitError
-    from care_ops.models import cp
-    from care_ops.moments.state import accumulate
-
     moments, views = accumulate(values), thirds(values.shape[1])
     scale = np.sqrt(np.diag(moments.covariance()))
     first, second, third = (scale[group] for group in views.groups)
@@ -120,8 +108,6 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
     """For each strength of the confounders, the theorem's bound and the measured deviation of the leading direction."""
-    from care_ops.structure.bounds import misspecification
-
     rows: list[dict[str, float]] = []
     for strength in strengths:
         deviations = []

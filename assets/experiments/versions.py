@@ -1,24 +1,23 @@
 """Judges on versions of the same answers: those that a test set has, and those that can be made and scored here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.panels import ExperimentPanel, every_panel, program_of, scored_by
+from assets.judge_keys import judge_item
+from assets.workspace import Workspace
+from care_ops.config import FitConfig
+from care_ops.fit import fit_panel
 from care_ops.least import LEAST_JUDGES
-from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.config import FitConfig
-    from care_ops.records import Aggregate
-    from warehouse.items import ItemRecord
-    from warehouse.testsets import VersionColumns
+from care_ops.records import Aggregate
+from care_ops.scores import Array, ScoreMatrix
+from judges.programs import find, names
+from warehouse.items import ItemRecord
+from warehouse.testsets import VersionColumns
+from warehouse.versions import ORIGINAL, TRANSFORMATIONS, TRIGGERS, versions_of
 
 
 @dataclass(frozen=True)
@@ -90,9 +89,6 @@ class Versions:
 
         Raises ``FitError`` where fewer than two judges are left.
         """
-        from care_ops.fit import fit_panel
-        from care_ops.scores import ScoreMatrix
-
         values, names = np.vstack([self.originals, self.changed[change][1]]), self.judges_sorted(change).used
         ids = tuple(f"i{k:06}" for k in range(len(values)))
         families = {judge: self.families[judge] for judge in names if judge in self.families}
@@ -103,15 +99,11 @@ class Versions:
 
 def dressed(workspace: Workspace) -> tuple[list[Versions], list[str]]:
     """Answers that say the same in another dress; and why other test sets have none."""
-    from warehouse.versions import TRANSFORMATIONS, TRIGGERS
-
     return _versions(workspace, tuple(TRANSFORMATIONS), lambda change: change not in TRIGGERS, references=False)
 
 
 def triggered(workspace: Workspace) -> tuple[list[Versions], list[str]]:
     """Openings that answer nothing, where a reference says what is right; and why other test sets have none."""
-    from warehouse.versions import TRIGGERS
-
     return _versions(workspace, tuple(TRIGGERS), lambda change: change in TRIGGERS, references=True)
 
 
@@ -123,10 +115,6 @@ def _versions(
     A test set that says which of its items are versions is read as its judges scored it, or, where it has fewer than
     three, as the built-in programs do here. Of any other with texts versions are made, and its program judges asked.
     """
-    from judges.programs import names
-    from warehouse.testsets import VersionColumns
-    from warehouse.versions import versions_of
-
     with_versions, reasons = list[Versions](), list[str]()
     with_panel = {panel.testset: panel for panel in every_panel(workspace)}
     for testset in sorted(workspace.testsets):
@@ -173,10 +161,6 @@ def _compared(
 
     None where no version is wanted: then nobody is asked.
     """
-    from assets.judge_keys import judge_item
-    from judges.programs import find
-    from warehouse.versions import ORIGINAL
-
     originals: dict[str, ItemRecord] = {}
     versions: list[tuple[str, str, ItemRecord]] = []
     for record in records:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.kept import read_moments, read_responses, read_structure
 from assets.fit.made import made
 from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, stage_code
@@ -36,9 +35,10 @@ if TYPE_CHECKING:
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the aggregators on the stored panel, moments and structure; store each fit."""
     from assets.fit.documents import FitDocument
+    from assets.fit.kept import read_moments, read_responses, read_structure
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze_all
-    from warehouse.fit_rows import load_edition
+    from warehouse.fit_rows import load_fits
     from warehouse.fits import Edition, FitRecord
 
     testset = context.partition_key
@@ -66,7 +66,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
             record = FitRecord(fit_ids[name], testset, inputs, code, scores.item_ids, scores.judges, aggregate)
             workspace.fits.write_fit(record)
         edition = workspace.fits.write_edition(Edition(version[:16], testset, fit_ids, made_of))
-        load_edition(connection, workspace.fits, edition)
+        load_fits(connection, workspace.fits, testset, fit_ids.values())
     failures = {**document.failures, **failures}
     fits = tuple(fit_ids.items())
     heard = made(folder, "probes").content

@@ -4,8 +4,6 @@ Aggregators write their ``details`` as plain values, and all of them are printed
 here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -24,13 +22,6 @@ class StructuredDetails:
 
 
 @dataclass(frozen=True)
-class AmbiguityDetails:
-    """Whether ``care`` found several defensible answers; False for fits of releases that did not look for them."""
-
-    ambiguous: bool = False
-
-
-@dataclass(frozen=True)
 class CareDetails:
     """What ``care`` says of how it came to its answer, as far as it is read.
 
@@ -43,7 +34,7 @@ class CareDetails:
     rival : float or None
         Correlation with the answer of the factor that is least like it; None where there is only one.
     doubts : tuple of str
-        Why the answer may be wrong without labels; empty also in fits of releases that did not say it.
+        Why the answer may be wrong without labels.
     signal, copies, follows, parted_by, taken_off, without, beside_mean, misfit, features :
         See ``care_ops.aggregators.care.evidence``.
     label_first : tuple of str
@@ -59,7 +50,6 @@ class CareDetails:
     agreement: float
     factors: int
     rival: float | None
-    ambiguous: bool
     label_first: tuple[str, ...]
     hypotheses: dict[str, float] | None = None
     by_probes: dict[str, float] | None = None
@@ -74,11 +64,6 @@ class CareDetails:
     beside_mean: Changed | None = None
     misfit: float = 0.0
     features: tuple[str, ...] | None = None
-
-    @property
-    def doubted(self) -> tuple[Doubt, ...]:
-        """The doubts; of fits that did not name them, that there are several answers where they said so."""
-        return self.doubts or (("several answers",) if self.ambiguous else ())
 
 
 @dataclass(frozen=True)
@@ -130,7 +115,7 @@ class CareTensorDetails:
     anchors_confirm: bool | None = None
 
 
-D = TypeVar("D", StructuredDetails, AmbiguityDetails, CareDetails, CareSvdDetails, CareTensorDetails)
+D = TypeVar("D", StructuredDetails, CareDetails, CareSvdDetails, CareTensorDetails)
 
 
 def read_details(aggregator: str, details: Mapping[str, Any], kind: type[D]) -> D:

@@ -1,7 +1,5 @@
 """The JSON documents that the stages of a fit leave for one another, as records."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

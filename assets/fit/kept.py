@@ -1,39 +1,36 @@
 """What the stages of a fit leave for the next one, as files in its folder."""
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from assets.fit.documents import FitDocument, StructureDocument
-    from assets.workspace import Workspace
-    from care_ops.moments.state import Moments
-    from care_ops.probes import ProbeResponses
-    from care_ops.records import Aggregate
-    from care_ops.scores import ScoreMatrix
-    from care_ops.structure.program import Structure
-    from warehouse.artifacts import FitFolder
+import numpy as np
+
+from assets.fit.documents import FitDocument, PanelDocument, SolutionRecord, StructureDocument
+from assets.workspace import Workspace
+from care_ops.errors import FitError
+from care_ops.moments.state import Moments
+from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.records import Aggregate
+from care_ops.scores import ScoreMatrix
+from care_ops.structure.program import Structure
+from warehouse.artifacts import FitFolder
 
 PROBES = "probes"
 """The document of how judges respond to probes (``care_ops.probes.ProbeResponses``)."""
 
 
-def panel_is_newer(folder: "FitFolder") -> bool:
+def panel_is_newer(folder: FitFolder) -> bool:
     """Whether the panel has been made anew since the fit; False where one of the two is not there."""
-    from assets.fit.documents import FitDocument, PanelDocument
-
     panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
     return panel is not None and fit is not None and panel.panel != fit.panel
 
 
-def read_fitted(folder: "FitFolder") -> "tuple[ScoreMatrix, FitDocument]":
+def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
     """The panel and the fit that was made from it.
 
     Raises ``FitError`` where the panel has been made anew since: a run of Dagster is between the two, or was stopped
     there.
     """
-    from assets.fit.documents import FitDocument
-    from care_ops.errors import FitError
-
     if panel_is_newer(folder):
         raise FitError(
             "the panel has been made anew since the fit, so nothing can be said of the two together; the run that made "
@@ -42,43 +39,33 @@ def read_fitted(folder: "FitFolder") -> "tuple[ScoreMatrix, FitDocument]":
     return folder.read_panel(), FitDocument.read(folder)
 
 
-def read_answers(
-    workspace: "Workspace", testset: str, scores: "ScoreMatrix", fit: "FitDocument"
-) -> "dict[str, Aggregate]":
+def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument") -> dict[str, Aggregate]:
     """The answers of a fit by aggregator, in the order of the panel's items and judges."""
     kept = {name: workspace.fits.read_fit(testset, fit_id) for name, fit_id in fit.fit_ids}
     return {name: record.in_order(scores.item_ids, scores.judges) for name, record in kept.items()}
 
 
-def read_responses(folder: "FitFolder") -> "ProbeResponses":
+def read_responses(folder: FitFolder) -> ProbeResponses:
     """The stored responses to probes; of no version where the stage left none, as before there were any."""
-    from care_ops.probes import NO_PROBES, ProbeResponses
-
     return folder.find_record(PROBES, ProbeResponses) or NO_PROBES
 
 
-def write_moments(folder: "FitFolder", state: "Moments") -> None:
+def write_moments(folder: FitFolder, state: Moments) -> None:
     """Store a state."""
-    import numpy as np
-
     arrays: dict[str, Any] = {f.name: np.asarray(getattr(state, f.name)) for f in fields(state)}
     folder.write_arrays("moments", arrays)
 
 
-def read_moments(folder: "FitFolder") -> "Moments":
+def read_moments(folder: FitFolder) -> Moments:
     """The stored state."""
-    from care_ops.moments.state import Moments
-
     arrays = folder.read_arrays("moments")
     return Moments(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]
 
 
 def write_structure(
-    folder: "FitFolder", solved: "Structure | None", details: dict[str, float], failures: dict[str, str]
+    folder: FitFolder, solved: Structure | None, details: dict[str, float], failures: dict[str, str]
 ) -> None:
     """Store a solution, or why there is none."""
-    from assets.fit.documents import SolutionRecord, StructureDocument
-
     solution = None
     if solved is not None:
         folder.write_arrays("structure", {"sparse": solved.sparse, "low_rank": solved.low_rank})
@@ -86,11 +73,8 @@ def write_structure(
     StructureDocument(details, failures, solution).write(folder)
 
 
-def read_structure(folder: "FitFolder") -> "tuple[Structure | None, StructureDocument]":
+def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
     """The stored solution (None where there is none) and its document."""
-    from assets.fit.documents import StructureDocument
-    from care_ops.structure.program import Structure
-
     document = StructureDocument.read(folder)
     solution = document.solution
     if solution is None:

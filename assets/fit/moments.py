@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.kept import write_moments
 from assets.fit.made import noted
 from assets.fit.stages import stage_code
 from assets.metadata import bars
@@ -45,6 +44,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     """Accumulate the state over row ranges of the panel's file and store it."""
     import numpy as np
 
+    from assets.fit.kept import write_moments
     from care_ops.moments.sharded import shards_of
 
     folder = workspace.fit_folder(context.partition_key)

@@ -9,10 +9,12 @@ import dagster as dg
 
 from assets.fit.stages import stage_code
 from assets.judge_keys import scales_of_asked
-from assets.metadata import bars, table
+from assets.metadata import table
 from assets.partitions import TESTSETS
 from assets.versions import panel_version
 from assets.workspace import Workspace
+from care_ops.least import LEAST_JUDGES
+from warehouse.items import numbers_in
 
 if TYPE_CHECKING:
     from care_ops.records import JudgeCheck
@@ -32,7 +34,6 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     """Read the matrix, apply the admission rule, keep the admitted columns."""
     from assets.fit.documents import PanelDocument
     from care_ops.admission import why_left_out
-    from care_ops.least import LEAST_JUDGES
     from care_ops.results.reasons import refusal
 
     testset = context.partition_key
@@ -57,9 +58,6 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             "items": admitted.shape[0],
             "judges": table(rows),
             "scales": "; ".join(one.sentence for one in scales_of_asked(workspace, testset)) or "one for all",
-            "agreement": bars(
-                "agreement with the other judges", {c.judge: c.agreement for c in checks if c.agreement is not None}
-            ),
         },
     )
 
@@ -99,7 +97,6 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":
     """What can be seen of the items: counts in their texts, and the columns that the test set names."""
     from care_ops.results.interpret import check_declared, counted
-    from warehouse.items import numbers_in
 
     stored = workspace.parts.read_item_columns(testset, ("item_id", "response", "response_2", "metadata"))
     row = {item: k for k, item in enumerate(stored.column("item_id").to_pylist())}

@@ -2,7 +2,6 @@
 
 import dagster as dg
 
-from assets.fit.kept import read_moments, write_structure
 from assets.fit.made import noted
 from assets.fit.stages import stage_code
 from assets.metadata import bars
@@ -22,6 +21,7 @@ def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     """Solve on the stored moments, store S, L and the certificate."""
     import numpy as np
 
+    from assets.fit.kept import read_moments, write_structure
     from care_ops.fit import try_structure
 
     testset = context.partition_key

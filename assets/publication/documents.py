@@ -1,7 +1,5 @@
 """The verdict of the nightly review, as a record of its JSON document."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -19,21 +17,15 @@ class CheckResult:
     says : str
         What is the case and, where the check failed, what to do.
     numbers : dict
-    blocks : bool or None
-        Whether it holds the edition back; None in documents of releases that did not write it, where every failed
-        check did.
+    blocks : bool
+        Whether it holds the edition back.
     """
 
     check: str
     passed: bool
     says: str
     numbers: dict[str, Any] = field(default_factory=dict[str, Any])
-    blocks: bool | None = None
-
-    @property
-    def holds_back(self) -> bool:
-        """Whether it holds the edition back."""
-        return not self.passed if self.blocks is None else self.blocks
+    blocks: bool = False
 
 
 @dataclass(frozen=True)

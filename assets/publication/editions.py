@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ from assets.judge_keys import keys_of_judges
 from assets.publication.documents import ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError, counted
+from care_ops.records import Evaluation
+from care_ops.results.verdict import minute_of
 
 if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
@@ -75,8 +77,6 @@ class HeldBack:
 
     def reading(self) -> str:
         """What people read meanwhile, as a sentence."""
-        from care_ops.results.verdict import minute_of
-
         if self.published is None:
             return "Nothing is published yet."
         return f"People read fit {self.published}, made {minute_of(self.published_made_at)}."
@@ -94,7 +94,7 @@ def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     return HeldBack(
         review.edition,
         made_at,
-        [finding.says for finding in review.findings if finding.holds_back],
+        [finding.says for finding in review.findings if finding.blocks],
         published[1].edition if published else None,
         published[1].made_at if published else None,
     )
@@ -130,8 +130,6 @@ def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str,
 
 def order_of(workspace: Workspace, edition: Edition, aggregator: str) -> float | None:
     """How well an edition's aggregate orders the items: AUC, or Kendall's tau; None without gold."""
-    from care_ops.records import Evaluation
-
     evaluation = workspace.fits.find_annotation(edition.testset, edition.fits[aggregator], Evaluation)
     return None if evaluation is None else evaluation.order
 
@@ -295,22 +293,22 @@ def kept_fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitReco
     return workspace.fits.read_fit(edition.testset, edition.fits[aggregator])
 
 
-def publish(workspace: Workspace, publication: Publication) -> None:
-    """Make an edition the one that people read, in the files and in the database."""
+def publish(workspace: Workspace, publication: Publication, anew: Collection[str] = ()) -> None:
+    """Make an edition the one that people read, in the files and in the database; ``anew`` as in ``follow_files``."""
     workspace.fits.publish(publication)
     _log.info("%s: fit %s is published by %s", publication.testset, publication.edition, publication.published_by)
-    store_log(workspace, publication.testset)
+    follow_files(workspace, publication.testset, anew)
 
 
-def store_log(workspace: Workspace, testset: str) -> None:
-    """Make the database's publications of a test set those of the log, which is the record.
+def follow_files(workspace: Workspace, testset: str, anew: Collection[str] = ()) -> None:
+    """Make what the database says of a test set's fits that of the files; ``anew`` as ``load_fits`` takes it.
 
-    Also where the log was written by a run that was killed before it came to the database.
+    Also where files were written by a run that was killed before it came to the database.
     """
-    from warehouse.fit_rows import load_publications
+    from warehouse.fit_rows import load_fits
 
     with workspace.warehouse.writer() as connection:
-        load_publications(connection, workspace.fits, testset)
+        load_fits(connection, workspace.fits, testset, anew)
 
 
 def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned: bool) -> None:
@@ -318,18 +316,16 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
 
     Raises ``WarehouseError`` where a fit of the edition is damaged or gone; what was published before stays.
     """
-    from warehouse.fit_rows import load_edition
     from warehouse.fits import Publication
 
-    with workspace.warehouse.writer() as connection:
-        load_edition(connection, workspace.fits, edition)
-    publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned))
+    for fit_id in edition.fits.values():
+        workspace.fits.read_fit(edition.testset, fit_id)
+    publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned), edition.fits.values())
 
 
 def evaluate_first(workspace: Workspace, latest: Edition) -> None:
     """Evaluate the latest edition where that has not been done yet, so that readers find no published fit without."""
     from assets.results.evaluation import evaluate_latest
-    from care_ops.records import Evaluation
 
     find, testset = workspace.fits.find_annotation, latest.testset
     if any(find(testset, fit_id, Evaluation) is None for fit_id in latest.fits.values()):
@@ -393,7 +389,6 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     import numpy as np
 
     from care_ops.frozen import FAITHFUL, Frozen
-    from warehouse.fit_rows import load_fit
     from warehouse.matrix import read_scores
 
     testset = edition.testset
@@ -413,7 +408,6 @@ def extend(workspace: Workspace, edition: Edition) -> int:
         estimate = np.concatenate([fit.answer.estimate, frozen.apply(new)])
         longer = replace(fit, item_ids=item_ids, answer=replace(answer, estimate=estimate))
         workspace.fits.write_fit(longer)
-        with workspace.warehouse.writer() as connection:
-            load_fit(connection, workspace.fits, testset, fit.fit_id)
+        follow_files(workspace, testset, [fit.fit_id])
         added = max(added, len(new.item_ids))
     return added

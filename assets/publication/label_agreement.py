@@ -4,18 +4,16 @@ When an endpoint's model changes behind its name, old items keep their scores an
 model. Labels drawn at random from before and after show that, whatever the canary's few items say.
 """
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
+import numpy as np
 
 from assets.publication.documents import CheckResult
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from assets.workspace import Workspace
-    from care_ops.scores import ScoreMatrix
-    from warehouse.fits import Edition
+from assets.workspace import Workspace
+from care_ops.least import LABELS_TO_CONFIRM
+from care_ops.results.label_drift import FALSE_ALARM, agreement_drift
+from care_ops.scores import ScoreMatrix
+from warehouse.fits import Edition
 
 CHECK = "label_agreement"
 
@@ -25,17 +23,12 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
 
     The earlier fit is the latest since which enough labels came: how many decides, and not what they say.
     """
-    import numpy as np
-
-    from care_ops.least import LABELS_TO_CONFIRM
-    from care_ops.results.label_drift import FALSE_ALARM, agreement_drift
-
     sample = _sample(workspace, testset, scores)
     earlier = [kept for kept in workspace.fits.editions(testset) if kept.made_at < edition.made_at]
     before = next((kept for kept in reversed(earlier) if _splits(kept, sample, LABELS_TO_CONFIRM)), None)
     if before is None:
         need = f"{LABELS_TO_CONFIRM} labels of random or weighted items from before an earlier fit, and as many since"
-        return CheckResult(CHECK, True, f"nothing to compare: it takes {need}", blocks=False)
+        return CheckResult(CHECK, True, f"nothing to compare: it takes {need}")
     seen = before.inputs.labels
     row_of = {item: row for row, item in enumerate(scores.item_ids)}
     items = list(sample)
@@ -53,7 +46,7 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
     since = f"since fit {before.edition} ({before.made_at[:10]})"
     compared = f"{numbers['newer']} labels {since}, {numbers['older']} before"
     if not drifted:
-        return CheckResult(CHECK, True, f"judges agree with labels as before: {compared}", numbers, blocks=False)
+        return CheckResult(CHECK, True, f"judges agree with labels as before: {compared}", numbers)
     named = "; ".join(f"{moved.judge} ({moved.before:.2f} to {moved.after:.2f})" for moved in drifted)
     return CheckResult(
         CHECK,
@@ -63,7 +56,6 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
         "(its check `same_model`), change `revision` in the judge's file to score everything anew; if the newer items "
         "are of another kind, `care judges report` says what the judge makes of them",
         numbers,
-        blocks=False,
     )
 
 

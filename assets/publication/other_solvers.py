@@ -4,24 +4,24 @@ One fit a night is enough to notice a library, a machine or a release that compu
 of CPU: the first one that the review sees when none was compared within twelve hours.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from assets.fit.details import CareTensorDetails, read_details
 from assets.fit.kept import read_moments, read_structure
 from assets.publication.documents import CheckResult, ReviewDocument
+from assets.workspace import Workspace
 from care_ops.errors import FitError
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.results.other_solvers import SolverAgreement
-    from care_ops.structure.program import Structure
-    from warehouse.fits import Edition
+from care_ops.models import cp
+from care_ops.moments.state import shrink
+from care_ops.results.other_solvers import SolverAgreement, compare_decomposition, compare_structure
+from care_ops.structure.program import Structure
+from care_ops.structure.views import Views
+from warehouse.fits import Edition
 
 _log = logging.getLogger(__name__)
 
@@ -43,14 +43,14 @@ def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) ->
     """Compare the fit of an edition with the other solvers' answers, where it is this edition's turn."""
     structure, _ = read_structure(workspace.fit_folder(testset))
     if structure is None:
-        return CheckResult(CHECK, True, "no structure to compare", blocks=False)
+        return CheckResult(CHECK, True, "no structure to compare")
     if len(structure.sparse) > MOST_JUDGES:
         why = f"not compared: the panel has {len(structure.sparse)} judges, and more than {MOST_JUDGES} take too long"
-        return CheckResult(CHECK, True, why, blocks=False)
+        return CheckResult(CHECK, True, why)
     if not _takes_its_turn(workspace, testset, edition):
         hours = _APART // timedelta(hours=1)
         why = f"not compared: another fit was, less than {hours} hours ago"
-        return CheckResult(CHECK, True, why, blocks=False)
+        return CheckResult(CHECK, True, why)
     started = time.process_time()
     says: list[str] = []
     numbers: dict[str, float] = {}
@@ -103,9 +103,6 @@ def _time(text: str) -> datetime:
 
 
 def _structure(workspace: Workspace, testset: str, structure: Structure) -> SolverAgreement:
-    from care_ops.moments.state import shrink
-    from care_ops.results.other_solvers import compare_structure
-
     if workspace.fit_config(testset).structure.is_constrained:
         raise FitError("the structure has constraints, and was solved by cvxpy itself")
     moments = read_moments(workspace.fit_folder(testset))
@@ -114,12 +111,6 @@ def _structure(workspace: Workspace, testset: str, structure: Structure) -> Solv
 
 
 def _decomposition(workspace: Workspace, testset: str, edition: Edition) -> SolverAgreement:
-    import numpy as np
-
-    from care_ops.models import cp
-    from care_ops.results.other_solvers import compare_decomposition
-    from care_ops.structure.views import Views
-
     fit_id = edition.fits.get("care_tensor")
     if fit_id is None:
         raise FitError("care_tensor gave no answer")

@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.details import AmbiguityDetails, CareTensorDetails, D, StructuredDetails, read_details
-from assets.fit.kept import read_fitted
+from assets.fit.details import CareDetails, CareTensorDetails, D, StructuredDetails, read_details
 from assets.fit.made import noted
 from assets.fit.stages import recommended
 from assets.metadata import bars, bullets
 from assets.partitions import TESTSETS
 from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
-from assets.publication.editions import changed_labels, evaluate_first, extend, publish, store_log
-from assets.publication.label_agreement import check_label_agreement
-from assets.publication.other_solvers import check_other_solvers
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
@@ -148,6 +144,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     scores the items that are new, also where it is only tonight's fit that is held back.
     """
     from assets.fit.documents import FitDocument
+    from assets.publication.editions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication
 
     folder = workspace.fit_folder(testset)
@@ -162,10 +159,10 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         reason = f"accepted by hand ({publication.why})" if by_hand else "published before"
         findings = _let_pass(checks_of(workspace, testset, edition, _before(workspace, edition)), reason)
         state: PublicationState = "published"
-        store_log(workspace, testset)
+        follow_files(workspace, testset)
     else:
         findings = checks_of(workspace, testset, edition, published[1] if published else None)
-        blocking = {finding.check for finding in findings if finding.holds_back}
+        blocking = {finding.check for finding in findings if finding.blocks}
         pinned = published is not None and published[0].pinned
         state = "held back" if blocking else "pinned" if pinned else "published"
         if published is not None and pinned and blocking <= _OF_THE_FIT:
@@ -189,7 +186,7 @@ def _before(workspace: Workspace, edition: "Edition") -> "Edition | None":
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
     """The same findings, none of which holds back."""
     return [
-        _result(finding.check, True, f"{why}; {finding.says}", finding.numbers) if finding.holds_back else finding
+        _result(finding.check, True, f"{why}; {finding.says}", finding.numbers) if finding.blocks else finding
         for finding in findings
     ]
 
@@ -203,6 +200,9 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     """Every check of an edition against the one published before."""
     import numpy as np
 
+    from assets.fit.kept import read_fitted
+    from assets.publication.label_agreement import check_label_agreement
+    from assets.publication.other_solvers import check_other_solvers
     from care_ops.results.drift import copies_of_gold
     from warehouse.matrix import read_item_columns
 
@@ -244,6 +244,8 @@ def _changed(
     are fitted with the labels of then as well. If that answer is as before, the labels made the change, which is what
     they are for; if it is not, the scores have changed too, and a person has to look.
     """
+    from assets.publication.editions import changed_labels
+
     findings = _compared(tonight, then, workspace.review)
     told = None if before is None else changed_labels(before, edition)
     if before is None or told is None or all(finding.passed for finding in findings):
@@ -322,7 +324,7 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> Rev
         else dict(zip(structured.judges, structured.answer.loadings[:, 0].tolist(), strict=True)),
         estimates={} if best is None else best.estimates,
         aggregator=name,
-        ambiguous=care is not None and _details(care, AmbiguityDetails).ambiguous,
+        ambiguous=care is not None and bool(_details(care, CareDetails).doubts),
         duplicates=edition.inputs.duplicates,
     )
 

@@ -1,50 +1,21 @@
 """The record of a page from a fit and what was computed from it, the same for a workspace and for a table."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from assets.report.data import ReportData
 from assets.report.sampled import rows_shown
-from assets.results.gold import held_out_gold
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, rival_answers
+from care_ops.config import FitConfig
 from care_ops.errors import FitError
-from care_ops.scores import canonical_order, restore
+from care_ops.moments.state import Moments
+from care_ops.scores import Array, ScoreMatrix, canonical_order, restore
+from care_ops.structure.program import Structure
 from care_ops.threads import one_blas_thread
-
-if TYPE_CHECKING:
-    from assets.report.data import ReportData
-    from care_ops.anchors import Anchors
-    from care_ops.config import FitConfig
-    from care_ops.moments.state import Moments
-    from care_ops.scores import Array, ScoreMatrix
-    from care_ops.structure.program import Structure
-    from warehouse.matrix import ItemColumnsRead
-
-
-@dataclass(frozen=True)
-class PanelItems:
-    """The panel's items in its order: their responses, and gold with NaN where it is unknown or held out."""
-
-    responses: Sequence[str | None]
-    gold: Array
-
-
-def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
-    """The panel's items, without the gold of anchors and of what shares a split unit with one."""
-    gold = held_out_gold(items.item_ids, items.gold, items.split_units, anchors)
-    if list(scores.item_ids) == items.item_ids:
-        return PanelItems(items.responses, np.array(gold, dtype=np.float64))
-    row_of = {item: row for row, item in enumerate(items.item_ids)}
-    rows = [row_of.get(item) for item in scores.item_ids]
-    return PanelItems(
-        responses=[None if row is None else items.responses[row] for row in rows],
-        gold=np.array([np.nan if row is None else gold[row] for row in rows], dtype=np.float64),
-    )
 
 
 def completed(

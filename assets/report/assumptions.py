@@ -1,12 +1,9 @@
 """What a page's numbers rest on, and which of it the panel was seen to violate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from assets.report.data import ReportData
+from assets.report.data import ReportData
 
 State = Literal["holds", "violated", "not checked"]
 
@@ -33,11 +30,11 @@ def _one_answer(data: ReportData) -> Assumption | None:
     if care is None:
         return None
     name = "The judges follow one thing, and that is quality"
-    if "several answers" in care.doubted:
+    if "several answers" in care.doubts:
         return Assumption(
             name, "violated", "One factor does not explain how they agree; the verdict says what does not fit."
         )
-    if care.doubted:
+    if care.doubts:
         return Assumption(name, "not checked", "The scores alone cannot say it; the verdict says what is in doubt.")
     return Assumption(
         name,

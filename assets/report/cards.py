@@ -1,7 +1,5 @@
 """What a page says of each judge: a card with its weight, what it follows, and what would change without it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The kinds of charts that pages draw: lines, ranked values with intervals, heat maps and rings of connected names."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

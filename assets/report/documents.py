@@ -1,12 +1,9 @@
 """What is kept of the verdict on a test set, as records of their JSON documents."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 from care_ops.results.fit_facts import FitFacts
-from care_ops.results.verdict import Verdict
 from warehouse.documents import FolderDocument
 
 
@@ -47,27 +44,9 @@ class AlertedDocument(FolderDocument):
 
 
 @dataclass(frozen=True)
-class VerdictDocument(FolderDocument):
-    """The verdict that the page, the index and the database show."""
-
-    NAME: ClassVar[str] = "verdict"
-
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
 class FailureDocument(FolderDocument):
-    """What failed when the test set was last brought up to date; there is none where nothing did.
+    """Why what failed could not be made when the test set was last brought up to date, by asset."""
 
-    Attributes
-    ----------
-    failures : tuple of str
-        Whole sentences.
-    assets : tuple of str
-        The asset that each of them is about; empty in documents of earlier releases.
-    """
+    NAME: ClassVar[str] = "failures"
 
-    NAME: ClassVar[str] = "failure"
-
-    failures: tuple[str, ...] = ()
-    assets: tuple[str, ...] = ()
+    why: dict[str, str]

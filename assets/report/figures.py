@@ -1,7 +1,5 @@
 """The figures of a page: which numbers each of them draws, and what its title and caption say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

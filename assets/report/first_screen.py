@@ -1,26 +1,21 @@
 """The first screen of a page: one picture of the reason for its verdict, and whom the answer trusts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from assets.report.cards import JudgeCard
 from assets.report.charts import Axes, Dot, Figure, Ranked, Series, domain, line_chart, ranked_list, scatter
+from assets.report.data import ReportData
+from assets.report.items import ItemRow
 from assets.report.svg import shortened
 from care_ops.results.interpret import counted
 from care_ops.results.reasons import feature_in_words
-
-if TYPE_CHECKING:
-    from assets.report.cards import JudgeCard
-    from assets.report.data import ReportData
-    from assets.report.items import ItemRow
-    from care_ops.results.verdict import Verdict
-    from care_ops.scores import Array
+from care_ops.results.verdict import Verdict
+from care_ops.scores import Array
 
 _MOST_DOTS = 500
 """Items that a picture shows; of more, those to label and a sample that is spread over the ranking."""
@@ -43,7 +38,7 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
     systems : (heading, drawing) or None
         The systems as they are ranked, where there are any.
     """
-    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care is not None and data.care.doubted:
+    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care is not None and data.care.doubts:
         return _rivals(data)
     if systems is not None:
         heading, drawn = systems

@@ -1,29 +1,25 @@
 """The record of a page, read back from what the stages of a night stored."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from assets.code import code_version
 from assets.fit.kept import read_answers, read_fitted, read_moments, read_responses, read_structure
 from assets.fit.stages import fit_code, recommended
 from assets.publication.editions import difference, order_of, reasons
-from assets.report.assemble import completed, panel_items
+from assets.report.assemble import completed
 from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
 from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import compare
 from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
+from assets.results.refits import panel_items
 from assets.versions import settings_version, source_version
+from assets.workspace import Workspace
 from care_ops.errors import FitError, WarehouseError, listed
 from care_ops.records import Evaluation, Intervals
+from care_ops.results.fit_facts import FitFacts
 from care_ops.results.verdict import minute_of
 from warehouse.matrix import read_admission, read_item_columns, read_metadata
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.results.fit_facts import FitFacts
 
 _log = logging.getLogger(__name__)
 

@@ -1,22 +1,17 @@
 """What a page says of items: their ranks with intervals, those that tell the most, and those to label first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from assets.report.charts import Ranked
+from assets.report.data import ReportData
 from care_ops import samples
 from care_ops.blocks import blocks, by_rows
 from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.report.data import ReportData
 
 MOST_ITEMS = 1_000
 """Items that a page itself shows; all of them stand on the page beside it."""

@@ -1,7 +1,5 @@
 """The page on which somebody without CARE labels items: one file, which loads nothing and sends nothing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

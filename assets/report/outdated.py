@@ -15,20 +15,22 @@ from assets.fit.documents import FitDocument, PanelDocument, StructureDocument
 from assets.fit.made import RESULTS, SOLVED, made, probes_version, result_version
 from assets.fit.stages import fit_code, stage_code
 from assets.hashing import content_hash
-from assets.judge_keys import judge_key
+from assets.judge_keys import judge_item, judge_key
 from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
+from assets.probe_items import probe_items
 from assets.publication.documents import ReviewDocument
 from assets.report.documents import HeldDocument
 from assets.report.names import items_name, page_name
 from assets.versions import items_code, judge_version, panel_version, readable_source_version, settings_version
+from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
+from care_ops.records import Evaluation, Intervals
 from judges.items import MAY_PASS, Status
 
 if TYPE_CHECKING:
     import duckdb
 
-    from assets.workspace import Workspace
     from warehouse.artifacts import FitFolder
 
 FIT = ("panel", "probes", "moments", "structure", "aggregates", "review", *RESULTS, "report")
@@ -190,9 +192,6 @@ def _judged(
 
 def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard) -> bool:
     """Whether the parts hold what the database lacks of a judge's scores."""
-    from assets.judge_keys import judge_item
-    from assets.probe_items import probe_items
-
     judge, key = entry.judge, judge_key(workspace, entry.judge, testset)
     rows = connection.execute("SELECT item_key FROM items WHERE testset = ?", [testset]).fetchall()
     items = {item_key for (item_key,) in rows}
@@ -348,8 +347,6 @@ def _lost_findings(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument
 ) -> set[str]:
     """Evaluation or intervals, where the database knows those of a fit whose file, the record, is gone."""
-    from care_ops.records import Evaluation, Intervals
-
     known = connection.execute(
         "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
         "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",

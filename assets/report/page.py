@@ -1,7 +1,5 @@
 """Pages from report data: jinja2 templates, whole in one file each."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache

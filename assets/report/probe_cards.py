@@ -1,7 +1,5 @@
 """What a page says of judges by their responses to probes: a card each, in words and as cells of a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,20 +4,15 @@ The canary asks again, every night where the model is somebody else's, and where
 It keeps what it found in Dagster's record of its runs.
 """
 
-from __future__ import annotations
-
 import shlex
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from assets.report.data import Retest
+from assets.workspace import Workspace
 from judges.items import FROM_A_FILE
 from judges.spec import ProgramEngine
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 
 def last_retest(instance: dg.DagsterInstance, judge: str) -> Retest | None:

@@ -1,22 +1,15 @@
 """A page's record over a sample of its items, for figures, cards and tests that need no more."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from assets.report.data import ReportData
 from care_ops import samples
-from care_ops.scores import ScoreMatrix, content_seed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from assets.report.data import ReportData
-    from care_ops.records import Aggregate
-    from care_ops.scores import Array
+from care_ops.records import Aggregate
+from care_ops.scores import Array, ScoreMatrix, content_seed
 
 
 def rows_shown(scores: ScoreMatrix, gold: Array, always: Collection[str]) -> NDArray[np.intp]:

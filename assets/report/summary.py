@@ -1,22 +1,16 @@
 """A page in short: what a reader on call asks next after the verdict, and where on the page the whole answer stands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assets.report.items import interval_of
+from assets.report.cards import JudgeCard
+from assets.report.data import Changes, ReportData, SystemRow
+from assets.report.items import ItemRow, interval_of
 from care_ops.errors import listed
 from care_ops.least import FOLLOWS
 from care_ops.results.reasons import feature_in_words
-
-if TYPE_CHECKING:
-    from assets.report.cards import JudgeCard
-    from assets.report.data import Changes, ReportData, SystemRow
-    from assets.report.items import ItemRow
 
 _NAMED = 3
 """Judges, changes or items that an answer names; the section has all of them."""

@@ -4,8 +4,6 @@ A drawing has no colours of its own. Its shapes carry classes, and ``templates/b
 colours in the light and the dark scheme, so that a page prints, mails and reads without a script.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import ceil, floor, log10
 

@@ -9,15 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warehouse.items import ITEM_TEXTS
+from assets.report.data import ReportData
+from care_ops.anchors import Anchors
+from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.spreadsheets import as_meant, csv_of
 from warehouse.storage import DamagedError, find_sound, write_bytes
 
 if TYPE_CHECKING:
-    from assets.report.data import ReportData
-    from care_ops.anchors import Anchors
     from care_ops.labels import Drawn
-    from warehouse.items import ItemRecord
 
 FILE = "to_label.csv"
 

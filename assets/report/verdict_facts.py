@@ -1,22 +1,21 @@
 """The facts that a verdict is made from, found in a fit and in what was computed from it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assets.fit.details import CareDetails, read_details
+from assets.report.data import ReportData
 from assets.report.sampled import over_sample
 from care_ops.admission import outside_scale
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import Calibration
+from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.least import TELLING_SCORES
 from care_ops.metrics import rank_correlation
+from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.fit_facts import (
@@ -27,12 +26,7 @@ from care_ops.results.fit_facts import (
     ProbeEvidence,
 )
 from care_ops.results.settled import probability_by_probes, probability_settled
-
-if TYPE_CHECKING:
-    from assets.report.data import ReportData
-    from care_ops.config import FitConfig
-    from care_ops.records import Aggregate
-    from care_ops.scores import Array
+from care_ops.scores import Array
 
 _SAME_ORDER = 0.99
 """Rank correlation (Spearman) from which on a column is taken for the feature of the text itself."""
@@ -81,7 +75,7 @@ def fit_facts(
     nearest = max(details.follows, key=lambda name: abs(details.follows[name]), default=None)
     return replace(
         facts,
-        doubts=details.doubted,
+        doubts=details.doubts,
         agreement=details.agreement,
         rival=details.rival,
         parted_by=details.parted_by,

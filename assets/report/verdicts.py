@@ -3,13 +3,11 @@
 A page is not drawn again while a fit is held back or a judge fails, so the verdict at its top is replaced in the file.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from assets.code import code_version
 from assets.fit.documents import FitDocument
@@ -18,15 +16,13 @@ from assets.hashing import content_hash
 from assets.judging.failures import Unheard
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import held_back
-from assets.report.documents import FactsDocument, FailureDocument, HeldDocument, VerdictDocument
+from assets.report.documents import FactsDocument, FailureDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.outdated import State, states
+from assets.workspace import Workspace
 from care_ops.results.decide import Standing, decide
 from care_ops.results.reasons import capital
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 _MADE_FROM = ("items", "panel", "aggregates")
 """Assets of which a verdict says what they were not made from; what follows from a fit is on its page or is not."""
@@ -49,7 +45,7 @@ def _has_page(workspace: Workspace, testset: str) -> bool:
 
 def _is_known(workspace: Workspace, testset: str) -> bool:
     folder = workspace.fit_folder(testset)
-    return ReviewDocument.find(folder) is not None or FailureDocument.find(folder) is not None
+    return ReviewDocument.find(folder) is not None or bool(known_failures(workspace, testset))
 
 
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
@@ -77,12 +73,12 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
 
 def _standing(workspace: Workspace, testset: str, state: State) -> Standing:
     owing, held = state.owing, held_back(workspace, testset)
-    failure = FailureDocument.find(workspace.fit_folder(testset))
+    failures = known_failures(workspace, testset)
     unverified = workspace.testset(testset).unverified()
     stale = [reason for entry in owing if not entry.why for reason in _unscored(entry)]
     notes = [Reason("owing judge", sentence, (entry.judge,)) for entry in owing for sentence in _partly_scored(entry)]
     return Standing(
-        failures=failure.failures if failure is not None else (),
+        failures=tuple(f"`{asset}` could not be made: {why}" for asset, why in failures.items()),
         held_back=tuple(held.says) if held else (),
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
@@ -158,14 +154,21 @@ def remedies(workspace: Workspace, testset: str) -> Remedies:
 
 
 def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Store verdicts in the database, and then beside each fit, where the next look finds what has been told."""
+    """Store verdicts in the database."""
     from warehouse.fit_rows import store_verdict
 
     with workspace.warehouse.writer() as connection:
         for testset, verdict in verdicts.items():
             store_verdict(connection, testset, asdict(verdict))
-    for testset, verdict in verdicts.items():
-        VerdictDocument(verdict).write(workspace.fit_folder(testset))
+
+
+def told(workspace: Workspace) -> dict[str, dict[str, Any]]:
+    """What was told of each test set last, as plain values; nothing where the file is gone or damaged."""
+    try:
+        said = json.loads((workspace.report_folder / FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
@@ -176,8 +179,11 @@ def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> Non
     for testset, verdict in verdicts.items():
         if _has_page(workspace, testset):
             replace_verdict(workspace.report_folder / page_name(testset), verdict)
-    text = json.dumps({testset: asdict(verdict) for testset, verdict in verdicts.items()}, indent=1)
-    write_bytes(workspace.report_folder / FILE, text.encode())
+    write_bytes(workspace.report_folder / FILE, _as_json(verdicts).encode())
+
+
+def _as_json(verdicts: Mapping[str, Verdict]) -> str:
+    return json.dumps({testset: asdict(verdict) for testset, verdict in verdicts.items()}, indent=1)
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
@@ -209,11 +215,14 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
     if not current:
         return False
-    if not all((workspace.report_folder / file).is_file() for file in (FILE, "index.html")):
+    if not (workspace.report_folder / "index.html").is_file():
         return True
-    told = find_sound(workspace.report_folder / MADE, read_document)
-    is_of_now = told is not None and told.get("version") == index_version(workspace, current)
-    return not is_of_now or bool(untold(workspace, current, steps=steps))
+    made_from = find_sound(workspace.report_folder / MADE, read_document)
+    if made_from is None or made_from.get("version") != index_version(workspace, current):
+        return True
+    now, last = json.loads(_as_json(current)), told(workspace)
+    left_out = {} if steps else {"next_steps": None}
+    return any({**now[name], **left_out} != {**last.get(name, {}), **left_out} for name in now)
 
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
@@ -225,63 +234,21 @@ def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
     return content_hash([code, pages, said])
 
 
-def untold(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> dict[str, Verdict]:
-    """Those of ``current_verdicts`` that are not the ones that were told last."""
-
-    def differ(told: VerdictDocument | None, now: Verdict) -> bool:
-        return told is None or told.verdict != (now if steps else replace(now, next_steps=told.verdict.next_steps))
-
-    return {
-        name: verdict
-        for name, verdict in current.items()
-        if differ(VerdictDocument.find(workspace.fit_folder(name)), verdict)
-    }
-
-
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:
-    """Remember what failed when a test set was last brought up to date, or that nothing did.
-
-    Parameters
-    ----------
-    failures : mapping asset -> why
-    """
-    sentences = tuple(f"`{asset}` could not be made: {why}" for asset, why in failures.items())
-    _keep_failures(workspace, testset, FailureDocument(sentences, tuple(failures)))
+    """Remember what failed when a test set was last brought up to date, by asset, or that nothing did."""
+    folder = workspace.fit_folder(testset)
+    if not failures:
+        folder.remove_record(FailureDocument.NAME)
+    elif failures != known_failures(workspace, testset):
+        FailureDocument(dict(failures)).write(folder)
 
 
 def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> None:
     """Remember that one asset failed, beside what is remembered already."""
-    known = FailureDocument.find(workspace.fit_folder(testset)) or FailureDocument()
-    others = [pair for pair in zip(known.failures, known.assets, strict=False) if pair[1] != asset]
-    sentences, assets = zip(*others, (f"`{asset}` could not be made: {why}", asset), strict=True)
-    _keep_failures(workspace, testset, FailureDocument(sentences, assets))
+    note_failures(workspace, testset, {**known_failures(workspace, testset), asset: why})
 
 
-def forget_mended(workspace: Workspace, testset: str, failing: Collection[str]) -> None:
-    """Forget the failures of assets that have been made since.
-
-    Parameters
-    ----------
-    failing : collection of str
-        Assets of the test set that have not been made since they failed.
-    """
+def known_failures(workspace: Workspace, testset: str) -> dict[str, str]:
+    """Why the assets of a test set that are remembered to have failed could not be made."""
     known = FailureDocument.find(workspace.fit_folder(testset))
-    if known is None or set(known.assets) <= set(failing):
-        return
-    left = [pair for pair in zip(known.failures, known.assets, strict=False) if pair[1] in failing]
-    sentences, assets = zip(*left, strict=True) if left else ((), ())
-    _keep_failures(workspace, testset, FailureDocument(sentences, assets))
-
-
-def failed_assets(workspace: Workspace, testset: str) -> tuple[str, ...]:
-    """The assets of a test set that are remembered to have failed."""
-    known = FailureDocument.find(workspace.fit_folder(testset))
-    return () if known is None else known.assets
-
-
-def _keep_failures(workspace: Workspace, testset: str, document: FailureDocument) -> None:
-    folder = workspace.fit_folder(testset)
-    if not document.failures:
-        folder.remove_record(FailureDocument.NAME)
-    elif FailureDocument.find(folder) != document:
-        document.write(folder)
+    return {} if known is None else known.why

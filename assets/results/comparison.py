@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assets.fit.kept import read_fitted
+from assets.fit.stages import recommended
 from assets.results.documents import SystemRecord, SystemsDocument
 from assets.results.gold import aligned
+from assets.workspace import Workspace
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import Calibration
+from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.least import LEAST_LABELS
 from care_ops.records import Comparison
 from care_ops.results.rates import Rates, Repeats, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
+from care_ops.scores import Array, ScoreMatrix
 
 if TYPE_CHECKING:
-    from assets.workspace import Workspace
-    from care_ops.config import FitConfig
-    from care_ops.scores import Array, ScoreMatrix
     from warehouse.matrix import ItemColumnsRead
 
 ANSWER = "care"
@@ -97,8 +98,6 @@ def compared_in(workspace: Workspace, testset: str, columns: tuple[str, ...] = (
     FitError
         There is nothing to compare, or no aggregate to compare by.
     """
-    from assets.fit.kept import read_fitted
-    from assets.fit.stages import recommended
     from warehouse.matrix import read_item_columns, read_metadata
 
     panel, fit = read_fitted(workspace.fit_folder(testset))

@@ -10,15 +10,13 @@ import numpy as np
 from assets.results.documents import FactorRecord, FactorsDocument
 from care_ops import samples
 from care_ops.moments.missing import condition
-from care_ops.moments.state import shrink
+from care_ops.moments.state import Moments, shrink
 from care_ops.results.interpret import FEATURES, feature_correlations, text_features
-from care_ops.scores import content_seed
+from care_ops.scores import ScoreMatrix, content_seed
 from care_ops.structure.bounds import identifiability
 from care_ops.structure.factors import extract, opinions
 
 if TYPE_CHECKING:
-    from care_ops.moments.state import Moments
-    from care_ops.scores import ScoreMatrix
     from care_ops.structure.program import Structure
 
 _MOST_FACTORS = 4

@@ -1,7 +1,5 @@
 """The JSON documents of what is computed from a fit, as records: factors, comparison of systems, judges left out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -11,7 +11,7 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.fit.made import noted
-from assets.metadata import bars, table
+from assets.metadata import table
 from assets.partitions import TESTSETS
 from assets.results.gold import held_out_gold
 from assets.workspace import Workspace
@@ -36,13 +36,10 @@ if TYPE_CHECKING:
 )
 @noted
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Evaluate, and say how the aggregates order the items."""
+    """Evaluate, and say how well the aggregates agree with gold."""
     evaluated = evaluate_latest(workspace, context.partition_key)
     if evaluated is None:
         return dg.MaterializeResult(metadata={"gold": "none: nothing to evaluate against"})
-    first = next(iter(evaluated.records.values()), None)
-    headline = "auc" if first is not None and first.auc is not None else "tau"
-    orders = {name: record.order for name, record in evaluated.records.items()}
     return dg.MaterializeResult(
         metadata={
             "evaluated_items": evaluated.items,
@@ -53,9 +50,6 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
                     {"aggregator": name, "labels_used": evaluated.labels[name], **asdict(record)}
                     for name, record in evaluated.records.items()
                 ]
-            ),
-            "order": bars(
-                f"{headline} against gold", {name: order for name, order in orders.items() if order is not None}
             ),
         },
     )
@@ -98,32 +92,23 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
     import numpy as np
 
     from assets.fit.documents import FitDocument
-    from care_ops.metrics import evaluate
-    from warehouse.fit_rows import load_findings
+    from assets.results.refits import evaluations
+    from warehouse.fit_rows import load_fits
     from warehouse.matrix import read_item_columns
 
-    spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
+    anchors = workspace.anchors_of(testset)
     fit_ids = FitDocument.read(workspace.fit_folder(testset)).by_aggregator
-    records: dict[str, Evaluation] = {}
-    labels: dict[str, int] = {}
     with workspace.warehouse.writer() as connection:
         columns = read_item_columns(connection, testset)
         gold = held_out_gold(columns.item_ids, columns.gold, columns.split_units, anchors)
         if np.isnan(gold).all():
             return None
-        for name, fit_id in fit_ids.items():
-            answer = workspace.fits.read_fit(testset, fit_id).in_order(columns.item_ids)
-            records[name] = evaluate(
-                answer.estimate,
-                gold,
-                threshold=answer.threshold,
-                scale=spec.scale,
-                sd=answer.sd,
-                p_quality=answer.p_quality,
-            )
-            labels[name] = answer.labels_used
-            workspace.fits.annotate(testset, fit_id, records[name])
-        load_findings(connection, workspace.fits, testset, fit_ids.values())
+        answers = {n: workspace.fits.read_fit(testset, i).in_order(columns.item_ids) for n, i in fit_ids.items()}
+        records = evaluations(answers, gold, workspace.testset(testset).scale)
+        for name, record in records.items():
+            workspace.fits.annotate(testset, fit_ids[name], record)
+        load_fits(connection, workspace.fits, testset, fit_ids.values())
+    labels = {name: answer.labels_used for name, answer in answers.items()}
     with_gold = int((~np.isnan(gold)).sum())
     left_out = int((~np.isnan(columns.gold)).sum()) - with_gold
     return Evaluated(records, labels, with_gold, left_out, _evaluated_before(workspace, testset, set(fit_ids.values())))

@@ -6,9 +6,8 @@ from typing import Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.kept import read_fitted, read_moments, read_structure
 from assets.fit.made import noted
-from assets.metadata import bars, table
+from assets.metadata import table
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 
@@ -23,6 +22,7 @@ from assets.workspace import Workspace
 @noted
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""
+    from assets.fit.kept import read_fitted, read_moments, read_structure
     from assets.results.description import describe
     from assets.results.documents import FactorsDocument
     from care_ops.results.interpret import FEATURES
@@ -43,15 +43,10 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         {"factor": k + 1, **dict(zip(described.features, row, strict=True))}
         for k, row in enumerate(described.correlations)
     ]
-    second = described.correlations[1] if len(described.correlations) > 1 else ()
     return dg.MaterializeResult(
         metadata={
             "spearman": table(rows),
             "quality_by_rule": table([{"rule": r, "factor": k + 1} for r, k in described.rules.items()]),
-            "second_factor": bars(
-                "second factor against the text",
-                {f: c for f, c in zip(described.features, second, strict=False) if c is not None},
-            ),
             "features": json.dumps(list(FEATURES)),
         }
     )

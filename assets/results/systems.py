@@ -9,6 +9,7 @@ from assets.fit.made import noted
 from assets.metadata import bars, table
 from assets.partitions import TESTSETS
 from assets.workspace import Workspace
+from care_ops.errors import FitError, InputError
 
 
 @dg.asset(
@@ -24,7 +25,6 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     from assets.fit.kept import read_fitted
     from assets.results.comparison import compared_in
     from assets.results.documents import SystemsDocument
-    from care_ops.errors import FitError, InputError
     from care_ops.results.systems import anchors_as_labels
 
     testset = context.partition_key

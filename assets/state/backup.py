@@ -1,7 +1,5 @@
 """A copy of a workspace in one file: what a person wrote and what judging has cost, without what CARE makes again."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 from collections.abc import Iterator

@@ -6,7 +6,6 @@ The asset's freshness policy tells a team when nights have stopped.
 import dagster as dg
 
 from assets.metadata import table
-from assets.publication.editions import held_back
 from assets.workspace import Workspace
 
 
@@ -17,6 +16,7 @@ from assets.workspace import Workspace
 )
 def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Count what is missing or outdated, and list the test sets whose latest fit is held back."""
+    from assets.publication.editions import held_back
     from assets.report.outdated import outdated, states
 
     found = outdated(workspace, states(workspace)).values()

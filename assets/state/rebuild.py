@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
@@ -36,7 +36,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     WarehouseError
         There is a database of a later release of CARE, which may hold more than this release knows of.
     """
-    from assets.report.documents import VerdictDocument
+    from assets.report.verdicts import told
     from warehouse.database import Warehouse
     from warehouse.fit_rows import load_fits, store_verdict
     from warehouse.panel_rows import LongWrite, replace_panel
@@ -49,7 +49,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     beside.__dict__["warehouse"] = making  # the cached property of a copy
     with making.writer():
         pass  # the schema, also where there is nothing to load
-    written = set(workspace.parts.testsets())
+    written, said = set(workspace.parts.testsets()), told(workspace)
     rebuilt = [name for name in sorted(workspace.testsets) if name in written]
     broken: dict[str, str] = {}
     for testset in rebuilt:
@@ -67,9 +67,8 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
                 except CareError as error:
                     broken[judge] = str(error)
             load_fits(connection, workspace.fits, testset)
-            told = VerdictDocument.find(workspace.fit_folder(testset))
-            if told is not None:
-                store_verdict(connection, testset, asdict(told.verdict))
+            if testset in said:
+                store_verdict(connection, testset, said[testset])
             editions = workspace.fits.editions(testset)
             if editions:
                 replace_panel(connection, testset, editions[-1].inputs.panel)

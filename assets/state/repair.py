@@ -1,7 +1,5 @@
 """Damaged files of a workspace: found by reading all of them, and set aside on request."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -10,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
+
+import yaml
 
 from assets.sources import FORGOTTEN
 from assets.workspace import Workspace
@@ -194,8 +194,6 @@ def _dagster(
 
 def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None]) -> str | None:
     """What is wrong with Dagster's settings; None where nothing is."""
-    import yaml
-
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:

@@ -1,22 +1,25 @@
 """Deletion, only when a person asks for it: old editions, score parts that nothing reads any more, single items."""
 
-from __future__ import annotations
-
 import logging
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+import pyarrow as pa
 
 from assets.judge_keys import judge_key
+from assets.publication.editions import follow_files
 from assets.report.names import labels_name
+from assets.report.to_label import leave_out
 from assets.sources import FORGOTTEN, forgotten_items, forgotten_key
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
 from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
+from warehouse.fits import Edition
 from warehouse.manifest import Manifest
 from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
@@ -34,9 +37,6 @@ from warehouse.storage import (
 )
 from warehouse.testsets import VersionsSource
 from warehouse.versions import ORIGINAL, version_id
-
-if TYPE_CHECKING:
-    from warehouse.fits import Edition
 
 _log = logging.getLogger(__name__)
 
@@ -144,16 +144,8 @@ def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
     """Delete; returns bytes freed."""
-    from warehouse.fit_rows import drop_edition, drop_loose_fits
-
     freed = 0
-    gone = {r.edition.edition for r in doomed if r.edition is not None}
-    # The rows first: killed after that, the files are still listed the next time.
-    if gone and workspace.warehouse.path.exists():
-        with workspace.warehouse.writer() as connection:
-            for edition in gone:
-                drop_edition(connection, edition)
-            drop_loose_fits(connection)
+    gone = {r.edition.edition: r.edition.testset for r in doomed if r.edition is not None}
     for entry in doomed:
         if entry.edition is not None:
             kept = [e for e in workspace.fits.editions(entry.edition.testset) if e.edition not in gone]
@@ -164,6 +156,9 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
         for path in entry.paths:
             delete(path)
         _log.info("deleted %s (%s)", entry.what, entry.why)
+    if workspace.warehouse.path.exists():
+        for testset in set(gone.values()):
+            follow_files(workspace, testset)
     return freed
 
 
@@ -243,8 +238,6 @@ def _alive(process: int) -> bool:
 
 
 def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
-    from assets.report.to_label import leave_out
-
     key, forgotten = forgotten_key(testset, item_id), forgotten_items(workspace)
     if key not in forgotten:
         write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
@@ -352,8 +345,6 @@ def _forget_probes(workspace: Workspace, testset: str, items: Collection[str], *
 
 def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
     """How many rows of a Parquet file are these items'; rewritten without them where asked."""
-    import pyarrow as pa
-
     table = find_sound(path, read_table)
     if table is None:  # a damaged one is deleted with what else was set aside of this test set
         return 0

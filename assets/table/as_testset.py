@@ -1,23 +1,19 @@
 """A test set of a workspace from the tables that ``care fit`` reads; whose files are read where they are."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from assets.table.fitting import ScoreTable
 from care_ops.errors import InputError
+from care_ops.scales import Scale
 from warehouse.items import ITEM_TEXTS
 from warehouse.testsets import ReadingOptions, ScoreColumns, TestsetSpec
-
-if TYPE_CHECKING:
-    from assets.table.fitting import ScoreTable
-    from care_ops.scales import Scale
 
 
 @dataclass(frozen=True)

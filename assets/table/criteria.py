@@ -1,7 +1,5 @@
 """Several criteria of the same items: a fit of each, and what they share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The files that a fitted table is written to: aggregates, judges, fit.json, the page and the items to label."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,12 +1,9 @@
 """One table of scores to aggregates, evaluation, intervals, comparison of systems and the data of a page."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +11,14 @@ import numpy as np
 
 from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, recommended
-from assets.report.assemble import PanelItems, completed, panel_items
+from assets.report.assemble import completed
 from assets.report.data import ReportData
 from assets.report.to_label import items_to_label
 from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
+from assets.results.refits import Refits, evaluations, panel_items, unwatched
 from care_ops.admission import check_panel, means_not_asked, why_left_out
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
@@ -28,15 +26,11 @@ from care_ops.errors import FitError, InputError, listed
 from care_ops.fit import Fit, Watch, fit_panel
 from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
-from care_ops.metrics import evaluate
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.records import Evaluation, Intervals, JudgeCheck
+from care_ops.records import JudgeCheck
 from care_ops.results.decide import Standing, decide
-from care_ops.results.drop_evidence import NO_REFITS, Dropping
-from care_ops.results.dropping import leave_each_out
 from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import refusal
-from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
@@ -56,10 +50,6 @@ IN_PYTHON = Remedies(
     decide=Step("Look at the fit before it is used."),
 )
 """What to do next for somebody who fits a table from Python."""
-
-
-def unwatched(_what: str, _done: int, _total: int) -> None:
-    """A ``Watch`` for nobody."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +167,9 @@ def fit_table(
     fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
+    refits = Refits(
+        *(fit.scores, config.fit, table.anchors, shown_items, fit.aggregates, table.probes, config.resamples, watch)
+    )
     watch("describing the factors", 0, 0)
     data = ReportData(
         title=Path(table.source).name,
@@ -185,35 +178,34 @@ def fit_table(
         aggregates=fit.aggregates,
         failures=fit.failures,
         checks=checks,
-        evaluations=_evaluations(fit, shown_items, _scale_of(fit, config)),
+        evaluations=evaluations(fit.aggregates, shown_items.gold, _scale_of(fit, config)),
         gold=shown_items.gold,
         responses=shown_items.responses,
-        factors=_factors(fit, shown_items),
+        factors=_factors(fit, shown_items.responses),
         systems=_systems(fit, items, named, table.anchors, config),
         labels_seen=len(table.anchors),
-        intervals=_intervals(fit, items, table, config, watch),
+        intervals=refits.intervals(),
         probes=table.probes,
         not_asked=means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
-        dropping=_dropping(fit, items, shown_items, table, config, watch),
+        dropping=refits.dropping(),
     )
-    page = completed(
-        data,
-        fit.moments,
-        fit.structure,
-        config.fit,
-        {
-            "scores": table.source,
-            "fingerprint": fit.scores.fingerprint(),
-            "config": asdict(config.fit),
-            "structure": _structure_told(fit),
-            "scale_for_mae_filled": _scale_of(fit, config),
-            "code": {"fit": fit_code()},
-            "readings": [reading.as_dict() for reading in table.readings],
-        },
-    )
+    page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
     verdict = decide(facts, Standing(), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
+
+
+def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, Any]:
+    """What is to be printed beside the numbers of a page: inputs, settings and code."""
+    return {
+        "scores": table.source,
+        "fingerprint": fit.scores.fingerprint(),
+        "config": asdict(config.fit),
+        "structure": _structure_told(fit),
+        "scale_for_mae_filled": _scale_of(fit, config),
+        "code": {"fit": fit_code()},
+        "readings": [reading.as_dict() for reading in table.readings],
+    }
 
 
 def _edition(panel: ScoreMatrix, anchors: Anchors, config: TableConfig) -> str:
@@ -317,10 +309,10 @@ def _scale_of(fit: Fit, config: TableConfig) -> tuple[float, float]:
     return config.fit.scale or (float(np.nanmin(values)), float(np.nanmax(values)))
 
 
-def _factors(fit: Fit, items: PanelItems) -> FactorsDocument:
+def _factors(fit: Fit, responses: Sequence[str | None]) -> FactorsDocument:
     if fit.structure is None:
         return FactorsDocument()
-    return describe(fit.scores, fit.moments, fit.structure, items.responses)
+    return describe(fit.scores, fit.moments, fit.structure, responses)
 
 
 def _systems(fit: Fit, items: ItemColumnsRead, named: Named, anchors: Anchors, config: TableConfig) -> SystemsDocument:
@@ -328,56 +320,3 @@ def _systems(fit: Fit, items: ItemColumnsRead, named: Named, anchors: Anchors, c
         return SystemsDocument()
     name = recommended(fit.aggregates)
     return compare(name, fit.aggregates[name].estimate, items, named, anchors, fit.scores, config.fit)
-
-
-def _evaluations(fit: Fit, items: PanelItems, scale: tuple[float, float]) -> dict[str, Evaluation]:
-    """Every aggregate against gold; empty where there is none."""
-    if np.isnan(items.gold).all():
-        return {}
-    return {
-        name: evaluate(
-            aggregate.estimate,
-            items.gold,
-            threshold=aggregate.threshold,
-            scale=scale,
-            sd=aggregate.sd,
-            p_quality=aggregate.p_quality,
-        )
-        for name, aggregate in fit.aggregates.items()
-    }
-
-
-def _intervals(
-    fit: Fit, items: ItemColumnsRead, table: ScoreTable, config: TableConfig, watch: Watch
-) -> dict[str, Intervals]:
-    """Intervals of the weights by aggregate; empty where none are asked for."""
-    if not config.resamples:
-        return {}
-    return weight_intervals(
-        fit.scores,
-        config.fit,
-        table.anchors,
-        items.units(),
-        whole=fit.aggregates,
-        resamples=config.resamples,
-        watch=partial(watch, "intervals of the weights"),
-        probes=table.probes,
-    )
-
-
-def _dropping(
-    fit: Fit, items: ItemColumnsRead, shown: PanelItems, table: ScoreTable, config: TableConfig, watch: Watch
-) -> Dropping:
-    """What labels that the fit has not seen say of its recommended answer without each judge."""
-    if not config.resamples:
-        return Dropping(refused=NO_REFITS)
-    return leave_each_out(
-        fit.scores,
-        config.fit,
-        recommended(fit.aggregates),
-        shown.gold,
-        items.units(),
-        table.anchors,
-        probes=table.probes,
-        watch=partial(watch, "the answer without each judge"),
-    )

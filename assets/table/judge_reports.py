@@ -1,7 +1,5 @@
 """Judges of a table against labels by people."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -11,16 +11,13 @@ import io
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from assets.labels import read_labels
 from care_ops.errors import InputError, door
+from care_ops.labels import Label
+from warehouse.items import ItemRecord
 from warehouse.spreadsheets import as_meant, csv_of
 from warehouse.storage import write_bytes
-
-if TYPE_CHECKING:
-    from care_ops.labels import Label
-    from warehouse.items import ItemRecord
 
 _TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
 

@@ -1,7 +1,5 @@
 """Which items of a test set or a table people are to label, and how many labels are needed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

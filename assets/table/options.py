@@ -1,7 +1,5 @@
 """Every option of a fit under one flat list of names, which the command line and the Python library share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal, TypedDict

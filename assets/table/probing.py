@@ -1,7 +1,5 @@
 """Probes without a workspace: versions of a file of items to be judged by any tool, and what came back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from assets.results.comparison import Named, label_scale, recommended_answer
-from assets.table.fitting import ScoreTable, TableConfig, Watch, admit, item_columns, systems_of, unwatched
+from assets.results.refits import unwatched
+from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
+from assets.workspace import Workspace
 from care_ops.errors import InputError
+from care_ops.fit import Watch
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate
 from care_ops.results.rates import Rates, Repeats, rates_of
 from care_ops.results.sequential import sequential_rates
 from care_ops.scores import Array
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
-
 
 Method = Literal["ppi", "rogan-gladen"]
 """How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError, guarded
 from care_ops.least import LEAST_COLUMNS
+from warehouse.items import ItemRecord
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from care_ops.anchors import Anchors
     from care_ops.scales import Scale
     from care_ops.scores import ScoreMatrix
-    from warehouse.items import ItemRecord
     from warehouse.sources.reading import Reading
     from warehouse.sources.tables import TableSource
 

@@ -1,7 +1,5 @@
 """What is said first of a fitted table: rows of plain values for its aggregates and its judges, and constraints."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

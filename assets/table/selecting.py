@@ -1,7 +1,5 @@
 """Penalties chosen for a table of scores: by the labels of some split units, or by held-out likelihood."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args

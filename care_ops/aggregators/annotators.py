@@ -1,7 +1,5 @@
 """Annotator models as aggregators: Dawid-Skene, MACE, GLAD, the label model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The protocol that aggregators share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

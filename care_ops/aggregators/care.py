@@ -1,7 +1,5 @@
 """``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, decided by anchors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any

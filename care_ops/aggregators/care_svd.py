@@ -1,7 +1,5 @@
 """CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 

@@ -1,7 +1,5 @@
 """CARE-Tensor: quality as a state of a mixture seen from three views (paper, Algorithm 2)."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """CARE-Tensor as the paper writes it: Algorithm 2 step by step, without EM."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import numpy as np

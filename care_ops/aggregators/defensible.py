@@ -6,8 +6,6 @@ What judges like about the texts is taken off where it is plain (``models.liking
 weighs them by how much they share with all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

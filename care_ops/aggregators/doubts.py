@@ -5,8 +5,6 @@ Each rule is about something that can be seen in the scores, and its false rate 
 items worse than the plain mean does, by more than .01 in Kendall's tau.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from care_ops.aggregators.defensible import Defensible

@@ -1,7 +1,5 @@
 """One latent variable behind all judges: a common factor, latent classes, the mean of declared families."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An aggregate under the scale and the prevalence that a fit declares."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """GED: judges' pairwise preferences as one graph, its cycles removed."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Votes, the plain mean, the median and the best single judge, as baselines."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from care_ops.aggregators.base import Array, Problem

@@ -1,7 +1,5 @@
 """Weak supervision without confounders: weights from how far judges lie from one another."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from care_ops.aggregators.base import TOO_SPARSE, Problem, unit_weights

@@ -1,7 +1,5 @@
 """Models of annotators from the crowdsourcing literature: judges answer independently given an item's class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

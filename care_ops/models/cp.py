@@ -4,8 +4,6 @@ Each view is augmented by a constant one, so that K means that are affinely inde
 rank K although the scores are centred; the constant's row of a factor reads its weight.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

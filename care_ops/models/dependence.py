@@ -3,8 +3,6 @@
 For such judges the paper's appendix "General CARE Setup" recovers S from pseudo-likelihood.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

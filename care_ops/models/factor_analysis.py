@@ -1,7 +1,5 @@
 """Common factors of normal scores: the classical model of judges that share something."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

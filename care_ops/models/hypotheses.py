@@ -6,8 +6,6 @@ posterior mean over the hypotheses and over a grid of scales of the departures a
 hypothesis has to be chosen (Hoeting et al., "Bayesian model averaging: a tutorial", Statistical Science 1999).
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

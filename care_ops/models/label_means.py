@@ -7,8 +7,6 @@ have left, by the normal hierarchical model (Rubin, Journal of Educational Stati
 residuals that leave their own item out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

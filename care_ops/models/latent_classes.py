@@ -1,7 +1,5 @@
 """Latent classes of items: judges as independent categorical answers given a class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -8,8 +8,6 @@ see quality (``sees``). A liking that *all* judges share looks like quality; onl
 tell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

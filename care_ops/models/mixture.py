@@ -1,7 +1,5 @@
 """Gaussian mixture with one within-state covariance, fitted by EM from given starts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal

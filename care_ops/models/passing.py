@@ -11,8 +11,6 @@ Why a model of the label and not a mean of differences: with twenty labels, of w
 the differences have no variance to estimate, and intervals from them cover far less than they claim.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ Weights of their own are those of a linear discriminant with a diagonal nuisance
 spoilt, over how far it moves when quality is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -6,8 +6,6 @@ unexplained. The loadings are those of least *absolute* residuals, so that a pai
 much as it is off, and not its square: with squares, two near-copies among ten judges turn the factor.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ Quality is standard normal. A judge with few scores is drawn towards the average
 JRSS B 1977, section 4). Time and memory are proportional to the number of scores present.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

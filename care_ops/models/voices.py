@@ -6,8 +6,6 @@ that are good, and agree for that, by what the *other* judges make of them: unde
 two judges follows from their correlations with the others (Spearman's tetrads, 1904), and copies exceed it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components

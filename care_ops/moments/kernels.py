@@ -5,8 +5,6 @@ the end; a tile of four by four sums is then held in registers while the rows of
 the equal entries of the symmetric tensor is summed.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """How far judges agree: Krippendorff's alpha of a panel, Cohen's weighted kappa of every two judges."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from care_ops.blocks import few_values

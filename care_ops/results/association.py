@@ -1,7 +1,5 @@
 """Association of features of the items with the latent scores of a fit, tested against chance."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

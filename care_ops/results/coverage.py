@@ -1,7 +1,5 @@
 """Which items were scored by how many judges, and what an absent score was taken for, in numbers and in sentences."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

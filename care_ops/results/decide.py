@@ -1,7 +1,5 @@
 """How a verdict is decided, from what a fit says of itself and what has happened since."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

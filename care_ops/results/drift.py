@@ -2,12 +2,11 @@
 judges respond to probes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import chi2, t
 
 from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import rank_correlation
@@ -92,8 +91,6 @@ def response_drift(before: ProbeResponses, after: ProbeResponses, sd: Array) -> 
     sd : (p,) array
         Standard deviation of each judge of ``after``, by which both are divided: a score that stays is no change.
     """
-    from scipy.stats import t
-
     judges = [judge for judge in after.judges if judge in before.judges]
     unit = sd[[after.judges.index(judge) for judge in judges]]
     then, now = before.of_judges(judges), after.of_judges(judges)
@@ -138,8 +135,6 @@ def population_stability(before: Array, after: Array) -> tuple[float, float]:
     -------
     psi, by_chance : float
     """
-    from scipy.stats import chi2
-
     edges = np.unique(np.quantile(before, np.linspace(0, 1, _BINS + 1)[1:-1], method="inverted_cdf"))
     edges = edges[edges > before.min()]
     if not len(edges):

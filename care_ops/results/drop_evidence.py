@@ -1,7 +1,5 @@
 """The record of what labels say of an answer without one of its judges, and the advice that follows from it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

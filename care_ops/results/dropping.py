@@ -8,8 +8,6 @@ half are answered by fits of the other half (cross-fitting), so that neither ans
 which the two are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil

@@ -1,7 +1,5 @@
 """What a fit says of itself, as the records from which its verdict is made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from care_ops.doubt import Changed, Doubt

@@ -6,8 +6,6 @@ which the items were drawn, not these items alone; and neither system's rate bor
 their difference towards what the judges say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A judge with a halo scores an item as a whole: where it is too kind in one crite
 deviations from the criteria's scores are then correlated.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Interpretation of a factor by the correlation of its score with features of the text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 

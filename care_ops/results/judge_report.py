@@ -4,8 +4,6 @@ Every figure rests on labels of a probability sample, which are weighted by how 
 Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A model behind an endpoint changes, a prompt meets answers of a new kind, people
 that a judge places further from where people place them than it did before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ the decomposition the condition of the pair moment, by whose square Jennrich's a
 over the moment's entries.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

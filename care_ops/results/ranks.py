@@ -1,7 +1,5 @@
 """Methods compared over several data sets by their ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -5,8 +5,6 @@ many items there are. Labels of a random sample of items correct it. The answer 
 labels, or be cross-fitted: an answer that has seen a label lies closer to it than to those that it has not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

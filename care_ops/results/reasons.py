@@ -1,7 +1,5 @@
 """What a fit says of itself, in words that people have; the numbers behind a sentence stand in its detail."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt

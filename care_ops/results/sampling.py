@@ -6,8 +6,6 @@ and half in proportion to the gain keeps every weight below twice that of a simp
 Hesterberg, Technometrics 1995).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

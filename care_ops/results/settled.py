@@ -4,8 +4,6 @@ Several hypotheses may come to the same answer, so that the probability of the s
 What counts is the probability of all whose answer is like the one that is given.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from care_ops.aggregators.base import Problem

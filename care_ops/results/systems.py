@@ -5,8 +5,6 @@ answered) are compared with one another, so that hard prompts count for nobody. 
 unit, and intervals are Student's t.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

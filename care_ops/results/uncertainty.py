@@ -1,7 +1,5 @@
 """Intervals of weights and loadings, by a bootstrap that draws split units."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Every place that says how a fit stands (terminal, page, index, alert, ``fit.json
 of this kind, which ``decide`` makes, so that all of them say the same.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What the paper's theory of CARE says about a model or a fit, as numbers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A rule looks at the factors and points to one of them; the result says which rul
 every panel, so the pipeline shows where the others would point.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The losses of the structure programs: how far a precision is from what the scores say."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

@@ -12,8 +12,6 @@ consensus ADMM, whose blocks all have closed forms (Ma, Xue and Zou, Neural Comp
 the duality gap, once the objective has settled, rather than by how little the iterates moved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Three views: groups of judges without direct edges between them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command ``care``, of which every other module here is a part."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``care admin backup``: a copy of a workspace in one file, while nobody else changes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What every command of the command line keeps to: an option that takes one value is given once."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -1,12 +1,11 @@
 """``care criteria``: several criteria of the same items, a fit of each, and one page that shows them side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from assets.table.reading import TableInputs, read_criteria
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, errors, show, speaking_errors
 
@@ -39,7 +38,6 @@ def criteria(
     from assets.report.names import refuse_alike
     from assets.table.criteria import fit_criteria, write_criteria
     from assets.table.options import FitOptions, table_config
-    from assets.table.reading import TableInputs, read_criteria
 
     folder = tables.output_folder(out, scores, "criteria")
     scales = tables.declared_scales(scale or ())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from care_ops.errors import CareError
 from orchestration.cli.output import Json, Root, show, speaking_errors
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def _package(name: str) -> dict[str, str]:
 
 
 def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
-    from care_ops.errors import CareError
     from orchestration.stores import workspace_to_look_at
 
     try:
@@ -83,7 +83,6 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
 def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
     """A row for each damaged file of the data folder, and for each that was repaired."""
     from assets.state.repair import findings
-    from care_ops.errors import CareError
     from orchestration.dagster_internals import refused_settings
     from orchestration.locks import alone, hold_daemon_lock
 
@@ -108,7 +107,6 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
     """Rows for what is wrong with a test set, none where it can be read and is verified; notes which texts it has."""
     from assets.judging.forecast import texts_there
     from assets.sources import read_source, recorded_scores
-    from care_ops.errors import CareError
 
     rows: list[dict[str, str]] = []
     try:
@@ -134,7 +132,6 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
     """Rows for what may keep a judge from running; none where nothing does."""
     from assets.judge_keys import judge_key
     from assets.judging.forecast import must_have_texts
-    from care_ops.errors import CareError
     from judges.engines.checks import checks
 
     spec = loaded.judge(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show, speaking_errors
@@ -131,8 +132,6 @@ def diff(
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
     """The published fit and the latest one; where these are the same, the fit before it and the latest one."""
-    from care_ops.errors import InputError
-
     editions = loaded.fits.editions(loaded.testset(testset).name)
     published = loaded.fits.published(testset)
     if len(editions) < 2:

@@ -1,7 +1,5 @@
 """``care run --dry-run``: what bringing a workspace up to date would ask of its judges."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``care import``: scores that another tool's files hold, as tables that every other command reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

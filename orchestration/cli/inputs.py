@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assets.table import reading
 from orchestration.cli import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from assets.table.fitting import ScoreTable
     from care_ops.scales import Scale
 
@@ -23,7 +23,5 @@ def read_table(
     scales: tuple[Scale | None, Mapping[str, Scale]] = (None, {}),
 ) -> ScoreTable:
     """Read every file, and print how each was read before anything is fitted; ``scales`` are panel's and judges'."""
-    from assets.table import reading
-
     inputs = reading.TableInputs(scores, items, judges, anchors, *scales)
     return reading.read_table(inputs, form.columns, form.reading, tables.tell)

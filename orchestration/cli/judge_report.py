@@ -1,7 +1,5 @@
 """``care judges report``: each judge against a few labels by people, in plain sentences."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated

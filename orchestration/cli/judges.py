@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from care_ops.errors import InputError
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, show, speaking_errors, watching
 from orchestration.cli.pin import pin
@@ -91,7 +92,6 @@ def new(
     family: Annotated[str | None, typer.Option(help="Base model, vendor or prompt family.")] = None,
 ) -> None:
     """Write a judge's file, or a panel of them; files that exist stay as they are."""
-    from care_ops.errors import InputError
     from judges.panels import find, judge_files, judge_yaml
     from orchestration.workspace import judges_folder
 
@@ -124,7 +124,6 @@ def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> No
     """Refuse a judge whose settings are wrong, or whose program or file is not there."""
     from pydantic import ValidationError
 
-    from care_ops.errors import InputError
     from judges.engines.base import Context
     from judges.engines.factory import must_exist
     from judges.spec import JudgeSpec, explain
@@ -139,7 +138,6 @@ def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> No
 def _write_new(folder: Path, files: Mapping[str, str]) -> None:
     """Write the files of judges that have none, and say which ones have."""
     from assets.report.names import refuse_alike
-    from care_ops.errors import InputError
 
     if outside := [name for name in files if {"/", "\\"} & {*name}]:
         raise InputError(f"judge name {outside[0]!r} has a slash and cannot name a file in {folder}; leave it out")
@@ -170,7 +168,6 @@ def try_judge(
 ) -> None:
     """Ask a judge about a few answers that are plainly good or bad; nothing is kept."""
     from assets.judge_keys import effective_spec
-    from care_ops.errors import InputError
     from judges.engines.base import Context, Ledger
     from judges.trial import findings
     from orchestration.workspace import load_workspace

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from care_ops.errors import InputError
 from orchestration.cli.asking import Answers, answers_for, ask, now, refuse_without_terminal, standing
 from orchestration.cli.output import Root, console, speaking_errors, typed_again
 
@@ -110,7 +111,6 @@ def label(
 
 def _subject(testset: str | None, root: Path, items: Path | None, scores: Path | None, output: Path | None) -> _Subject:
     from assets.table.fitting import TableConfig
-    from care_ops.errors import InputError
     from orchestration.cli import tables
     from orchestration.stores import workspace_to_look_at
     from warehouse.sources.files import read_items, read_scores
@@ -136,8 +136,6 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
 
 
 def _refuse_unscored(records: Mapping[str, ItemRecord], panel: ScoreMatrix, items: Path) -> None:
-    from care_ops.errors import InputError
-
     strange = [item for item in panel.item_ids if item not in records]
     if strange:
         raise InputError(f"{items}: {len(strange)} scored item(s) are not in it, the first is {strange[0]!r}")
@@ -147,7 +145,6 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, chosen: floa
     """Add the rows that are still lacking."""
     from assets.table.label_file import texts_of
     from assets.table.labelling import rows_to_label, second_labels
-    from care_ops.errors import InputError
 
     item_ids = list(subject.items)
     if not any(map(texts_of, subject.items.values())):
@@ -190,7 +187,6 @@ def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers,
     """Write what waits to a page, or to a table that is filled in."""
     from assets.report.label_page import write_label_page
     from assets.table.label_file import COLUMNS, exported, texts_of
-    from care_ops.errors import InputError
     from warehouse.storage import write_bytes
 
     waiting = [row for row in file.rows if not row.label]

@@ -1,13 +1,12 @@
 """``care judges pin``: write the present revision of their model into judges' files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from care_ops.errors import CareError, InputError
 from orchestration.cli.output import Root, console, errors, speaking_errors
 
 _MODEL = re.compile(
@@ -21,7 +20,6 @@ def pin(
     workspace: Root = Path(),
 ) -> None:
     """Ask the hub for the present commit of each judge's model, and write it into the judge's file."""
-    from care_ops.errors import CareError, InputError
     from judges.hub import look_up
     from judges.spec import LocalModel, load_spec
     from orchestration.workspace import judges_folder

@@ -1,15 +1,15 @@
 """``care probes``: versions of items whose quality is known to be kept or spoilt, for any tool to judge."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, console, show, speaking_errors
+from warehouse.probes import KINDS, plan_of
 
 probes = Commands(help="Versions of items that tell quality from style without a label.", no_args_is_help=True)
 
@@ -18,8 +18,6 @@ probes = Commands(help="Versions of items that tell quality from style without a
 @speaking_errors
 def kinds(json: Json = False) -> None:
     """Show the kinds of versions there are, and what each does to quality where it is true of the items."""
-    from warehouse.probes import KINDS
-
     rows = [{"kind": kind.name, "quality": kind.effect, "an answer": kind.changed} for kind in KINDS.values()]
     show(rows, "kinds", as_json=json)
 
@@ -37,8 +35,6 @@ def make(
 ) -> None:
     """Write versions of a sample of items; have your judges score them and give the scores to `care fit --probes`."""
     from assets.table.probing import write_versions
-    from care_ops.errors import InputError
-    from warehouse.probes import KINDS, plan_of
     from warehouse.sources.files import read_items
 
     if not kind:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.inputs import read_table
 from orchestration.cli.output import Json, console, errors, show, speaking_errors, system_table, watching
@@ -85,7 +86,6 @@ def rate(
     Of a workspace's test set without --labels: how far each system is behind the best, as its page says.
     """
     from assets.table.rating import rate_table
-    from care_ops.errors import InputError
     from care_ops.results.rates import labels_needed
 
     if sequential and width is not None:
@@ -149,7 +149,6 @@ def gate(
 ) -> None:
     """Compare two systems: 0 passes, 3 is worse, 4 not enough evidence, 5 labels changed, 6 a judge changed."""
     from assets.table.rating import gate_table
-    from care_ops.errors import InputError
 
     if method not in ("ppi", "rogan-gladen"):
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
@@ -181,8 +180,6 @@ def gate(
 
 
 def _refuse_of_tables(options: dict[str, object]) -> None:
-    from care_ops.errors import InputError
-
     extra = [name for name, value in options.items() if value]
     if extra:
         raise InputError(f"{extra[0]} is for tables; with --workspace the test set's file says it, so leave it out")
@@ -192,7 +189,6 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     """Print how far each system is behind the best, by the published answer."""
     from assets.report.gather import gather
     from assets.results.comparison import compared_in
-    from care_ops.errors import InputError
     from orchestration.stores import workspace_to_look_at
 
     loaded, columns = workspace_to_look_at(root), tuple(system or ())
@@ -216,7 +212,6 @@ def _from_workspace(
     """A test set's panel, its labels and settings; ends the command where it is not measured as the edition was."""
     from assets.labels import read_labels
     from assets.table.rating import workspace_table
-    from care_ops.errors import InputError
     from orchestration.stores import workspace_to_look_at
     from orchestration.workspace import labels_file
 
@@ -233,7 +228,6 @@ def _from_workspace(
 
 def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str, labels: LabelRecord) -> None:
     from assets.publication.editions import find, measure_since
-    from care_ops.errors import InputError
 
     kept = find(loaded, edition)
     if kept.testset != testset:
@@ -267,7 +261,6 @@ def read_with_labels(
     """The tables of a command that goes by labels; how each was read is printed."""
     from assets.labels import read_labels
     from assets.table.fitting import TableConfig
-    from care_ops.errors import InputError
 
     if labels is None:
         raise InputError("this goes by what people say: give --labels, a table of item_id and label")

@@ -1,7 +1,5 @@
 """``care admin gc`` and ``forget``: the only commands that delete anything. The first also merges score files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from care_ops.errors import InputError
 from orchestration.cli.output import Root, console, print_failures, speaking_errors
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ def retest(
 
 
 def _must_be_askable(loaded: Workspace, name: str) -> None:
-    from care_ops.errors import InputError
     from judges.items import FROM_A_FILE
 
     if loaded.judge(name).engine.needs.recordings:

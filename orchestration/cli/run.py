@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from care_ops.errors import InputError, WarehouseError
 from orchestration.cli.forecast import print_forecast
 from orchestration.cli.output import (
     Json,
@@ -25,8 +27,6 @@ from orchestration.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
     from orchestration.launches import Launch
@@ -55,7 +55,6 @@ def run(
 
     Ends with 1 where something failed. A new fit that is held back has not failed: it waits for you, and is told.
     """
-    from care_ops.errors import InputError
     from orchestration.alerts import night_text, send
     from orchestration.instance import deployed_home
     from orchestration.locks import workspace_alone
@@ -165,7 +164,6 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
     """Materialise what is stale, and show on standard error what is being made."""
-    from care_ops.errors import WarehouseError
     from orchestration.definitions import build_defs
     from orchestration.instance import launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale

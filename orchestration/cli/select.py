@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from care_ops.config import FitConfig
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, show, speaking_errors, watching
 
@@ -37,7 +38,6 @@ def select(
 ) -> None:
     """Search the paper's grid of penalties; with labels, measure the choice on the other items."""
     from assets.table.selecting import Search, select_table
-    from care_ops.config import FitConfig
 
     search = Search(aggregator, criterion, share, split)
     config = FitConfig(cut=cut, seed=seed)

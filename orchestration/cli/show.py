@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 import webbrowser
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from care_ops.errors import InputError, WarehouseError
 from orchestration.cli.output import (
     Json,
     Root,
@@ -26,8 +28,6 @@ from orchestration.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from assets.report.outdated import State
     from assets.workspace import Workspace
 
@@ -103,7 +103,6 @@ def report(
     open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Print where the report lies, or open it in a browser."""
-    from care_ops.errors import InputError
     from orchestration.stores import workspace_to_look_at
 
     index = workspace_to_look_at(workspace).report_folder / "index.html"
@@ -176,7 +175,6 @@ def daemon(workspace: Root = Path()) -> None:
 
 
 def _environment(loaded: Workspace) -> dict[str, str]:
-    from care_ops.errors import WarehouseError
     from orchestration.instance import dagster_home, deployed_home
 
     if deployed_home(loaded) is not None:

@@ -1,12 +1,11 @@
 """``care testsets``: the catalog of benchmarks, and adding one to a workspace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from care_ops.errors import InputError
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, show, speaking_errors
 
@@ -47,7 +46,6 @@ def add_testset(
     revision: Annotated[str | None, typer.Option(help="Commit of the data set, 40 hexadecimal digits.")] = None,
 ) -> None:
     """Copy a catalog entry into the workspace, where it can be edited."""
-    from care_ops.errors import InputError
     from orchestration.workspace import testsets_folder
     from warehouse import catalog
 

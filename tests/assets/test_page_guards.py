@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.metadata import as_text, bars, bullets
+from assets.metadata import as_text, bullets
 from assets.report import page as pages
 from assets.report.label_page import write_label_page
 from assets.report.names import refuse_alike
@@ -50,7 +50,6 @@ def test_markdown_of_other_peoples_texts_is_shown_as_it_is(text):
     assert re.sub(r"\\(.)", r"\1", shown) == text
     assert not re.search(r"(?<!\\)[\[\]<>!`*]", shown)
     assert bullets([text]).md_str == f"- {shown}\n"
-    assert "](http" not in bars(text, {"a": 1.0}).md_str
 
 
 def test_a_name_that_no_file_system_takes_is_refused():

@@ -40,7 +40,7 @@ def nights(made_once, tmp_path):
         assert not run(folder).failures
         review = ReviewDocument.read(load_workspace(folder).fit_folder("one"))
         assert review.state == "held back"
-        assert "rank correlation below 1" in str([finding.says for finding in review.findings if finding.holds_back])
+        assert "rank correlation below 1" in str([finding.says for finding in review.findings if finding.blocks])
 
     return shutil.copytree(made_once("two_nights", run_both) / "ws", tmp_path / "ws")
 

@@ -136,7 +136,7 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
 
     warned = reviewed()
     assert not warned.passed
-    assert not warned.holds_back
+    assert not warned.blocks
     assert "random starts ended in different states" in warned.says
     assert "no better than their commoner label" in warned.says
     assert "decide 20% of the items otherwise" in reviewed(starts_alike=0.8).says
@@ -177,7 +177,7 @@ def test_a_night_is_held_back_for_each_reason_and_says_what_to_do(folder, night,
     state, failures = failed(folder)
     assert state == "held back"
     for check, sentence in told.items():
-        assert finding(folder, check).holds_back, check
+        assert finding(folder, check).blocks, check
         assert sentence in failures[check]
         assert "`care fits accept`" in failures[check] or "review.declared" in failures[check]
     assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
@@ -226,7 +226,7 @@ def test_a_judge_that_agrees_less_with_newer_labels_is_a_warning(folder):
     values = scores.values.copy()
     values[60:90, 1] = np.random.default_rng(1).normal(size=30)
     told = check_label_agreement(labelled, "one", edition, replace(scores, values=values))
-    assert (told.passed, told.holds_back, told.numbers["judges"]) == (False, False, 1)
+    assert (told.passed, told.blocks, told.numbers["judges"]) == (False, False, 1)
     assert f"in mean distance of ranks: {scores.judges[1]} (" in told.says
     picked = replace(workspace, anchors={"one": Anchors(labels, sample=dict.fromkeys(list(labels)[:70], 1.0))})
     told = check_label_agreement(picked, "one", edition, scores)

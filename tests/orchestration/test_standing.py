@@ -18,7 +18,7 @@ import pytest
 from assets.partitions import JUDGES
 from assets.publication.review import review_latest
 from assets.report.outdated import Outdated, State, states
-from assets.report.verdicts import failed_assets, note_failure
+from assets.report.verdicts import known_failures, note_failure
 from care_ops.errors import CareError
 from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, end_run_as_failed, implicit_asset_job
 from orchestration.definitions import build_defs
@@ -239,7 +239,7 @@ def test_what_a_sensor_notes_reaches_the_store(tmp_path):
     event = SimpleNamespace(step_key="aggregates", step_failure_data=failure)
     with dg.instance_for_test() as instance:
         note_failed_run(workspace, instance, lost, [event])  # type: ignore[list-item]
-        assert [path.name for path in (store / "fits" / "testset=one").iterdir()] == ["failure.json"]
+        assert [path.name for path in (store / "fits" / "testset=one").iterdir()] == ["failures.json"]
         forget_mended_failures(workspace, {"one": State(())})
     assert not list((store / "fits" / "testset=one").iterdir())
 
@@ -258,11 +258,11 @@ def test_a_failure_is_forgotten_with_the_asset_that_failed_and_no_other(daemon):
     note_failure(workspace, "one", "items", "it cannot be read")
     note_failure(workspace, "one", "panel", "too few judges")
     note_failure(workspace, "one", "items", "it cannot be read, again")
-    assert failed_assets(workspace, "one") == ("panel", "items")
+    assert known_failures(workspace, "one") == {"panel": "too few judges", "items": "it cannot be read, again"}
     forget_mended_failures(workspace, {"one": State((Outdated("panel", "one", "of now"),))})
-    assert failed_assets(workspace, "one") == ("panel",)
+    assert list(known_failures(workspace, "one")) == ["panel"]
     forget_mended_failures(workspace, states(workspace))
-    assert failed_assets(workspace, "one") == (), "nothing is outdated"
+    assert known_failures(workspace, "one") == {}, "nothing is outdated"
 
 
 @pytest.mark.parametrize(

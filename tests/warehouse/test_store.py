@@ -12,7 +12,7 @@ from care_ops.scores import ScoreMatrix
 from warehouse import panel_rows
 from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
-from warehouse.fit_rows import load_edition, load_findings, load_fit, load_fits, load_publications
+from warehouse.fit_rows import load_fits
 from warehouse.fits import (
     Edition,
     EditionInputs,
@@ -311,10 +311,11 @@ def test_the_same_fit_again_keeps_its_evaluation(store, tmp_path):
     kept = FitStore(tmp_path / "fits")
     kept.annotate("set one", "f", EVALUATION)
     kept.annotate("set one", "f", INTERVALS)
+    kept.write_edition(Edition("e", "set one", {"avg": "f"}, EditionInputs()))
     for _ in range(2):
         kept.write_fit(a_fit())
         with warehouse.writer() as connection:
-            load_fit(connection, kept, "set one", "f")
+            load_fits(connection, kept, "set one", ["f"])
             assert connection.execute("SELECT n, accuracy FROM evaluations").fetchall() == [(5, 0.5)]
             bounds = connection.execute("SELECT weight, lo, hi, loadings_lo, loadings_hi FROM weights").fetchall()
             assert bounds == [(1.0, 0.5, 1.5, [0.1, None], None)]
@@ -350,11 +351,11 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
         for edition, fit in ((old, a_fit()), (new, a_fit("g", last=9.0))):
             kept.write_fit(fit)
             kept.write_edition(edition)
-            load_edition(connection, kept, edition)
+            load_fits(connection, kept, "set one")
     kept.annotate("set one", "f", EVALUATION)
     kept.annotate("set one", "f", INTERVALS)
     with warehouse.writer() as connection:
-        load_findings(connection, kept, "set one", ["f"])
+        load_fits(connection, kept, "set one", ["f"])
 
     def read():
         with warehouse.reader() as connection:
@@ -363,7 +364,7 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
     def publish(edition):
         kept.publish(Publication("set one", edition, "review"))
         with warehouse.writer() as connection:
-            load_publications(connection, kept, "set one")
+            load_fits(connection, kept, "set one")
 
     assert read() == []
     assert kept.published("set one") is None

@@ -1,7 +1,5 @@
 """The catalog of benchmarks: one YAML file per test set, which ``care testsets add`` copies into a workspace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from care_ops.errors import InputError

@@ -5,8 +5,6 @@ preference lies between 1 (the reference) and 2 (the system); the score is 2 les
 answer is better, as scores of pairs do: 1, .5 for a tie, 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A score is a number, true or false, yes or no, or one of the grades C, P, I and 
 answer), which are 1, 0.5, 0 and 0 as in inspect_ai. A score that is empty or NaN is missing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -3,8 +3,6 @@
 A test case is an item, a metric a judge. A metric that was run with several models is a judge for each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ that keeps its epochs together; a scorer is a judge. Where a scorer
 is a panel of models, its single votes are the judges, and not the majority that the tool made of them.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import zipfile

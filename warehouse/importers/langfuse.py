@@ -3,8 +3,6 @@
 A trace is an item, a name of scores a judge; scores by people (source ``ANNOTATION``) are labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

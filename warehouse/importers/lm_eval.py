@@ -5,8 +5,6 @@ position; each metric is a judge. What a document calls its label or gold is the
 label of the model's answer, unless its name begins with ``human``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ A span is an item, a name of annotations by a model or by code a judge; annotati
 folder holds spans beside the annotations (``spans.jsonl`` or the like), their texts are the items'.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

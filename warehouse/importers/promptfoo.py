@@ -4,8 +4,6 @@ A test case answered by one provider with one prompt is an item; an assertion is
 else by its type. Scores are those of the single assertions, as ``namedScores`` are weighted already.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path

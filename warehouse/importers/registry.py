@@ -1,7 +1,5 @@
 """Every kind of import under the name that people type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path

@@ -4,8 +4,6 @@ Each file has the columns ``text``, ``label``, ``raw_output`` and ``parsed_outpu
 some are in another order of rows, and not by position.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

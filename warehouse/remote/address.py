@@ -1,7 +1,5 @@
 """Which addresses a workspace may have as its storage, and where a data folder keeps what it knows of its store."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 SCHEMES = ("s3", "gs", "az", "file")

@@ -4,8 +4,6 @@ The index is a small SQLite file in the folder. It can be deleted together with 
 it nobody can tell a file that the store has lost from one that the store has never had.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager

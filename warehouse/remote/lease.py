@@ -6,8 +6,6 @@ itself takes its own over at once. Where a store does not promise conditional wr
 data folder: two machines that begin within the same second may then both believe that they hold it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

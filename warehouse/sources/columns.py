@@ -4,8 +4,6 @@ Every decision goes into the record of the reading (``reading``), which is shown
 regard to case, spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``item_id``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

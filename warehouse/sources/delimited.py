@@ -4,8 +4,6 @@ pyarrow parses the file. Python's ``csv`` module finds the separator in the firs
 second time to find a quote that is never closed, and finds the line numbers for messages.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

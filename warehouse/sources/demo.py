@@ -5,8 +5,6 @@ confounders (padding, list formatting, false citations, emoji) that are drawn in
 chosen by looking at what an aggregator makes of the result.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from warehouse.items import ItemRecord

@@ -4,16 +4,15 @@ Every reader accepts a file of any kind or a frame (``tables.read_input_table``)
 (``columns``). It then calls ``tell`` with a record of what it took each column for.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
@@ -40,9 +39,6 @@ from warehouse.sources.reading import LeftOut, Reading, listed
 from warehouse.sources.tables import TableSource, meets_anything, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _LABEL_COLUMNS = {
     "drawn": ("drawn",),

@@ -1,7 +1,5 @@
 """Reads test sets from the Hugging Face hub, at a pinned revision."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import re

@@ -1,7 +1,5 @@
 """A table that was read from a file or a frame, and where in the file a person finds its cells."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Reads a table of judges' scores of probes: item_id, of, kind, judge, score, and effect where a kind is one's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

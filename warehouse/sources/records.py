@@ -4,8 +4,6 @@ A column whose values have one type keeps that type; a column with several types
 and partly words, becomes text.
 """
 
-from __future__ import annotations
-
 import datetime
 import importlib.metadata
 import importlib.util

@@ -3,8 +3,6 @@
 A file's name says of which kind it is, and its first bytes must agree; no parser is tried to see whether it fits.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

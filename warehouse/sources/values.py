@@ -1,7 +1,5 @@
 """Reads columns as ids or as numbers, with errors that name every value that cannot be read so."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple

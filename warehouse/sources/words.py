@@ -3,8 +3,6 @@
 A word means the same number whoever writes it, so that no judge's words are numbered by themselves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
