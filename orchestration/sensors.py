@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.hashing import content_hash
+from assets.mount import Mount
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import failure_message, send
@@ -28,7 +29,7 @@ ReadSettings = Callable[[], tuple[Path, Settings]]
 
 
 def build_sensors(
-    folder: Path, load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
+    folder: Path, mount: Mount, load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
 ) -> list[dg.SensorDefinition]:
     """Sensors over one workspace, which is read anew at each tick.
 
@@ -36,6 +37,7 @@ def build_sensors(
     ----------
     folder : Path
         Of care.yaml.
+    mount : Mount
     load : callable
         Reads the workspace.
     read_settings : callable
@@ -43,19 +45,19 @@ def build_sensors(
         Shortest time between two looks at the workspace.
     """
     return [
-        _workspace_sensor(load, read_settings, watch_seconds),
-        _stale_assets_sensor(folder, load, watch_seconds),
-        _alert_on_failure(load, read_settings),
-        _note_canceled_runs(load),
-        _alert_when_stale(read_settings),
+        _workspace_sensor(mount, load, read_settings, watch_seconds),
+        _stale_assets_sensor(folder, mount, load, watch_seconds),
+        _alert_on_failure(mount, load, read_settings),
+        _note_canceled_runs(mount, load),
+        _alert_when_stale(mount, read_settings),
     ]
 
 
 def _workspace_sensor(
-    load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
+    mount: Mount, load: Callable[[], Workspace], read_settings: ReadSettings, watch_seconds: int
 ) -> dg.SensorDefinition:
     @dg.sensor(
-        name="workspace_sensor",
+        name=mount.name("workspace_sensor"),
         minimum_interval_seconds=watch_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Adds and deletes partitions of test sets and judges, and alerts of a fit that is held back.",
@@ -82,9 +84,11 @@ def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
     return content_hash([times, sorted(record.dagster_run.run_id for record in unfinished_runs(instance))])
 
 
-def _stale_assets_sensor(folder: Path, load: Callable[[], Workspace], watch_seconds: int) -> dg.SensorDefinition:
+def _stale_assets_sensor(
+    folder: Path, mount: Mount, load: Callable[[], Workspace], watch_seconds: int
+) -> dg.SensorDefinition:
     @dg.sensor(
-        name="stale_assets_sensor",
+        name=mount.name("stale_assets_sensor"),
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
         minimum_interval_seconds=min(watch_seconds, _RUNS_LOOKED_AT_EVERY_S),
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -104,9 +108,9 @@ def _stale_assets_sensor(folder: Path, load: Callable[[], Workspace], watch_seco
     return stale_assets_sensor
 
 
-def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings) -> dg.SensorDefinition:
+def _alert_on_failure(mount: Mount, load: Callable[[], Workspace], read_settings: ReadSettings) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
-        name="alert_on_failure",
+        name=mount.name("alert_on_failure"),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Sends an alert of a run that failed and is not tried again, to where `alerts` in care.yaml says.",
     )
@@ -132,9 +136,9 @@ def _alert_on_failure(load: Callable[[], Workspace], read_settings: ReadSettings
     return alert_on_failure
 
 
-def _note_canceled_runs(load: Callable[[], Workspace]) -> dg.SensorDefinition:
+def _note_canceled_runs(mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
     @dg.run_status_sensor(
-        name="note_canceled_runs",
+        name=mount.name("note_canceled_runs"),
         run_status=dg.DagsterRunStatus.CANCELED,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Remembers what a canceled run was still to make, for the verdict on its test set. Nobody is "
@@ -149,9 +153,9 @@ def _note_canceled_runs(load: Callable[[], Workspace]) -> dg.SensorDefinition:
     return note_canceled_runs
 
 
-def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:
+def _alert_when_stale(mount: Mount, read_settings: ReadSettings) -> dg.SensorDefinition:
     @dg.sensor(
-        name="alert_when_stale",
+        name=mount.name("alert_when_stale"),
         minimum_interval_seconds=_DEADLINE_CHECKED_EVERY_S,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Sends one alert when no night has come to an end by its deadline.",
@@ -162,7 +166,7 @@ def _alert_when_stale(read_settings: ReadSettings) -> dg.SensorDefinition:
         root, settings = read_settings()
         if settings.nightly is None:
             return dg.SkipReason("care.yaml names no hour under `nightly`")
-        last = last_night(context.instance)
+        last = last_night(context.instance, mount)
         if last is None or time.time() < settings.nightly.deadline_after(last):
             return dg.SkipReason("the last night came to an end in time" if last else "no night has been yet")
         if context.cursor == str(last):

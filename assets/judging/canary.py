@@ -44,7 +44,6 @@ class Answer:
     deps=["judge_inference"],
     group_name="judging",
     kinds={"ray"},
-    pool="gpu",
     code_version=code_version(__name__, "judges"),
     check_specs=[
         dg.AssetCheckSpec(

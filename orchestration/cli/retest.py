@@ -30,7 +30,7 @@ def retest(
         _must_be_askable(loaded, name)
         with workspace_instance(loaded) as instance:
             outcome = run_launches(
-                build_defs(loaded.root, {"workspace": loaded}), loaded, instance, _launches(loaded, name)
+                build_defs(loaded.root, loaded), loaded, instance, _launches(loaded, name)
             )
             found = last_retest(instance, name)
     print_failures(outcome)

@@ -184,7 +184,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
                 display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
 
         return run_stale(
-            build_defs(loaded.root, {"workspace": loaded}),  # the whole night uses the workspace as it was read once
+            build_defs(loaded.root, loaded),  # the whole night uses the workspace as it was read once
             loaded,
             instance,
             selection=select,
