@@ -31,11 +31,13 @@ class Mount:
         """The name of a step, job, sensor, schedule, resource, pool or kind of partitions."""
         return "__".join([*self.prefix, what])
 
-    def asset(self, name: str) -> str:
-        """The asset of a key as Dagster writes it, or of a step; a name that is not of this workspace stays as it is."""
+    def asset(self, name: str) -> str | None:
+        """The asset of a key as Dagster writes it, or of a step; None of a name below another prefix."""
         for separator in ("/", "__"):
-            name = name.removeprefix("".join(part + separator for part in self.prefix))
-        return name
+            prefix = "".join(part + separator for part in self.prefix)
+            if name.startswith(prefix) and "/" not in name.removeprefix(prefix):
+                return name.removeprefix(prefix)
+        return None
 
 
 ALONE = Mount()

@@ -70,7 +70,8 @@ def places_in_pools(context: dg.AssetExecutionContext, pools: Sequence[str]) -> 
     """
     from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 
-    step, storage = context.op_handle.name, context.instance.event_log_storage
+    inner = context.op_execution_context
+    step, storage = inner.op_handle.name, context.instance.event_log_storage
     try:
         with InstanceConcurrencyContext(context.instance, context.run) as places:
             for pool in pools:
@@ -83,7 +84,7 @@ def places_in_pools(context: dg.AssetExecutionContext, pools: Sequence[str]) -> 
         yield
     finally:
         if pools:
-            storage.free_concurrency_slot_for_step(context.run_id, step)
+            storage.free_concurrency_slot_for_step(context.run.run_id, step)
 
 
 def implicit_asset_job(defs: dg.Definitions) -> dg.JobDefinition:

@@ -24,7 +24,6 @@ from assets.judging.judge_inference import judge_inference
 from assets.judging.scores import scores
 from assets.mount import Mount
 from assets.publication.review import review
-from assets.report.outdated import FIT
 from assets.report.report import report
 from assets.report.report_index import report_index
 from assets.results.evaluation import evaluation
@@ -33,6 +32,7 @@ from assets.results.intervals import intervals
 from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
+from orchestration.launches import ORDER
 from orchestration.mounted import RESOURCE, mounted
 from orchestration.resources import WorkspaceResource
 from orchestration.schedules import build_schedules
@@ -61,7 +61,10 @@ ASSETS = (
 JOBS = {
     "night": (["night"], "Begins a night: what failed before is asked for once more by the sensors."),
     "judge": (["judge_inference"], "One judge over every pending item of every test set."),
-    "refit": ([*FIT], "A test set from its panel to its page, whether stale or not."),
+    "refit": (
+        [*ORDER[ORDER.index("panel") : ORDER.index("report") + 1]],
+        "A test set from its panel to its page, whether stale or not.",
+    ),
 }
 """Jobs by name: their assets, which share their partitions, and what they do."""
 
@@ -78,8 +81,8 @@ def build_defs(
     ----------
     root : Path, optional
         Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads it
-        anew, so a new judge needs no restart; a new hour of the night, new owners and the seconds between two looks of
-        the daemon need the definitions to be reloaded.
+        anew, so a new judge needs no restart; a new hour of the night and new owners need the definitions to be
+        reloaded.
     workspace : Workspace or WorkspaceResource, optional
         What the assets are given, in place of the folder as each run reads it.
     key_prefix : str or sequence of str
@@ -102,7 +105,7 @@ def build_defs(
             dg.define_asset_job(mount.name(job), [mount.key(asset) for asset in selected], description=description)
             for job, (selected, description) in JOBS.items()
         ],
-        sensors=build_sensors(folder, mount, load, lambda: (folder, read_settings(folder)), settings.watch_seconds),
+        sensors=build_sensors(folder, mount, load, lambda: (folder, read_settings(folder))),
         schedules=build_schedules(mount, load, settings.nightly),
     )
 

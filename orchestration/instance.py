@@ -192,9 +192,10 @@ def under_way(instance: dg.DagsterInstance) -> int:
     return len(unfinished_runs(instance)) + len(unfinished_backfills(instance))
 
 
-def backfills_under_way(instance: dg.DagsterInstance) -> bool:
-    """Whether what a person asked for in the UI is still to become runs."""
-    return bool(unfinished_backfills(instance))
+def backfills_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> bool:
+    """Whether what a person asked for in the UI, of a workspace, is still to become runs."""
+    asked = (backfill.asset_selection for backfill in unfinished_backfills(instance))
+    return any(keys is None or any(mount.asset(key.to_user_string()) for key in keys) for keys in asked)
 
 
 def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:

@@ -7,7 +7,7 @@ the rows of its table.
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib.resources import files
@@ -44,9 +44,6 @@ _TABLES = {
 All other assets keep documents, pages or files of other forms. Slices of scores count their rows themselves.
 """
 
-_CREATED = re.compile(r"^CREATE TABLE (\w+) \((.*?)^\);", re.M | re.S)
-_COLUMN = re.compile(r"^ {4}(\w+) (\S+?)( NOT NULL)?,? *(?:-- (.*))?$", re.M)
-
 
 def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = ()) -> dg.AssetsDefinition:
     """An asset under the names of a mount.
@@ -60,14 +57,12 @@ def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequen
     """
     body, resource = body_of(asset), mount.name(RESOURCE)
     takes = inspect.signature(body).parameters
-    (located,) = dg.with_source_code_references([asset])
-    assert isinstance(located, dg.AssetsDefinition)
-    partitions = _partitions(asset.partitions_def, mount)
+    partitions, made_by = _partitions(asset.partitions_def, mount), _source(body)
 
     @dg.multi_asset(
         name=mount.name(asset.op.name),
-        specs=[_spec(spec, mount, root, owners, partitions) for spec in located.specs],
-        check_specs=[_check(spec, mount, partitions) for spec in asset.check_specs],
+        specs=[_spec(spec, mount, root, owners, partitions, made_by) for spec in asset.specs],
+        check_specs=[_check(spec, mount, partitions) if mount.prefix else spec for spec in asset.check_specs],
         partitions_def=partitions,
         backfill_policy=asset.backfill_policy,
         op_tags=asset.op.tags,
@@ -77,7 +72,7 @@ def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequen
         description=asset.op.description,
     )
     def step(context: dg.AssetExecutionContext) -> Iterator[Any]:
-        workspace: "Workspace" = getattr(context.resources, resource)
+        workspace: Workspace = getattr(context.resources, resource)
         given = {"context": context, "workspace": workspace}
         with _places(context, workspace, asset):
             made = body(**{name: value for name, value in given.items() if name in takes})
@@ -93,15 +88,18 @@ def _spec(
     root: Path,
     owners: Sequence[str],
     partitions: dg.PartitionsDefinition[Any] | None,
+    made_by: dg.CodeReferencesMetadataValue,
 ) -> dg.AssetSpec:
     name = spec.key.to_user_string()
     columns = {"dagster/column_schema": _columns()[_TABLES[name][0]]} if name in _TABLES else {}
     return spec.replace_attributes(
         key=mount.key(name),
-        deps=[dg.AssetDep(mount.key(dep.asset_key.path[-1]), partition_mapping=dep.partition_mapping) for dep in spec.deps],
+        deps=[
+            dg.AssetDep(mount.key(dep.asset_key.path[-1]), partition_mapping=dep.partition_mapping) for dep in spec.deps
+        ],
         tags={**spec.tags, "care/workspace": re.sub(r"[^\w.-]", "_", root.name)[:63] or "root"},
         owners=[*owners],
-        metadata={**spec.metadata, **columns},
+        metadata={**spec.metadata, **columns, "dagster/code_references": made_by},
         partitions_def=partitions,
     )
 
@@ -116,31 +114,38 @@ def _check(spec: dg.AssetCheckSpec, mount: Mount, partitions: dg.PartitionsDefin
     )
 
 
-def _partitions(
-    definition: dg.PartitionsDefinition[Any] | None, mount: Mount
-) -> dg.PartitionsDefinition[Any] | None:
+def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -> dg.PartitionsDefinition[Any] | None:
     """The same dimensions, whose keys are those of this workspace."""
-    if definition is None:
-        return None
+    if definition is None or not mount.prefix:
+        return definition
     judges, testsets = (dg.DynamicPartitionsDefinition(name=mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
     if definition == SLICES:
         return dg.MultiPartitionsDefinition({"judge": judges, "testset": testsets})
     return judges if definition == JUDGES else testsets
 
 
+def _source(body: Callable[..., Any]) -> dg.CodeReferencesMetadataValue:
+    """Where a function is defined; Dagster's own `with_source_code_references` parses each file for it."""
+    code = inspect.unwrap(body).__code__
+    place = dg.LocalFileCodeReference(file_path=code.co_filename, line_number=code.co_firstlineno)
+    return dg.CodeReferencesMetadataValue(code_references=[place])
+
+
 @cache
 def _columns() -> dict[str, dg.TableSchema]:
     """The columns of each table, as the database's schema declares and describes them."""
     schema = files("warehouse").joinpath("schema.sql").read_text()
-    return {
-        table: dg.TableSchema(
-            [
-                dg.TableColumn(name, kind, note or None, dg.TableColumnConstraints(nullable=not required))
-                for name, kind, required, note in _COLUMN.findall(declared)
-            ]
-        )
-        for table, declared in _CREATED.findall(schema)
-    }
+    optional, needed = (dg.TableColumnConstraints(nullable=nullable) for nullable in (True, False))
+    found: dict[str, dg.TableSchema] = {}
+    for statement in schema.split("CREATE TABLE ")[1:]:
+        table, _, body = statement.partition(" (")
+        columns: list[dg.TableColumn] = []
+        for line in body.partition("\n);")[0].splitlines()[1:]:
+            declared, _, note = line.partition("--")
+            name, kind, *rest = declared.strip().rstrip(",").split()
+            columns.append(dg.TableColumn(name, kind, note.strip() or None, needed if rest else optional))
+        found[table] = dg.TableSchema(columns)
+    return found
 
 
 def _places(
@@ -168,7 +173,10 @@ def _selected(
         return checks
     rows = _rows(context, workspace, name)
     metadata = {**(result.metadata or {}), **({} if rows is None else {"dagster/row_count": rows})}
-    return [result._replace(asset_key=key, metadata=metadata, check_results=checks)]
+    version, tags = result.data_version, result.tags
+    return [
+        dg.MaterializeResult(asset_key=key, metadata=metadata, check_results=checks, data_version=version, tags=tags)
+    ]
 
 
 def _rows(context: dg.AssetExecutionContext, workspace: "Workspace", name: str) -> int | None:

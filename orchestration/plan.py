@@ -124,7 +124,7 @@ def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> 
         (asset, partition)
         for record in unfinished_runs(instance)
         for key in record.dagster_run.asset_selection or ()
-        for asset in [mount.asset(key.to_user_string())]
+        if (asset := mount.asset(key.to_user_string())) is not None
         for partition in partitions_of(record.dagster_run, asset, instance, mount)
     }
 
@@ -274,7 +274,7 @@ def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tupl
     forget_mended_failures(workspace, known)
     stale = all_outdated(workspace, known)
     tried.look(stale, busy)
-    waits = backfills_under_way(instance)
+    waits = backfills_under_way(instance, mount)
     asked = [] if waits else ready(workspace, stale, tried, busy)
     if not (asked or waits or busy):
         asked, seen = experiment_of_the_day(workspace, tried, seen)
@@ -286,9 +286,7 @@ def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tupl
     return [_request(launch, stale, first, mount) for launch in launches], replace(seen, tried=tried.asked, night=night)
 
 
-def _request(
-    launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition], mount: Mount
-) -> dg.RunRequest:
+def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition], mount: Mount) -> dg.RunRequest:
     """A run of Dagster: with the reason in its tags, and whether what fails in it is asked for once more."""
     keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]
     tags = {**launch.tags, **NO_RETRY, REASON: stale[keys[0]].why[:_LONGEST_TAG]}

@@ -68,7 +68,8 @@ def noted(make: Make) -> Make:
         asset, testset = context.asset_key.path[-1], context.partition_key
         version = result_version(workspace, testset, asset)
         result = make(context, workspace)
-        note(workspace.fit_folder(testset), asset, version)
+        if context.selected_asset_keys:  # else only its checks were asked for
+            note(workspace.fit_folder(testset), asset, version)
         return result
 
     return making

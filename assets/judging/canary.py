@@ -83,6 +83,8 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     return dg.MaterializeResult(
         metadata={
             "asked": len(answers),
+            CHECK: passed,
+            "says": says,
             **({} if moved is None else {"moved": moved}),
             **({"answered_by": ", ".join(sorted(now))} if now else {}),
             "answers": table([vars(answer) for answer in answers]),

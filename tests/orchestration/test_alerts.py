@@ -168,7 +168,7 @@ def test_the_night_itself_says_what_it_found(after_a_night):
     with workspace_instance(loaded) as instance:
         job = definitions.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("night")])
-        metadata = result.asset_materializations_for_node("night")[0].metadata
+        metadata = result.asset_materializations_for_node("what_is_missing")[0].metadata
     assert metadata["missing"].value == 0
     assert metadata["held_back"].value == "none"
     spec = next(s for s in definitions.resolve_all_asset_specs() if s.key == dg.AssetKey("night"))

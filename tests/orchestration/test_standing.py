@@ -49,7 +49,7 @@ class Daemon:
         return tick
 
     def look(self) -> list[dg.RunRequest]:
-        """One tick of the sensors that watch the workspace, as after `watch_seconds`, and what they ask for."""
+        """One tick of the sensors that watch the workspace, as after half a minute, and what they ask for."""
         self.tick("workspace_sensor")
         cursor = json.loads(self.cursors.get("stale_assets_sensor") or "{}")
         self.cursors["stale_assets_sensor"] = json.dumps({**cursor, "looked_at": 0.0})
