@@ -99,6 +99,7 @@ def _spec(
         ],
         tags={**spec.tags, "care/workspace": re.sub(r"[^\w.-]", "_", root.name)[:63] or "root"},
         owners=[*owners],
+        kinds=spec.kinds or {"json"},  # a document beside the fit
         metadata={**spec.metadata, **columns, "dagster/code_references": made_by},
         partitions_def=partitions,
     )
