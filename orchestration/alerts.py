@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from assets.report.names import page_name
 from care_ops.errors import CareError
 from orchestration.workspace import AlertSettings
 from warehouse.documents import document_of, record_of
@@ -132,12 +133,16 @@ class Desk:
 
     def tell(self, cause: Alert) -> bool:
         """Tell of a cause, unless that has been done; returns whether it is told now."""
-        alert = opened(cause, self._root.name)
+        alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
         if not self._settings.reach_anybody or alert.key in self.open:
             return False
         send(self._settings, self._root, alert)
         self._keep({**self.open, alert.key: alert})
         return True
+
+    def _page(self, testset: str | None) -> str | None:
+        page = None if testset is None else self._file.parent / "report" / page_name(testset)
+        return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
         """Tell of the open ones that are over that they are."""

@@ -85,6 +85,9 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
     address, taken, _ = hook
     settings = AlertSettings(webhook=address)
     desk = Desk(settings, tmp_path, tmp_path / "data")
+    page = tmp_path / "data" / "report" / page_name("one")
+    page.parent.mkdir(parents=True)
+    page.write_text("one")
     assert [desk.tell(cause) for cause in CAUSES] == [True] * 10
     assert len({each["kind"] for each in taken}) == len({each["key"] for each in taken}) == 10
     for each, cause in zip(taken, CAUSES, strict=True):
@@ -92,6 +95,7 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
         assert each["workspace"] == tmp_path.name
         assert each["severity"] == KINDS[cause.kind][0]
         assert (each["what"], each["testset"], each["judge"]) == (cause.what, cause.testset, cause.judge)
+        assert each["link"] == (page.as_uri() if cause.testset == "one" else None)
         assert each["what_to_do"] == (cause.what_to_do or KINDS[cause.kind][1])
         assert datetime.fromisoformat(each["since"]) <= datetime.now(UTC)
         assert each["text"] == f"CARE: {tmp_path.name} needs a person. {each['what']} {each['what_to_do']}"
