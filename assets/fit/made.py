@@ -65,11 +65,12 @@ def noted(make: Make) -> Make:
 
     @wraps(make)
     def making(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
+        if not context.selected_asset_keys:  # only its checks were asked for
+            return make(context, workspace)
         asset, testset = context.asset_key.path[-1], context.partition_key
         version = result_version(workspace, testset, asset)
         result = make(context, workspace)
-        if context.selected_asset_keys:  # else only its checks were asked for
-            note(workspace.fit_folder(testset), asset, version)
+        note(workspace.fit_folder(testset), asset, version)
         return result
 
     return making

@@ -110,9 +110,8 @@ def checked_alone(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Pa
     workspace = load_workspace(folder)
     before = [p.edition for p in workspace.fits.publications("one")]
     key = dg.AssetCheckKey(TEAM_A.key("review"), "gold_leakage")
-    job = dg.define_asset_job("check", dg.AssetSelection.checks(key))
-    alone = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("check")
-    done = alone.execute_in_process(instance=instance, partition_key="one")
+    alone = implicit_asset_job(defs).get_subset(asset_selection=set(), asset_check_selection={key})
+    done = alone.execute_in_process(instance=instance, tags={"dagster/partition": "one"})
     assert [each.check_name for each in done.get_asset_check_evaluations()] == ["gold_leakage"]
     assert done.get_asset_materialization_events() == []
     assert [p.edition for p in workspace.fits.publications("one")] == before
@@ -180,7 +179,9 @@ def test_dg_lists_the_component(tmp_path):
     words = [dg_command, "list", "components", "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
-    assert "orchestration.component.CareWorkspaceComponent" in {each["key"] for each in json.loads(done.stdout)}
+    assert "orchestration.component.CareWorkspaceComponent" in {
+        each["key"] for each in json.loads(done.stdout)["items"]
+    }
 
 
 def test_an_endpoint_does_not_wait_for_a_gpu_and_no_judge_is_asked_twice_at_once():
