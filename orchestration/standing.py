@@ -60,6 +60,9 @@ _KIND_OF = {
 }
 """Kind of the cause where an asset, or its step, could not be made."""
 
+_MADE_BY = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
+"""Assets of the steps that have other names than theirs."""
+
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
 _CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
@@ -263,9 +266,10 @@ def _is_mended(
     if asset in ORDER and asset not in EXPERIMENTS:
         return (asset, alert.partition) not in outdated
     since = datetime.fromisoformat(alert.since).timestamp()
-    key, partitions = workspace.mount.key(asset), None if alert.partition is None else [alert.partition]
-    made = dg.AssetRecordsFilter(key, asset_partitions=partitions, after_timestamp=since)
-    return bool(instance.fetch_materializations(made, limit=1).records)
+    keys = [workspace.mount.key(each) for each in _MADE_BY.get(asset, (asset,))]
+    partitions = None if alert.partition is None else [alert.partition]
+    made = [dg.AssetRecordsFilter(key, asset_partitions=partitions, after_timestamp=since) for key in keys]
+    return any(instance.fetch_materializations(each, limit=1).records for each in made)
 
 
 def desk_of(workspace: Workspace, settings: AlertSettings) -> Desk:

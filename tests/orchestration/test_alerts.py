@@ -20,7 +20,7 @@ from orchestration.instance import workspace_instance
 from orchestration.launches import requests
 from orchestration.locks import hold_daemon_lock
 from orchestration.plan import Seen, all_outdated, look
-from orchestration.standing import _LOST, failure_cause, tell_failures
+from orchestration.standing import _LOST, failure_cause, tell_failures, tell_standing
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
 from tests.support.workspaces import JUDGES, QUICK, care, make, run
 
@@ -140,6 +140,20 @@ def test_scores_that_lack_a_judge_which_has_failed_are_no_other_cause(hook, tmp_
     lacking = failure_cause("scores", "sonnet|one", "40 of 40 items have no score yet")
     tell_failures(desk, [lacking, failure_cause("judge_inference", "sonnet", "refused"), CAUSES[4]])
     assert [(each["kind"], each["judge"]) for each in taken] == [("judge failed", "sonnet"), ("scores failed", "haiku")]
+
+
+def test_a_failed_experiment_is_over_once_one_of_them_has_been_made(hook, tmp_path):
+    """What is outdated does not say: no night waits for an experiment."""
+    address, taken, _ = hook
+    workspace = load_workspace(make(tmp_path / "ws"))
+    desk = Desk(AlertSettings(webhook=address), workspace.root, workspace.data)
+    tell_failures(desk, [failure_cause("experiments", None, "a table is gone")])
+    with dg.DagsterInstance.ephemeral() as instance:
+        tell_standing(desk, workspace, instance, {}, None, dict)
+        assert [each["state"] for each in taken] == ["open"]
+        instance.report_runless_asset_event(dg.AssetMaterialization("ledger"))
+        tell_standing(desk, workspace, instance, {}, None, dict)
+    assert [(each["kind"], each["state"]) for each in taken[1:]] == [("experiment failed", "resolved")]
 
 
 def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
