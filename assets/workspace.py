@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Interval
 
+from assets.mount import ALONE, Mount
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import InputError
@@ -146,6 +147,8 @@ class Workspace:
         Whether a night makes them again where what they were made from has changed.
     experiment_minutes : int
         How long a night may go on starting them.
+    mount : Mount
+        Under which names it stands in a Dagster.
     anchors : mapping testset -> Anchors
     memory : Memory
         Empty in a copy that ``dataclasses.replace`` makes.
@@ -166,6 +169,7 @@ class Workspace:
     experiments_when: str = "asked"
     experiment_minutes: int = 20
     store: str | None = None
+    mount: Mount = ALONE
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 

@@ -1,49 +1,224 @@
-"""Alerts: a line to a webhook, to a file, or to both, where a night failed or did not come."""
+"""Alerts: one JSON document when something needs a person, and one more when that is over.
+
+What needs a person is a cause, and each cause is told once: which ones are open is kept in ``alerts.json`` of the data.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+from assets.report.names import page_name
 from care_ops.errors import CareError
 from orchestration.workspace import AlertSettings
+from warehouse.documents import document_of, record_of
+from warehouse.storage import find_sound, read_document, write_document
 from warehouse.testsets import resolve
 
 if TYPE_CHECKING:
     import dagster as dg
 
-    from care_ops.results.verdict import Verdict
-
 _TIMEOUT_S = 10.0
 _ATTEMPTS = 3
+
+_FILE = "alerts.json"
+
+Severity = Literal["critical", "error", "warning"]
+
+KINDS: dict[str, tuple[Severity, str]] = {
+    "workspace unreadable": ("critical", "Correct the file that the sentence names; nothing is made before."),
+    "night late": ("critical", "See whether the daemon and its machine are running; `care run` makes what is missing."),
+    "run lost": ("error", "See why its process ended (memory, a machine that went); `care run` goes on from there."),
+    "source failed": ("error", "Mend the test set's source; `care run` reads it again."),
+    "judge failed": (
+        "error",
+        "Mend the judge's file, or what it asks; the fit goes without it until then.",
+    ),
+    "scores failed": ("error", "See which items the judge has no score of; `care run` asks about them again."),
+    "fit failed": ("error", "Read the sentence and mend what it names; people go on reading the fit before."),
+    "page failed": ("error", "Read the sentence and mend what it names; people go on reading the page before."),
+    "run failed": ("error", "Read the sentence and mend what it names; `care run` tries it again."),
+    "held back": ("warning", "Look at the new fit and accept it, or mend what its checks name."),
+    "model changed": ("warning", "Change `revision` in the judge's file, or pin the fit until you have."),
+    "canary failed": ("warning", "See whether the judge's server answers; the next night asks it again."),
+    "experiment failed": ("warning", "Read the sentence; no fit waits for an experiment."),
+}
+"""Every kind of cause: how bad it is, and what to do where nothing more particular is known."""
 
 
 class AlertError(CareError):
     """A webhook did not take an alert."""
 
 
-def send(settings: AlertSettings, root: Path, text: str) -> bool:
-    """Send one alert; returns whether care.yaml names anything that takes it.
+@dataclass(frozen=True)
+class Alert:
+    """A cause, as it is told: these are the keys of the JSON document, which also has ``text`` for a chat.
 
-    The file is written first. A webhook gets ``{"text": ...}``, which Slack, Mattermost and the workflows of Teams
-    read.
+    Attributes
+    ----------
+    kind : str
+        One of ``KINDS``.
+    what : str
+        A sentence.
+    testset, judge : str or None
+        Which one it is about.
+    what_to_do : str
+    link : str or None
+        Of the page of the test set.
+    asset, partition : str or None
+        What could not be made.
+    workspace, severity, since, key : str
+        The folder's name; how bad it is; since when, in ISO 8601; and what is equal for the same cause.
+    state : {"open", "resolved"}
+    """
+
+    kind: str
+    what: str
+    testset: str | None = None
+    judge: str | None = None
+    what_to_do: str = ""
+    link: str | None = None
+    asset: str | None = None
+    partition: str | None = None
+    workspace: str = ""
+    severity: str = ""
+    since: str = ""
+    key: str = ""
+    state: Literal["open", "resolved"] = "open"
+
+    @property
+    def text(self) -> str:
+        """One line for a chat or a mail."""
+        if self.state == "resolved":
+            return f"CARE: {self.workspace}: over since now: {self.what}"
+        return f"CARE: {self.workspace} needs a person. {self.what} {self.what_to_do}"
+
+
+@dataclass
+class _Book:
+    """What is kept of alerts: those that are open, by key, and the night of the last heartbeat."""
+
+    open: dict[str, Alert] = field(default_factory=dict[str, Alert])
+    night: float = 0.0
+
+
+class Desk:
+    """Tells each cause once, and that it is over; does nothing where care.yaml names nobody who would be told."""
+
+    def __init__(
+        self,
+        settings: AlertSettings,
+        root: Path,
+        data: Path,
+        hold: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._settings, self._root, self._file, self._hold = settings, root, data / _FILE, hold
+        kept = find_sound(self._file, read_document) if self.reaches_anybody else None
+        self._book = _Book() if kept is None else record_of(_Book, kept)
+
+    @property
+    def reaches_anybody(self) -> bool:
+        """Whether there is anybody to tell, or to beat for."""
+        return self._settings.reach_anybody or self._settings.heartbeat is not None
+
+    @property
+    def open(self) -> Mapping[str, Alert]:
+        """The alerts that are open, by their keys."""
+        return self._book.open
+
+    def tell(self, cause: Alert) -> bool:
+        """Tell of a cause, unless that has been done; returns whether it is told now."""
+        alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
+        if not self._settings.reach_anybody or alert.key in self.open:
+            return False
+        send(self._settings, self._root, alert)
+        self._keep({**self.open, alert.key: alert})
+        return True
+
+    def _page(self, testset: str | None) -> str | None:
+        page = None if testset is None else self._file.parent / "report" / page_name(testset)
+        return page.absolute().as_uri() if page is not None and page.is_file() else None
+
+    def resolve(self, is_over: Callable[[Alert], bool]) -> None:
+        """Tell of the open ones that are over that they are."""
+        for key, alert in [*self.open.items()]:
+            if is_over(alert):
+                send(self._settings, self._root, replace(alert, state="resolved"))
+                self._keep({k: a for k, a in self.open.items() if k != key})
+
+    def waits_to_beat(self, night: float) -> bool:
+        """Whether the heartbeat of a night has not been sent, and nothing that is open forbids it."""
+        is_bad = any(alert.severity != "warning" for alert in self.open.values())
+        return self._settings.heartbeat is not None and self._book.night < night and not is_bad
+
+    def beat(self, night: float) -> None:
+        """Tell a dead man's switch that a night came to a good end."""
+        _post(self._settings.address("heartbeat"), {"workspace": self._root.name, "night": night}, "heartbeat")
+        self._book.night = night
+        self._keep(self.open)
+
+    def _keep(self, alerts: Mapping[str, Alert]) -> None:
+        self._book.open = dict(alerts)
+        with self._hold():
+            write_document(self._file, document_of(self._book))
+
+
+def opened(cause: Alert, workspace: str) -> Alert:
+    """A cause with all that an alert has: what is not particular to it is that of its kind."""
+    severity, advice = KINDS[cause.kind]
+    return replace(
+        cause,
+        workspace=workspace,
+        severity=severity,
+        what_to_do=cause.what_to_do or advice,
+        since=datetime.now(UTC).isoformat(timespec="seconds"),
+        key="/".join([workspace, cause.kind, cause.testset or "", cause.judge or "", cause.asset or ""]),
+    )
+
+
+def send(settings: AlertSettings, root: Path, alert: Alert) -> None:
+    """Send an alert to whatever care.yaml names; the file is written first.
 
     Raises ``AlertError`` where three times in a row the webhook did not answer with a success.
     """
+    document = {**asdict(alert), "text": alert.text}
     if settings.file is not None:
         path = resolve(settings.file, root)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
-            file.write(json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "text": text}) + "\n")
+            file.write(json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), **document}) + "\n")
     if settings.webhook is not None:
-        _post(settings.address(), text)
-    return settings.reach_anybody
+        address = settings.address("webhook")
+        is_slack = address.startswith(("slack+", "https://hooks.slack.com/"))
+        _post(address.removeprefix("slack+"), _for_slack(alert) if is_slack else document, "webhook")
 
 
-def _post(address: str, text: str) -> None:
+def _for_slack(alert: Alert) -> dict[str, Any]:
+    """The form of Slack's incoming webhooks, which Mattermost reads too."""
+    names = {"test set": alert.testset, "judge": alert.judge, "since": alert.since, "key": alert.key}
+    facts = " · ".join(f"{name}: {value}" for name, value in names.items() if value)
+    said = f"*{alert.severity}, {alert.kind}, {alert.state}*\n{_escaped(alert.what)}"
+    if alert.state == "open":
+        said += f"\n_{_escaped(alert.what_to_do)}_"
+    return {
+        "text": _escaped(alert.text),
+        "blocks": [
+            {"type": "section", "text": {"type": "mrkdwn", "text": said[:3000]}},
+            {"type": "context", "elements": [{"type": "mrkdwn", "text": _escaped(facts)[:3000]}]},
+        ],
+    }
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
     import httpx
     import tenacity
 
@@ -54,28 +229,13 @@ def _post(address: str, text: str) -> None:
         reraise=True,
     )
     try:
-        retry(lambda: httpx.post(address, json={"text": text}, timeout=_TIMEOUT_S).raise_for_status())
+        retry(lambda: httpx.post(address, json=document, timeout=_TIMEOUT_S).raise_for_status())
     except httpx.HTTPError as error:
         # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host
         raise AlertError(
-            f"the alert webhook at {host} did not take the alert ({type(error).__name__}); check `alerts.webhook`"
+            f"the {setting} at {host} did not take what was sent ({type(error).__name__}); check `alerts.{setting}`"
         ) from None
-
-
-def night_text(workspace: str, verdicts: Mapping[str, Verdict], failures: Mapping[str, str]) -> str:
-    """One line about a night that needs a person: the verdict on each test set, then what failed.
-
-    Parameters
-    ----------
-    workspace : str
-        Its name.
-    verdicts : mapping testset -> Verdict
-    failures : mapping of what failed -> why
-    """
-    told = [f"{name}: {' '.join([verdict.headline, *verdict.first_reasons])}" for name, verdict in verdicts.items()]
-    failed = [f"{what} failed: {why}" for what, why in failures.items()]
-    return " | ".join([f"CARE: {workspace} needs a person.", *told, *failed])
 
 
 def failure_message(event: dg.DagsterEvent) -> str:

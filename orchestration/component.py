@@ -18,9 +18,12 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
     ----------
     workspace : str
         Folder of care.yaml; a relative path begins at the folder of the component's ``defs.yaml``.
+    key_prefix : tuple of str
+        Of the keys of its assets, so that several workspaces stand in one project.
     """
 
     workspace: str
+    key_prefix: tuple[str, ...] = ()
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The workspace's definitions.
@@ -32,4 +35,4 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
             raise InputError(
                 f"{folder}: no {CARE_YAML} here; correct `workspace`, or make one with `care init {folder}`"
             )
-        return build_defs(folder)
+        return build_defs(folder, key_prefix=self.key_prefix)

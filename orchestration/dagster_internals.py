@@ -12,7 +12,7 @@ import json
 import sqlite3
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,49 @@ Why: running a range in this process takes these tags; Dagster has constants for
 _DAEMON_SILENCE_S = 90.0
 """Dagster's daemon writes a sign of life every 30 seconds; three in a row are never late."""
 
+_PLACE_LOOKED_FOR_EVERY_S = 0.5
+
 _MOST_ENGINES = 8
 """Open files of run logs: a run writes to its own log, the index and the list of runs."""
+
+
+def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
+    """The function that an asset was made of.
+
+    Why: an asset's key can be replaced, its step's name and resource cannot. Unnecessary once they can.
+    """
+    compute: Any = asset.op.compute_fn
+    return compute.decorated_fn
+
+
+@contextmanager
+def places_in_pools(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Generator[None]:
+    """Hold a place in each of these pools for a step; waits where one of them is full.
+
+    Why: a step names one pool, whatever partitions it makes. Unnecessary once the pool may follow from a partition.
+
+    Parameters
+    ----------
+    pools : sequence of str
+        In an order that is the same for all steps, so that no two wait for each other.
+    """
+    from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
+
+    inner = context.op_execution_context
+    step, storage = inner.op_handle.name, context.instance.event_log_storage
+    try:
+        with InstanceConcurrencyContext(context.instance, context.run) as places:
+            for pool in pools:
+                told = False
+                while not places.claim(pool, step):
+                    if not told:
+                        context.log.info(f"waiting for a place in the pool {pool}")
+                        told = True
+                    time.sleep(_PLACE_LOOKED_FOR_EVERY_S)
+        yield
+    finally:
+        if pools:
+            storage.free_concurrency_slot_for_step(context.run.run_id, step)
 
 
 def implicit_asset_job(defs: dg.Definitions) -> dg.JobDefinition:

@@ -5,10 +5,10 @@ a Dagster of its own calls ``build_defs`` with its folder.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 
@@ -22,6 +22,7 @@ from assets.inputs.items import items
 from assets.judging.canary import canary
 from assets.judging.judge_inference import judge_inference
 from assets.judging.scores import scores
+from assets.mount import Mount
 from assets.publication.review import review
 from assets.report.report import report
 from assets.report.report_index import report_index
@@ -31,6 +32,8 @@ from assets.results.intervals import intervals
 from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
+from orchestration.launches import ORDER
+from orchestration.mounted import RESOURCE, mounted
 from orchestration.resources import WorkspaceResource
 from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
@@ -55,39 +58,56 @@ ASSETS = (
 )
 
 
-def build_defs(root: Path | None = None, resources: Mapping[str, Any] | None = None) -> dg.Definitions:
-    """Definitions over the workspace at ``root``.
+JOBS = {
+    "night": (["night"], "Begins a night: what failed before is asked for once more by the sensors."),
+    "judge": (["judge_inference"], "One judge over every pending item of every test set."),
+    "refit": (
+        [*ORDER[ORDER.index("panel") : ORDER.index("report") + 1]],
+        "A test set from its panel to its page, whether stale or not.",
+    ),
+}
+"""Jobs by name: their assets, which share their partitions, and what they do."""
+
+
+def build_defs(
+    root: Path | None = None,
+    workspace: Workspace | WorkspaceResource | None = None,
+    *,
+    key_prefix: str | Sequence[str] = (),
+) -> dg.Definitions:
+    """Definitions over the workspace at ``root``, without an executor: a host's own is taken, or Dagster's.
 
     Parameters
     ----------
     root : Path, optional
         Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads it
-        anew, so a new judge needs no restart; a new hour of the night, new owners and the seconds between two looks of
-        the daemon need the definitions to be reloaded.
-    resources : mapping, optional
-        Takes the place of resources by name; a ``workspace`` is a ``Workspace`` or a ``WorkspaceResource``.
+        anew, so a new judge needs no restart; a new hour of the night and new owners need the definitions to be
+        reloaded.
+    workspace : Workspace or WorkspaceResource, optional
+        What the assets are given, in place of the folder as each run reads it.
+    key_prefix : str or sequence of str
+        Of every asset key; sensors, schedules, jobs, resource, pools and partitions are named by it too, so that
+        several workspaces stand in one code location.
     """
+    mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
     folder = (root or Path(os.environ.get("CARE_WORKSPACE", "."))).absolute()
     settings = read_settings(folder) if (folder / CARE_YAML).exists() else Settings()
 
     def load() -> Workspace:
-        return load_workspace(folder)
+        return replace(load_workspace(folder), mount=mount)
 
     assets = [*ASSETS, experiment_pages, canary, nightly_check(settings.nightly)]
+    reads = WorkspaceResource(folder=str(folder), key_prefix=list(mount.prefix))
     return dg.Definitions(
-        assets=[owned(asset, settings.owners) for asset in assets] if settings.owners else assets,
-        resources={"workspace": WorkspaceResource(folder=str(folder)), **(resources or {})},
-        sensors=build_sensors(folder, load, lambda: (folder, read_settings(folder)), settings.watch_seconds),
-        schedules=build_schedules(load, settings.nightly),
-        executor=dg.in_process_executor,
+        assets=[mounted(asset, mount, folder, settings.owners) for asset in assets],
+        resources={mount.name(RESOURCE): workspace or reads},
+        jobs=[
+            dg.define_asset_job(mount.name(job), [mount.key(asset) for asset in selected], description=description)
+            for job, (selected, description) in JOBS.items()
+        ],
+        sensors=build_sensors(folder, mount, load, lambda: (folder, read_settings(folder))),
+        schedules=build_schedules(mount, load, settings.nightly),
     )
-
-
-def owned(asset: dg.AssetsDefinition | dg.AssetSpec, owners: Sequence[str]) -> dg.AssetsDefinition | dg.AssetSpec:
-    """Give an asset the owners that care.yaml names."""
-    if isinstance(asset, dg.AssetSpec):
-        return asset.replace_attributes(owners=owners)
-    return asset.map_asset_specs(lambda spec: spec.replace_attributes(owners=owners))
 
 
 def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:
@@ -99,4 +119,4 @@ def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:
     return night.map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=policy))
 
 
-defs = build_defs()
+defs = dg.Definitions.merge(build_defs(), dg.Definitions(executor=dg.in_process_executor))

@@ -13,6 +13,7 @@ import yaml
 from alembic.util import CommandError
 from sqlalchemy.exc import DatabaseError
 
+from assets.mount import ALONE, Mount
 from assets.partitions import JUDGES, TESTSETS
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
@@ -189,15 +190,16 @@ def under_way(instance: dg.DagsterInstance) -> int:
     return len(unfinished_runs(instance)) + len(unfinished_backfills(instance))
 
 
-def backfills_under_way(instance: dg.DagsterInstance) -> bool:
-    """Whether what a person asked for in the UI is still to become runs."""
-    return bool(unfinished_backfills(instance))
+def backfills_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> bool:
+    """Whether what a person asked for in the UI, of a workspace, is still to become runs."""
+    asked = (backfill.asset_selection for backfill in unfinished_backfills(instance))
+    return any(keys is None or any(mount.asset(key.to_user_string()) for key in keys) for keys in asked)
 
 
 def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     """Add partitions for judges and test sets that have come, and delete those of what has gone."""
     for definition, names in ((TESTSETS, set(workspace.testsets)), (JUDGES, set(workspace.judges))):
-        kind = str(definition.name)
+        kind = workspace.mount.name(str(definition.name))
         known = set(instance.get_dynamic_partitions(kind))
         if names - known:
             _logger.info("%s that have come: %s", kind, ", ".join(sorted(names - known)))
@@ -207,9 +209,9 @@ def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> Non
             instance.delete_dynamic_partition(kind, name)
 
 
-def last_night(instance: dg.DagsterInstance) -> float | None:
+def last_night(instance: dg.DagsterInstance, mount: Mount = ALONE) -> float | None:
     """When `night` was last materialised, in seconds since 1970."""
-    event = instance.get_latest_materialization_event(dg.AssetKey("night"))
+    event = instance.get_latest_materialization_event(mount.key("night"))
     return None if event is None else event.timestamp
 
 

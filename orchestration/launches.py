@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.mount import ALONE, Mount
 from assets.partitions import JUDGES, TESTSETS, slice_key
 from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
 
@@ -90,18 +91,24 @@ def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]
     return (partition, None) if asset == "judge_inference" else (None, partition)
 
 
-def plan(requested: Requests, instance: dg.DagsterInstance) -> list[Launch]:
+def plan(
+    requested: Requests, instance: dg.DagsterInstance, mount: Mount = ALONE, apart: Set[str] = frozenset()
+) -> list[Launch]:
     """Turn requested partitions into runs, in the order of the stages.
 
     Neighbouring partitions of judges and of scores share a run, so that a fresh deployment starts tens of runs, not
     thousands. Other assets that are asked for on the same partition share one. Partitions that have been deleted
     meanwhile are left out.
+
+    Parameters
+    ----------
+    apart : set of str
+        Judges that share no run with others, since they wait for a GPU and the others do not.
     """
-    judges = instance.get_dynamic_partitions(str(JUDGES.name))
-    testsets = instance.get_dynamic_partitions(str(TESTSETS.name))
-    launches = [
-        _range("judge_inference", stretch) for stretch in _neighbours(requested.get("judge_inference", set()), judges)
-    ]
+    judges, testsets = _names(instance, mount)
+    asked = requested.get("judge_inference", set())
+    stretches = [*_neighbours(asked - apart, judges), *_neighbours(asked & apart, judges)]
+    launches = [_range("judge_inference", stretch) for stretch in stretches]
     launches += _grids(requested.get("scores", set()), judges, testsets)
     # Each experiment has a run of its own, so that what is done stays done when a later one fails.
     launches += [Launch((key,), (None,), {}) for key in EXPERIMENTS if requested.get(key)]
@@ -155,18 +162,26 @@ def _grids(partitions: set[str | None], judges: Sequence[str], testsets: Sequenc
     ]
 
 
-def partitions_of(run: dg.DagsterRun, asset: str, instance: dg.DagsterInstance) -> Sequence[str | None]:
+def partitions_of(
+    run: dg.DagsterRun, asset: str, instance: dg.DagsterInstance, mount: Mount = ALONE
+) -> Sequence[str | None]:
     """The partitions of an asset that a run is to make, by its tags."""
     first, last = run.tags.get(RANGE_START_TAG), run.tags.get(RANGE_END_TAG)
     if first is None or last is None:
         return [run.tags.get("dagster/partition")]
-    judges = instance.get_dynamic_partitions(str(JUDGES.name))
-    testsets = instance.get_dynamic_partitions(str(TESTSETS.name))
+    judges, testsets = _names(instance, mount)
     begin, end = split_partition(asset, first), split_partition(asset, last)
     rows, columns = _between(judges, begin[0], end[0]), _between(testsets, begin[1], end[1])
     if asset == "scores":
         return [str(slice_key(judge, testset)) for judge in rows for testset in columns]
     return rows or columns
+
+
+def _names(instance: dg.DagsterInstance, mount: Mount) -> tuple[Sequence[str], Sequence[str]]:
+    """The judges and the test sets that Dagster knows of a workspace."""
+    kinds = (JUDGES, TESTSETS)
+    judges, testsets = (instance.get_dynamic_partitions(mount.name(str(kind.name))) for kind in kinds)
+    return judges, testsets
 
 
 def _between(names: Sequence[str], first: str | None, last: str | None) -> list[str]:

@@ -12,6 +12,7 @@ from assets.experiments.due import cheapest_first, inputs_version, is_settled, s
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import LEDGER
 from assets.experiments.registry import outdated as outdated_experiments
+from assets.mount import ALONE, Mount
 from assets.report.outdated import FIT, Outdated, Partition, State, outdated, states
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
@@ -114,13 +115,14 @@ def all_outdated(workspace: Workspace, known: Mapping[str, State] | None = None)
     return found
 
 
-def partitions_under_way(instance: dg.DagsterInstance) -> set[Partition]:
+def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> set[Partition]:
     """Assets, with the partition where they have any, that runs which have not ended are to make."""
     return {
-        (key.to_user_string(), partition)
+        (asset, partition)
         for record in unfinished_runs(instance)
         for key in record.dagster_run.asset_selection or ()
-        for partition in partitions_of(record.dagster_run, key.to_user_string(), instance)
+        if (asset := mount.asset(key.to_user_string())) is not None
+        for partition in partitions_of(record.dagster_run, asset, instance, mount)
     }
 
 
@@ -262,24 +264,26 @@ def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tupl
     What failed is asked for once more, and then left alone until what it is made of changes or the next night comes.
     """
     follow_partitions(workspace, instance)  # a partition has to be there to be asked for
-    night = last_night(instance)
+    mount = workspace.mount
+    night = last_night(instance, mount)
     tried = Tried(_ATTEMPTS, dict(seen.tried) if night == seen.night else {})
-    known, busy = states(workspace), partitions_under_way(instance)
+    known, busy = states(workspace), partitions_under_way(instance, mount)
     forget_mended_failures(workspace, known)
     stale = all_outdated(workspace, known)
     tried.look(stale, busy)
-    waits = backfills_under_way(instance)
+    waits = backfills_under_way(instance, mount)
     asked = [] if waits else ready(workspace, stale, tried, busy)
     if not (asked or waits or busy):
         asked, seen = experiment_of_the_day(workspace, tried, seen)
         stale.update({one.key: one for one in asked})
     first = {one.key for one in asked if not tried.times(one)}
     tried.note(asked)
-    launches = plan(requests(one.key for one in asked), instance)
-    return [_request(launch, stale, first) for launch in launches], replace(seen, tried=tried.asked, night=night)
+    apart = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
+    launches = plan(requests(one.key for one in asked), instance, mount, apart)
+    return [_request(launch, stale, first, mount) for launch in launches], replace(seen, tried=tried.asked, night=night)
 
 
-def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition]) -> dg.RunRequest:
+def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition], mount: Mount) -> dg.RunRequest:
     """A run of Dagster: with the reason in its tags, and whether what fails in it is asked for once more."""
     keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]
     tags = {**launch.tags, **NO_RETRY, REASON: stale[keys[0]].why[:_LONGEST_TAG]}
@@ -287,4 +291,4 @@ def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Par
         tags[TRIED_AGAIN] = "true"
     if not launch.tags and launch.partitions[0] is not None:
         tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve a `partition_key` of dynamic ones
-    return dg.RunRequest(asset_selection=[dg.AssetKey(asset) for asset in launch.assets], tags=tags)
+    return dg.RunRequest(asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags)

@@ -2,11 +2,13 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
 
+from assets.mount import Mount
 from assets.workspace import Workspace
 from orchestration.locks import Say, together, workspace_alone
 from orchestration.workspace import load_workspace
@@ -17,10 +19,11 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
 
     Where the database is gone, damaged or of an earlier release, the first run that comes rebuilds it.
 
-    Assets take it as ``workspace: dg.ResourceParam[Workspace]``: what they get is the workspace, not this resource.
+    What assets get as ``workspace`` is the workspace, not this resource.
     """
 
     folder: str = Field(description="Absolute path of the folder of care.yaml.")
+    key_prefix: list[str] = Field(default=[], description="Of the workspace's asset keys.")
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Workspace]:
@@ -33,7 +36,7 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
         if is_outdated(workspace):
             _rebuild(root, say)
         with together(workspace, context.run.run_id if context.run else "", say):
-            yield load_workspace(root)
+            yield replace(load_workspace(root), mount=Mount(tuple(self.key_prefix)))
 
 
 def _rebuild(root: Path, say: Say) -> None:

@@ -7,14 +7,20 @@ left behind, and asks for the index where a page says something else.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.judging.canary import CHECK, watched
+from assets.metadata import reasons_of
 from assets.workspace import Workspace
-from orchestration.alerts import failure_message, night_text, send
+from orchestration.alerts import Alert, Desk, failure_message, opened
 from orchestration.dagster_internals import (
     RANGE_START_TAG,
     materialisations,
@@ -25,8 +31,10 @@ from orchestration.stores import store_held
 from orchestration.workspace import AlertSettings
 
 if TYPE_CHECKING:
-    from assets.report.outdated import State
+    from assets.mount import Mount
+    from assets.report.outdated import Partition, State
     from care_ops.results.verdict import Verdict
+    from orchestration.workspace import NightlySettings
 
 _PATIENCE_S = 30.0
 """Seconds for which a sensor waits for a store that another machine writes to; its next tick tries again."""
@@ -38,6 +46,23 @@ _TOLD_OTHERWISE = ("scores", "judge_inference", "canary")
 
 A judge that failed owes scores; a canary makes nothing that a fit needs.
 """
+
+_STANDING = ("held back", "model changed", "night late")
+"""Kinds of causes that are read from how things stand; others are told when they happen."""
+
+_KIND_OF = {
+    **dict.fromkeys(("items", "gold"), "source failed"),
+    "judge_inference": "judge failed",
+    "scores": "scores failed",
+    **dict.fromkeys(("panel", "probes", "moments", "structure", "aggregates", "review"), "fit failed"),
+    **dict.fromkeys(("evaluation", "intervals", "systems", "factors", "report", "report_index"), "page failed"),
+    "canary": "canary failed",
+    **dict.fromkeys((*EXPERIMENTS, "experiments"), "experiment failed"),
+}
+"""Kind of the cause where an asset, or its step, could not be made."""
+
+_MADE_BY = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
+"""Assets of the steps that have other names than theirs."""
 
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
 _CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
@@ -68,7 +93,7 @@ def note_failed_run(
     if not failures:
         _note_unmade(workspace, instance, run, _LOST)
     for event in failures:
-        _note(workspace, str(event.step_key), partition_of(run), failure_message(event))
+        _note(workspace, workspace.mount.asset(str(event.step_key)) or "", partition_of(run), failure_message(event))
 
 
 def note_canceled_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
@@ -79,11 +104,18 @@ def note_canceled_run(workspace: Workspace, instance: dg.DagsterInstance, run: d
 def _note_unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
     """Remember the first stage that a run did not come to the end of; those after it wait for this one."""
     partition = partition_of(run)
-    made = {asset for asset, _ in materialisations(instance, run.run_id)}
-    planned = {asset for asset, _ in planned_materialisations(instance, run.run_id)}
-    unmade = [asset for asset in ORDER if asset in planned - made and told_testset(asset, partition)]
+    unmade = [asset for asset in _unmade(workspace, instance, run) if told_testset(asset, partition)]
     if unmade:
         _note(workspace, unmade[0], partition, why)
+
+
+def _unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+    """The assets that a run was still to make, in the order of the stages."""
+    made, planned = (
+        {workspace.mount.asset(name) for name, _ in look(instance, run.run_id)}
+        for look in (materialisations, planned_materialisations)
+    )
+    return [asset for asset in (*ORDER, "night", "canary") if asset in planned - made]
 
 
 def _note(workspace: Workspace, asset: str, partition: str, why: str) -> None:
@@ -118,32 +150,130 @@ def _store(workspace: Workspace) -> AbstractContextManager[None]:
     return store_held(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, alone=False)
 
 
-def waiting_unalerted(workspace: Workspace, current: Mapping[str, Verdict]) -> dict[str, Verdict]:
-    """The verdicts on fits that are held back and of which no alert has told; each once its report has been made."""
-    from assets.report.documents import AlertedDocument, HeldDocument
+def failure_cause(asset: str, partition: str | None, why: str, kind: str | None = None) -> Alert:
+    """Why a person is told that a partition of an asset could not be made."""
+    judge, testset = (None, None) if partition is None else split_partition(asset, partition)
+    if asset == "canary":
+        judge, testset = partition, None
+    what = f"{asset}{f' of {partition}' if partition else ''} could not be made: {why}"
+    return Alert(kind or _KIND_OF.get(asset, "run failed"), what, testset, judge, asset=asset, partition=partition)
 
-    found: dict[str, Verdict] = {}
-    for testset, verdict in current.items():
-        if verdict.state == "held back":
-            folder = workspace.fit_folder(testset)
-            held, alerted = HeldDocument.find(folder), AlertedDocument.find(folder)
-            is_told = alerted is not None and alerted.edition == verdict.edition
-            if held is not None and held.facts.edition == verdict.edition and not is_told:
-                found[testset] = verdict
+
+def tell_failures(desk: Desk, failures: Iterable[Alert]) -> None:
+    """Tell of what failed; scores that lack a judge that has failed are no other cause."""
+    for cause in sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER)):
+        silent = {alert.judge for alert in desk.open.values() if alert.kind == "judge failed"}
+        if cause.kind != "scores failed" or cause.judge not in silent:
+            desk.tell(cause)
+
+
+def failures_of_run(workspace: Workspace, run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> list[Alert]:
+    """What failed in a run, each with its own reason; of a range only what failed of it."""
+    found: list[Alert] = []
+    for event in failures:
+        asset = workspace.mount.asset(str(event.step_key)) or ""
+        reasons = reasons_of(event.step_failure_data)
+        partitions = reasons or {partition_of(run): failure_message(event)}
+        found += [failure_cause(asset, partition or None, why) for partition, why in partitions.items()]
     return found
 
 
-def note_alerted(workspace: Workspace, told: Mapping[str, Verdict]) -> None:
-    """Remember that an alert has told of fits that are held back; the caller holds the workspace or its store."""
-    from assets.report.documents import AlertedDocument
+def lost_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[Alert]:
+    """What a run whose process is gone was still to make, first of all."""
+    unmade = _unmade(workspace, instance, run)
+    partition = partition_of(run) or None
+    return [failure_cause(asset, partition, _LOST, "run lost") for asset in unmade[:1]]
 
-    for testset, verdict in told.items():
-        AlertedDocument(str(verdict.edition)).write(workspace.fit_folder(testset))
+
+def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether a run makes anything of this workspace, and not only what others have in the same Dagster."""
+    keys = [key.to_user_string() for key in run.asset_selection or ()]
+    names = keys or [name for name, _ in planned_materialisations(instance, run.run_id)]
+    return any(workspace_mount.asset(name) in (*ORDER, "night", "canary") for name in names)
 
 
-def alert_waiting(workspace: Workspace, current: Mapping[str, Verdict], settings: AlertSettings) -> None:
-    """Send an alert of fits that are held back, where none has been sent and care.yaml says where to."""
-    waiting = waiting_unalerted(workspace, current)
-    if waiting and send(settings, workspace.root, night_text(workspace.root.name, waiting, {})):
-        with _store(workspace):
-            note_alerted(workspace, waiting)
+def held_back_causes(workspace: Workspace, current: Mapping[str, Verdict]) -> dict[str, Alert]:
+    """The fits that are held back, by test set; each once its report has been made."""
+    from assets.report.documents import HeldDocument
+
+    found: dict[str, Alert] = {}
+    for testset, verdict in current.items():
+        held = HeldDocument.find(workspace.fit_folder(testset)) if verdict.state == "held back" else None
+        if held is not None and held.facts.edition == verdict.edition:
+            said = " ".join([verdict.headline, *verdict.first_reasons])
+            step = verdict.next_steps[0] if verdict.next_steps else None
+            advice = "" if step is None else " ".join(filter(None, [step.sentence, step.command]))
+            found[testset] = Alert("held back", f"{testset}: {said}", testset, what_to_do=advice, asset=verdict.edition)
+    return found
+
+
+def changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> dict[str, Alert]:
+    """The judges whose canary says that the model behind them has changed, by name."""
+    found: dict[str, Alert] = {}
+    for judge in watched(workspace):
+        records = dg.AssetRecordsFilter(workspace.mount.key("canary"), asset_partitions=[judge])
+        latest = instance.fetch_materializations(records, limit=1).records
+        kept = latest[0].asset_materialization if latest else None
+        if kept is not None and CHECK in kept.metadata and not kept.metadata[CHECK].value:
+            found[judge] = Alert("model changed", f"{judge}: {kept.metadata['says'].value}", judge=judge)
+    return found
+
+
+def late_night(nightly: NightlySettings | None, last: float | None) -> Alert | None:
+    """That no night has come to an end by its deadline; None where there is none, or there has been none yet.
+
+    Parameters
+    ----------
+    last : float or None
+        When the last one came, in seconds since 1970.
+    """
+    if nightly is None or last is None or time.time() < nightly.deadline_after(last):
+        return None
+    return Alert("night late", f"The last night ended {(time.time() - last) / 3600:.0f} hours ago.")
+
+
+def tell_standing(
+    desk: Desk,
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    current: Mapping[str, Verdict],
+    late: Alert | None,
+    stale: Callable[[], Collection[Partition]],
+) -> None:
+    """Tell of what stands now (fits that are held back, judges that changed), and of all that is over.
+
+    Parameters
+    ----------
+    late : Alert or None
+        Of a night that did not come.
+    stale : callable
+        What is outdated; asked only where an alert of a failure is open.
+    """
+    standing = [late] if late else []
+    standing += [*held_back_causes(workspace, current).values(), *changed_judges(workspace, instance).values()]
+    now = {opened(cause, workspace.root.name).key for cause in standing}
+    failed = [alert for alert in desk.open.values() if alert.kind not in _STANDING]
+    outdated = stale() if failed else ()
+    desk.resolve(lambda alert: alert.kind in _STANDING and alert.key not in now)
+    desk.resolve(lambda alert: alert in failed and _is_mended(workspace, instance, alert, outdated))
+    for cause in standing:
+        desk.tell(cause)
+
+
+def _is_mended(
+    workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, outdated: Collection[Partition]
+) -> bool:
+    """Whether what failed has been made since, or is no longer to be made."""
+    asset = str(alert.asset)
+    if asset in ORDER and asset not in EXPERIMENTS:
+        return (asset, alert.partition) not in outdated
+    since = datetime.fromisoformat(alert.since).timestamp()
+    keys = [workspace.mount.key(each) for each in _MADE_BY.get(asset, (asset,))]
+    partitions = None if alert.partition is None else [alert.partition]
+    made = [dg.AssetRecordsFilter(key, asset_partitions=partitions, after_timestamp=since) for key in keys]
+    return any(instance.fetch_materializations(each, limit=1).records for each in made)
+
+
+def desk_of(workspace: Workspace, settings: AlertSettings) -> Desk:
+    """Where a workspace's alerts are told; the lease of its store is held for the moment of each note."""
+    return Desk(settings, workspace.root, workspace.data, partial(_store, workspace))

@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
 )
 
@@ -164,42 +165,52 @@ def _weekdays(days: str) -> frozenset[int]:
     return frozenset(found)
 
 
+_ADDRESS = r"(slack\+)?https?://\S+"
+
+
 class AlertSettings(BaseModel):
-    """``alerts``: where a line is sent when a night failed or did not come."""
+    """``alerts``: who is told of what needs a person, and that it is over."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    webhook: str | None = Field(default=None, description="https address, or ${NAME} from the environment")
+    webhook: str | None = Field(
+        default=None,
+        description="https address that gets each alert as JSON, or ${NAME} from the environment; slack+https://... "
+        "gets it in Slack's form",
+    )
     file: LocalPath | None = Field(default=None, description="file that gets a line of JSON for each alert")
+    heartbeat: str | None = Field(
+        default=None, description="address, or ${NAME}, that gets a post when a night has come to a good end"
+    )
 
-    @field_validator("webhook")
+    @field_validator("webhook", "heartbeat")
     @classmethod
-    def _usable(cls, webhook: str | None) -> str | None:
-        if webhook is not None and not re.match(r"^(https?://\S+|\$\{\w+\})$", webhook):
-            raise ValueError("webhook must be an https address, or ${NAME} for one in the environment")
-        return webhook
+    def _usable(cls, address: str | None, info: ValidationInfo) -> str | None:
+        if address is not None and not re.match(rf"^({_ADDRESS}|\$\{{\w+\}})$", address):
+            raise ValueError(f"{info.field_name} must be an https address, or ${{NAME}} for one in the environment")
+        return address
 
     @property
     def reach_anybody(self) -> bool:
         """Whether a file or a webhook is named."""
         return self.file is not None or self.webhook is not None
 
-    def address(self) -> str:
-        """The webhook's address.
+    def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
+        """An address, which may stand in the environment.
 
         Raises ``InputError`` where its environment variable is not set, or holds something else.
         """
-        webhook = self.webhook or ""
-        if not webhook.startswith("${"):
-            return webhook
-        name = webhook[2:-1]
+        given: str = getattr(self, setting) or ""
+        if not given.startswith("${"):
+            return given
+        name = given[2:-1]
         address = os.environ.get(name, "").strip()
         if not address:
             raise InputError(
-                f"alerts.webhook: the environment variable {name} is not set; set it, or leave `webhook` out"
+                f"alerts.{setting}: the environment variable {name} is not set; set it, or leave `{setting}` out"
             )
-        if not re.fullmatch(r"https?://\S+", address):
-            raise InputError(f"alerts.webhook: the environment variable {name} holds no https address; correct it")
+        if not re.fullmatch(_ADDRESS, address):
+            raise InputError(f"alerts.{setting}: the environment variable {name} holds no https address; correct it")
         return address
 
 
@@ -245,7 +256,6 @@ class Settings(BaseModel):
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"
     )
-    watch_seconds: int = Field(default=30, ge=1, description="seconds between two looks of the daemon at the workspace")
     alerts: AlertSettings = AlertSettings()
     anchors: dict[str, LocalPath] = Field(
         default={},
@@ -324,8 +334,8 @@ def read_settings(root: Path) -> Settings:
     content = load_yaml(path)
     try:
         settings = Settings.model_validate(content)
-        if settings.alerts.webhook is not None:
-            settings.alerts.address()  # an address that is missing is told before a night, not after it
+        settings.alerts.address("webhook")  # an address that is missing is told before a night, not after it
+        settings.alerts.address("heartbeat")
         return settings
     except ValidationError as error:
         problems = explain(error)

@@ -101,7 +101,7 @@ def experiment_pages(
     context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
 ) -> Iterator[dg.MaterializeResult]:
     """The chosen experiments, in the order of the pages; each is an asset that can be asked for by itself."""
-    selected = {key.to_user_string() for key in context.selected_asset_keys}
+    selected = {key.path[-1] for key in context.selected_asset_keys}
     for key in KEYS:
         if key in selected:
             yield _run(key, workspace)

@@ -69,7 +69,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
         ),
     }
     for key in context.selected_asset_keys:
-        yield results[key.to_user_string()]
+        yield results[key.path[-1]]
 
 
 def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None) -> None:

@@ -44,7 +44,6 @@ class Answer:
     deps=["judge_inference"],
     group_name="judging",
     kinds={"ray"},
-    pool="gpu",
     code_version=code_version(__name__, "judges"),
     check_specs=[
         dg.AssetCheckSpec(
@@ -84,6 +83,8 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     return dg.MaterializeResult(
         metadata={
             "asked": len(answers),
+            CHECK: passed,
+            "says": says,
             **({} if moved is None else {"moved": moved}),
             **({"answered_by": ", ".join(sorted(now))} if now else {}),
             "answers": table([vars(answer) for answer in answers]),

@@ -68,7 +68,6 @@ class TestsetCount:
     ],
     partitions_def=JUDGES,
     backfill_policy=dg.BackfillPolicy.single_run(),
-    pool="gpu",
 )
 def judge_inference(
     context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
@@ -239,12 +238,13 @@ def _materialisation(
     probes = [{"testset": c.testset, "probes": c.probes, "asked_now": c.probes_scored} for c in counts if c.probes]
     scored = sum(c.scored + c.probes_scored for c in counts)
     return dg.AssetMaterialization(
-        "judge_inference",
+        workspace.mount.key("judge_inference"),
         partition=judge,
         tags={"dagster/data_version": version},
         metadata={
             "scored_now": scored,
             "items": sum(c.items for c in counts),
+            "dagster/row_count": sum(c.items for c in counts),
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
             "items_by_testset": bars("items", {c.testset: float(c.items) for c in counts}),
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),

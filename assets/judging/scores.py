@@ -95,7 +95,7 @@ def _materialisation(
     """
     if loaded is None:
         return dg.AssetMaterialization(
-            "scores",
+            workspace.mount.key("scores"),
             partition=key,
             tags={"dagster/data_version": "not scored by this judge"},
             metadata={"scored": "the judge's specification leaves this test set out"},
@@ -109,11 +109,12 @@ def _materialisation(
         raise JudgeError(_why_no_score(workspace, judge, testset, loaded))
     probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
     return dg.AssetMaterialization(
-        "scores",
+        workspace.mount.key("scores"),
         partition=key,
         tags={"dagster/data_version": content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash},
         metadata={
             "items": loaded.n_items,
+            "dagster/row_count": loaded.n_items,
             "ok": loaded.n_ok,
             "distribution": histogram("scores", loaded.values),
             "by_status": table([{"status": s, "items": c} for s, c in sorted(loaded.statuses.items())]),

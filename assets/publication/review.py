@@ -116,7 +116,7 @@ class ReviewedEdition:
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks; publish where none blocks."""
     testset = context.partition_key
-    reviewed = review_latest(workspace, testset)
+    reviewed = (review_latest if context.selected_asset_keys else look)(workspace, testset)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{reviewed.state}-{reviewed.edition}"),
         metadata={
@@ -143,37 +143,49 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     The verdict is "pinned" where a person promoted an edition: the new one is kept, not published, and the pinned one
     scores the items that are new, also where it is only tonight's fit that is held back.
     """
-    from assets.fit.documents import FitDocument
     from assets.publication.editions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication
 
-    folder = workspace.fit_folder(testset)
-    edition_id = FitDocument.read(folder).edition
-    edition = next((kept for kept in workspace.fits.editions(testset) if kept.edition == edition_id), None)
-    if edition is None:
-        raise WarehouseError(f"edition {edition_id} of {testset!r} is gone, or was damaged; `care run` makes it again")
+    document, edition = look(workspace, testset), latest_edition(workspace, testset)
     published = workspace.fits.published(testset)
+    blocking = {finding.check for finding in document.findings if finding.blocks}
+    if published is not None and published[1].edition == edition.edition:
+        follow_files(workspace, testset)
+    elif published is not None and published[0].pinned and blocking <= _OF_THE_FIT:
+        extend(workspace, published[1])
+    elif document.state == "published":
+        evaluate_first(workspace, edition)
+        publish(workspace, Publication(testset, edition.edition, "review"))
+    _log.info("%s: the review of fit %s says %s", testset, edition.edition, document.state)
+    document.write(workspace.fit_folder(testset))
+    return document
+
+
+def look(workspace: Workspace, testset: str) -> ReviewDocument:
+    """What the checks say of the latest edition of a test set, and what follows; nothing is published or kept."""
+    edition, published = latest_edition(workspace, testset), workspace.fits.published(testset)
     if published is not None and published[1].edition == edition.edition:
         publication = published[0]
         by_hand = publication.published_by != "review"
         reason = f"accepted by hand ({publication.why})" if by_hand else "published before"
-        findings = _let_pass(checks_of(workspace, testset, edition, _before(workspace, edition)), reason)
-        state: PublicationState = "published"
-        follow_files(workspace, testset)
-    else:
-        findings = checks_of(workspace, testset, edition, published[1] if published else None)
-        blocking = {finding.check for finding in findings if finding.blocks}
-        pinned = published is not None and published[0].pinned
-        state = "held back" if blocking else "pinned" if pinned else "published"
-        if published is not None and pinned and blocking <= _OF_THE_FIT:
-            extend(workspace, published[1])
-        elif state == "published":
-            evaluate_first(workspace, edition)
-            publish(workspace, Publication(testset, edition.edition, "review"))
-    _log.info("%s: the review of fit %s says %s", testset, edition.edition, state)
-    document = ReviewDocument(state, edition.edition, tuple(findings))
-    document.write(folder)
-    return document
+        passed = _let_pass(checks_of(workspace, testset, edition, _before(workspace, edition)), reason)
+        return ReviewDocument("published", edition.edition, tuple(passed))
+    findings = checks_of(workspace, testset, edition, published[1] if published else None)
+    pinned = published is not None and published[0].pinned
+    is_held = any(finding.blocks for finding in findings)
+    state: PublicationState = "held back" if is_held else "pinned" if pinned else "published"
+    return ReviewDocument(state, edition.edition, tuple(findings))
+
+
+def latest_edition(workspace: Workspace, testset: str) -> "Edition":
+    """The edition that a test set's last fit is; ``WarehouseError`` where it is gone."""
+    from assets.fit.documents import FitDocument
+
+    edition_id = FitDocument.read(workspace.fit_folder(testset)).edition
+    edition = next((kept for kept in workspace.fits.editions(testset) if kept.edition == edition_id), None)
+    if edition is None:
+        raise WarehouseError(f"edition {edition_id} of {testset!r} is gone, or was damaged; `care run` makes it again")
+    return edition
 
 
 def _before(workspace: Workspace, edition: "Edition") -> "Edition | None":

@@ -35,12 +35,6 @@ class HeldDocument(FolderDocument):
 
 
 @dataclass(frozen=True)
-class AlertedDocument(FolderDocument):
-    """The edition of which an alert has said that it is held back; each is told once."""
-
-    NAME: ClassVar[str] = "alerted"
-
-    edition: str
 
 
 @dataclass(frozen=True)

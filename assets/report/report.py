@@ -74,5 +74,6 @@ def _retests(instance: dg.DagsterInstance, workspace: Workspace, testset: str) -
     from assets.report.retests import last_retest, why_no_retest
 
     return {
-        judge: last_retest(instance, judge) or why_no_retest(workspace, judge) for judge in workspace.judges_of(testset)
+        judge: last_retest(instance, judge, workspace.mount) or why_no_retest(workspace, judge)
+        for judge in workspace.judges_of(testset)
     }

@@ -9,16 +9,17 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from assets.mount import ALONE, Mount
 from assets.report.data import Retest
 from assets.workspace import Workspace
 from judges.items import FROM_A_FILE
 from judges.spec import ProgramEngine
 
 
-def last_retest(instance: dg.DagsterInstance, judge: str) -> Retest | None:
+def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = ALONE) -> Retest | None:
     """What the canary last found of a judge; None where it has not asked it about anything."""
     records = instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=dg.AssetKey("canary"), asset_partitions=[judge]), limit=1
+        dg.AssetRecordsFilter(asset_key=mount.key("canary"), asset_partitions=[judge]), limit=1
     ).records
     if not records or records[0].asset_materialization is None:
         return None

@@ -38,7 +38,7 @@ def _remake(loaded: Workspace, testset: str) -> Outcome:
     from orchestration.runner import run_stale
 
     with workspace_instance(loaded) as instance:
-        defs = build_defs(loaded.root, {"workspace": loaded})
+        defs = build_defs(loaded.root, loaded)
         return run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
 
 

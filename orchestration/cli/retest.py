@@ -30,9 +30,7 @@ def retest(
     with workspace_alone(workspace, "care judges retest") as loaded:
         _must_be_askable(loaded, name)
         with workspace_instance(loaded) as instance:
-            outcome = run_launches(
-                build_defs(loaded.root, {"workspace": loaded}), loaded, instance, _launches(loaded, name)
-            )
+            outcome = run_launches(build_defs(loaded.root, loaded), loaded, instance, _launches(loaded, name))
             found = last_retest(instance, name)
     print_failures(outcome)
     if outcome.failures:

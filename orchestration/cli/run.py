@@ -55,12 +55,10 @@ def run(
 
     Ends with 1 where something failed. A new fit that is held back has not failed: it waits for you, and is told.
     """
-    from orchestration.alerts import night_text, send
     from orchestration.instance import deployed_home
     from orchestration.locks import workspace_alone
-    from orchestration.standing import note_alerted, waiting_unalerted
     from orchestration.stores import leave_record_of_runs
-    from orchestration.workspace import FULL_SIZE, read_settings
+    from orchestration.workspace import FULL_SIZE
 
     started = time.perf_counter()
     if full:
@@ -79,9 +77,6 @@ def run(
                 "which it leaves out; run once without --select"
             )
         verdicts = _tell(loaded, outcome, narrowed=any((select, testset, judge)))
-        alerts = read_settings(loaded.root).alerts
-        waiting = waiting_unalerted(loaded, verdicts) if alerts.reach_anybody else {}
-        note_alerted(loaded, waiting)
         if deployed_home(loaded) is None:
             leave_record_of_runs(loaded)
     seconds = time.perf_counter() - started
@@ -89,11 +84,26 @@ def run(
     _print_notes(loaded)
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
-    failures = {f"{asset} {partition or ''}".strip(): why for (asset, partition), why in outcome.failures.items()}
-    if failures or waiting:
-        send(alerts, loaded.root, night_text(loaded.root.name, verdicts if failures else waiting, failures))
-    if failures:
+    _alert(loaded, outcome, verdicts, narrowed=any((select, testset, judge)))
+    if outcome.failures:
         raise typer.Exit(1)
+
+
+def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:
+    """Tell whom care.yaml names of what failed, of what waits for a person, and of all that is over."""
+    from orchestration.instance import workspace_instance
+    from orchestration.plan import all_outdated
+    from orchestration.standing import desk_of, failure_cause, tell_failures, tell_standing
+    from orchestration.workspace import read_settings
+
+    desk = desk_of(loaded, read_settings(loaded.root).alerts)
+    if not desk.reaches_anybody:
+        return
+    with workspace_instance(loaded) as instance:
+        tell_standing(desk, loaded, instance, verdicts, None, lambda: all_outdated(loaded))
+    tell_failures(desk, [failure_cause(*place, why) for place, why in outcome.failures.items()])
+    if not (narrowed or outcome.failures) and desk.waits_to_beat(now := time.time()):
+        desk.beat(now)
 
 
 def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
@@ -182,7 +192,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
                 display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
 
         return run_stale(
-            build_defs(loaded.root, {"workspace": loaded}),  # the whole night uses the workspace as it was read once
+            build_defs(loaded.root, loaded),  # the whole night uses the workspace as it was read once
             loaded,
             instance,
             selection=select,

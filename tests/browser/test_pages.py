@@ -90,7 +90,7 @@ def test_the_ui_shows_the_graph_the_runs_and_a_fits_plot(chromium, ui):
 @pytest.mark.slow
 def test_a_new_judge_is_materialised_by_clicking_and_the_fit_follows(chromium, tmp_path):
     """The judge by hand, while the sensor that asks for what is stale is off; then the sensor does the rest."""
-    quick = "fit: {resamples: 0}\nreview: {hold: false}\nwatch_seconds: 2\n"
+    quick = "fit: {resamples: 0}\nreview: {hold: false}\n"
     folder = make(tmp_path / "ws", n=120, care=quick)
     command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
     subprocess.run(command, check=True, capture_output=True)

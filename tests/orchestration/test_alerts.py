@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from zoneinfo import ZoneInfo
@@ -13,20 +14,21 @@ import pytest
 
 from assets.report.names import page_name
 from care_ops.errors import InputError, WarehouseError
-from orchestration.alerts import AlertError, send
+from orchestration.alerts import KINDS, Alert, AlertError, Desk, opened, send
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.launches import requests
 from orchestration.locks import hold_daemon_lock
 from orchestration.plan import Seen, all_outdated, look
+from orchestration.standing import _LOST, failure_cause, tell_failures, tell_standing
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
-from tests.support.workspaces import JUDGES, QUICK, make, run
+from tests.support.workspaces import JUDGES, QUICK, care, make, run
 
 
 @pytest.fixture
 def hook():
-    """A webhook that refuses its first ``refuse`` posts."""
-    taken: list[str] = []
+    """A server that takes posts at any path, and refuses the first ``refuse`` of them."""
+    taken: list[dict] = []
     state = {"refuse": 0}
 
     class Handler(BaseHTTPRequestHandler):
@@ -36,7 +38,7 @@ def hook():
             self.send_response(503 if state["refuse"] >= 0 else 200)
             self.end_headers()
             if state["refuse"] < 0:
-                taken.append(body["text"])
+                taken.append({**body, "path": self.path})
 
         def log_message(self, *_):
             pass
@@ -45,6 +47,10 @@ def hook():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/secret", taken, state
     server.shutdown()
+    server.server_close()
+
+
+ALERT = opened(Alert("night late", "The last night ended 30 hours ago."), "ws")
 
 
 def test_an_alert_reaches_webhook_and_file_and_a_stumble_is_forgiven(hook, tmp_path, monkeypatch):
@@ -52,20 +58,125 @@ def test_an_alert_reaches_webhook_and_file_and_a_stumble_is_forgiven(hook, tmp_p
     monkeypatch.setenv("CARE_TEST_HOOK", address)
     settings = AlertSettings(webhook="${CARE_TEST_HOOK}", file="alerts.jsonl")
     state["refuse"] = 1
-    assert send(settings, tmp_path, "a night failed")
-    assert taken == ["a night failed"]
-    assert json.loads((tmp_path / "alerts.jsonl").read_text())["text"] == "a night failed"
+    send(settings, tmp_path, ALERT)
+    assert taken == [{**asdict(ALERT), "text": ALERT.text, "path": "/secret"}]
+    assert json.loads((tmp_path / "alerts.jsonl").read_text())["text"] == ALERT.text
     state["refuse"] = 99
     with pytest.raises(AlertError, match=r"alerts\.webhook") as caught:
-        send(settings, tmp_path, "again")
+        send(settings, tmp_path, ALERT)
     assert "secret" not in str(caught.value), "an address is a secret"
-    assert not send(AlertSettings(), tmp_path, "nobody listens")
+
+
+CAUSES = (
+    Alert("night late", "The last night ended 30 hours ago."),
+    failure_cause("panel", "one", _LOST, "run lost"),
+    failure_cause("items", "one", "one.csv: no such file"),
+    failure_cause("judge_inference", "sonnet", "the server refuses the key"),
+    failure_cause("scores", "haiku|one", "3 of 40 items have no score yet"),
+    failure_cause("structure", "two", "the solver did not converge"),
+    failure_cause("report", "one", "the disk is full"),
+    Alert("held back", "one: Waiting. A new fit waits for you.", "one", what_to_do="Look at it.", asset="e1"),
+    Alert("model changed", "gpt: 5 items moved by 30.0% of the scale", judge="gpt"),
+    failure_cause("ledger", None, "a table is gone"),
+)
+
+
+def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tmp_path):
+    address, taken, _ = hook
+    settings = AlertSettings(webhook=address)
+    desk = Desk(settings, tmp_path, tmp_path / "data")
+    page = tmp_path / "data" / "report" / page_name("one")
+    page.parent.mkdir(parents=True)
+    page.write_text("one")
+    assert [desk.tell(cause) for cause in CAUSES] == [True] * 10
+    assert len({each["kind"] for each in taken}) == len({each["key"] for each in taken}) == 10
+    for each, cause in zip(taken, CAUSES, strict=True):
+        assert each["state"] == "open"
+        assert each["workspace"] == tmp_path.name
+        assert each["severity"] == KINDS[cause.kind][0]
+        assert (each["what"], each["testset"], each["judge"]) == (cause.what, cause.testset, cause.judge)
+        assert each["link"] == (page.as_uri() if cause.testset == "one" else None)
+        assert each["what_to_do"] == (cause.what_to_do or KINDS[cause.kind][1])
+        assert datetime.fromisoformat(each["since"]) <= datetime.now(UTC)
+        assert each["text"] == f"CARE: {tmp_path.name} needs a person. {each['what']} {each['what_to_do']}"
+    again = Desk(settings, tmp_path, tmp_path / "data")  # another process, later
+    assert [again.tell(cause) for cause in CAUSES] == [False] * 10
+    assert len(taken) == 10
+    again.resolve(lambda alert: alert.kind in ("judge failed", "held back"))
+    assert [(each["kind"], each["state"]) for each in taken[10:]] == [
+        ("judge failed", "resolved"),
+        ("held back", "resolved"),
+    ]
+    assert [each["key"] for each in taken[10:]] == [taken[3]["key"], taken[7]["key"]]
+    assert taken[10]["since"] == taken[3]["since"], "an alert that is over says since when it was there"
+    assert again.tell(CAUSES[3]), "what comes back is a cause anew"
+
+
+def test_an_alert_that_was_not_taken_is_sent_once_more_by_the_next_look(hook, tmp_path):
+    address, taken, state = hook
+    state["refuse"] = 3
+    with pytest.raises(AlertError):
+        Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").tell(CAUSES[0])
+    assert Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").tell(CAUSES[0])
+    assert len(taken) == 1
+
+
+def test_slack_gets_its_own_form(hook, tmp_path):
+    address, taken, _ = hook
+    desk = Desk(AlertSettings(webhook=f"slack+{address}"), tmp_path, tmp_path / "data")
+    desk.tell(Alert("model changed", "gpt: <3 & more", judge="gpt"))
+    desk.resolve(lambda _: True)
+    assert [each.keys() for each in taken] == [{"text", "blocks", "path"}] * 2
+    section, context = taken[0]["blocks"]
+    assert section["text"]["type"] == context["elements"][0]["type"] == "mrkdwn"
+    assert "gpt: &lt;3 &amp; more" in section["text"]["text"], "as Slack has it written"
+    assert "judge: gpt" in context["elements"][0]["text"]
+    assert "resolved" in taken[1]["blocks"][0]["text"]["text"]
+
+
+def test_scores_that_lack_a_judge_which_has_failed_are_no_other_cause(hook, tmp_path):
+    address, taken, _ = hook
+    desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
+    lacking = failure_cause("scores", "sonnet|one", "40 of 40 items have no score yet")
+    tell_failures(desk, [lacking, failure_cause("judge_inference", "sonnet", "refused"), CAUSES[4]])
+    assert [(each["kind"], each["judge"]) for each in taken] == [("judge failed", "sonnet"), ("scores failed", "haiku")]
+
+
+def test_a_failed_experiment_is_over_once_one_of_them_has_been_made(hook, tmp_path):
+    """What is outdated does not say: no night waits for an experiment."""
+    address, taken, _ = hook
+    workspace = load_workspace(make(tmp_path / "ws"))
+    desk = Desk(AlertSettings(webhook=address), workspace.root, workspace.data)
+    tell_failures(desk, [failure_cause("experiments", None, "a table is gone")])
+    with dg.DagsterInstance.ephemeral() as instance:
+        tell_standing(desk, workspace, instance, {}, None, dict)
+        assert [each["state"] for each in taken] == ["open"]
+        instance.report_runless_asset_event(dg.AssetMaterialization("ledger"))
+        tell_standing(desk, workspace, instance, {}, None, dict)
+    assert [(each["kind"], each["state"]) for each in taken[1:]] == [("experiment failed", "resolved")]
+
+
+def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
+    address, taken, _ = hook
+    settings = AlertSettings(heartbeat=f"{address}/beat", webhook=address)
+    desk = Desk(settings, tmp_path, tmp_path / "data")
+    desk.tell(CAUSES[3])
+    assert not desk.waits_to_beat(7.0), "a judge has failed"
+    desk.resolve(lambda _: True)
+    desk.tell(CAUSES[8])
+    assert desk.waits_to_beat(7.0), "a warning is no failure"
+    desk.beat(7.0)
+    assert taken[-1] == {"workspace": tmp_path.name, "night": 7.0, "path": "/secret/beat"}
+    later = Desk(settings, tmp_path, tmp_path / "data")
+    assert not later.waits_to_beat(7.0)
+    assert later.waits_to_beat(8.0)
 
 
 @pytest.mark.parametrize(
     ("care", "what"),
     [
         ("alerts: {webhook: 'ftp://x'}", "https address"),
+        ("alerts: {heartbeat: 'ftp://x'}", "heartbeat must be an https address"),
         ("alerts: {webhook: '${NOT_SET_ANYWHERE}'}", "NOT_SET_ANYWHERE is not set"),
         ("nightly: {at: '25:00'}", "nightly.at"),
         ("nightly: {zone: Mars/Olympus}", "no time zone"),
@@ -85,11 +196,11 @@ def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_o
     address, taken, _ = hook
     settings = AlertSettings(webhook="${CARE_TEST_HOOK}")
     monkeypatch.setenv("CARE_TEST_HOOK", f"{address}\n")
-    send(settings, tmp_path, "a night failed")
-    assert taken == ["a night failed"]
+    send(settings, tmp_path, ALERT)
+    assert [each["what"] for each in taken] == [ALERT.what]
     monkeypatch.setenv("CARE_TEST_HOOK", "a secret that is no address")
     with pytest.raises(InputError, match="CARE_TEST_HOOK holds no https address") as caught:
-        send(settings, tmp_path, "again")
+        send(settings, tmp_path, ALERT)
     assert "secret" not in str(caught.value)
 
 
@@ -168,7 +279,7 @@ def test_the_night_itself_says_what_it_found(after_a_night):
     with workspace_instance(loaded) as instance:
         job = definitions.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("night")])
-        metadata = result.asset_materializations_for_node("night")[0].metadata
+        metadata = result.asset_materializations_for_node("what_is_missing")[0].metadata
     assert metadata["missing"].value == 0
     assert metadata["held_back"].value == "none"
     spec = next(s for s in definitions.resolve_all_asset_specs() if s.key == dg.AssetKey("night"))
@@ -187,10 +298,17 @@ def test_a_second_daemon_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_care_run_tells_of_a_failure(tmp_path):
-    folder = make(tmp_path / "ws", care=QUICK + "alerts: {file: told.jsonl}\n")
+def test_care_run_tells_of_a_failure_once_and_of_its_end_and_then_beats(hook, tmp_path):
+    address, taken, _ = hook
+    folder = make(tmp_path / "ws", care=QUICK + f"alerts: {{webhook: '{address}', heartbeat: '{address}/beat'}}\n")
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
-    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
-    text = json.loads((folder / "told.jsonl").read_text().splitlines()[-1])["text"]
-    assert "no program judge 'oracle'" in text
+    for _ in range(2):
+        care(folder, "run", code=1)
+    (alert,) = taken
+    assert (alert["kind"], alert["judge"], alert["state"]) == ("judge failed", "oracle", "open")
+    assert "no program judge 'oracle'" in alert["what"]
+    (folder / "judges" / "oracle.yaml").unlink()
+    care(folder, "run")
+    over, beat = taken[1:]
+    assert (over["key"], over["state"]) == (alert["key"], "resolved")
+    assert beat["path"] == "/secret/beat"

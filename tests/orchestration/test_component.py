@@ -44,7 +44,7 @@ def test_a_file_of_yaml_mounts_a_workspace_beside_assets_of_their_own(project, t
     alone = build_defs(tmp_path / "ws")
     assert keys == {*alone.resolve_asset_graph().get_all_asset_keys(), dg.AssetKey("theirs")}
     assert {sensor.name for sensor in loaded.sensors or ()} == {sensor.name for sensor in alone.sensors or ()}
-    assert loaded.resources["workspace"].folder == str(tmp_path / "ws")
+    assert loaded.resources["care_workspace"].folder == str(tmp_path / "ws")
 
 
 def test_a_folder_without_a_workspace_is_refused_in_a_sentence(project):

@@ -11,7 +11,7 @@ from tests.support.workspaces import QUICK, make, query, write_items
 
 pytestmark = pytest.mark.slow
 
-NIGHT = QUICK + "watch_seconds: 2\n"
+NIGHT = QUICK
 JUDGES = ("length", "conciseness", "redundancy")
 
 

@@ -214,7 +214,7 @@ def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_
                 patch.setattr("orchestration.instance._BEGINNING_S", 0.0)
                 end_abandoned_runs(workspace, instance)
             assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.STARTED
-            outcome = run_stale(build_defs(workspace.root, {"workspace": workspace}), workspace, instance)
+            outcome = run_stale(build_defs(workspace.root, workspace), workspace, instance)
             assert (outcome.failures, outcome.left_to_daemon) == ({}, 1)
         assert process.wait(timeout=120) == 0, process.said()
         assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.SUCCESS
@@ -233,7 +233,7 @@ def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(after_a_
         with alone(workspace, "care something"):
             until(lambda: runs_that_wait(workspace))
             write_items(workspace.root, edited=7)
-            defs = build_defs(workspace.root, {"workspace": workspace})
+            defs = build_defs(workspace.root, workspace)
             outcome = run_stale(defs, workspace, instance, again=("systems", "one"))
             assert ("items", "one") in outcome.materialised
             assert ("panel", "one") not in outcome.materialised, "the run that is to make the fit comes first"

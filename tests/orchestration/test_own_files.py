@@ -46,7 +46,7 @@ def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
     for words in ("text separated by a semicolon", "'unnamed column 1' (has no name", "'gold' (a label by its name"):
         assert words in printed
     with workspace_instance(workspace) as instance:
-        defs = build_defs(folder, {"workspace": workspace})
+        defs = build_defs(folder, workspace)
         assert not run_stale(defs, workspace, instance, selection="key:items or key:judge_inference").failures
         kept = {}
         for asset, partition in (("items", "one"), ("judge_inference", "a")):

@@ -49,7 +49,7 @@ class Daemon:
         return tick
 
     def look(self) -> list[dg.RunRequest]:
-        """One tick of the sensors that watch the workspace, as after `watch_seconds`, and what they ask for."""
+        """One tick of the sensors that watch the workspace, as after half a minute, and what they ask for."""
         self.tick("workspace_sensor")
         cursor = json.loads(self.cursors.get("stale_assets_sensor") or "{}")
         self.cursors["stale_assets_sensor"] = json.dumps({**cursor, "looked_at": 0.0})
@@ -132,8 +132,8 @@ def test_a_stage_that_fails_under_the_daemon_is_tried_once_more_and_told_until_i
     assert daemon.told() == before
 
 
-def test_a_failed_run_is_told_although_the_workspace_cannot_be_read(daemon):
-    """What broke the workspace is often what the run failed of."""
+def test_a_workspace_that_cannot_be_read_is_told_once_and_when_it_can_be_again(daemon):
+    """What broke it is often what a run failed of."""
     (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl}\n")
     run = daemon.instance.create_run_for_job(
         implicit_asset_job(daemon.definitions),
@@ -143,10 +143,15 @@ def test_a_failed_run_is_told_although_the_workspace_cannot_be_read(daemon):
     daemon.instance.report_run_failed(run)
     (daemon.folder / "judges" / "length.yaml").write_text("engine: {kind: nothing}\n")
     daemon.hear("alert_on_failure", run.run_id)
-    text = json.loads((daemon.folder / "told.jsonl").read_text())["text"]
-    assert f"run {run.run_id[:8]} one failed" in text
-    assert "the workspace cannot be read" in text
-    assert "length.yaml" in text
+    for _ in range(2):
+        daemon.tick("workspace_sensor")
+    alert = json.loads((daemon.folder / "told.jsonl").read_text())
+    assert (alert["kind"], alert["state"]) == ("workspace unreadable", "open")
+    assert "length.yaml" in alert["what"]
+    write_judge(daemon.folder, "length")
+    daemon.tick("workspace_sensor")
+    over = json.loads((daemon.folder / "told.jsonl").read_text().splitlines()[1])
+    assert (over["key"], over["state"]) == (alert["key"], "resolved")
 
 
 @pytest.mark.slow
@@ -192,9 +197,15 @@ def test_an_alert_names_what_failed_of_a_range_and_not_what_is_tried_again(daemo
         daemon.instance.add_run_tags(result.run_id, {tag: "false"})
     daemon.hear("alert_on_failure", result.run_id)
     (alert,) = (daemon.folder / "told.jsonl").read_text().splitlines()
-    text = json.loads(alert)["text"]
-    assert "judge_inference: oracle: " in text
-    assert judges[0] not in text.partition(" failed. ")[0], "the first of the range is innocent"
+    told = json.loads(alert)
+    assert (told["kind"], told["judge"], told["partition"]) == ("judge failed", "oracle", "oracle")
+    assert judges[0] not in told["what"].partition(" could not be made: ")[0], "the first of the range is innocent"
+    daemon.tick("workspace_sensor")
+    assert len((daemon.folder / "told.jsonl").read_text().splitlines()) == 1, "it is stale, and told already"
+    (daemon.folder / "judges" / "oracle.yaml").unlink()
+    daemon.tick("workspace_sensor")
+    over = json.loads((daemon.folder / "told.jsonl").read_text().splitlines()[1])
+    assert (over["key"], over["state"]) == (told["key"], "resolved")
 
 
 @pytest.mark.slow

@@ -213,7 +213,7 @@ YAML = (
     *("x: '\\ud800'", 'x: "\\ud800"', "true: 1", "null: 1", ".nan: 1", "x: !!float 'z'", "[" * 3000, "{a: " * 500),
 )
 SOUND = {
-    "care.yaml": "fit: {resamples: 20, aggregators: [care, avg]}\nreview: {hold: false}\nwatch_seconds: 5\n"
+    "care.yaml": "fit: {resamples: 20, aggregators: [care, avg]}\nreview: {hold: false}\n"
     "nightly: {at: '03:00', zone: Europe/Berlin, days: 1-5}\nowners: [team:x]\nanchors: {one: labels.csv}\n",
     "judges/api.yaml": "engine: {kind: openai, base_url: 'http://127.0.0.1:9/v1', model: m, template: quality, "
     "api_key_env: null, headers: {X: y}, timeout_s: 1}\nscale: [1, 10]\nfamily: f\ntestsets: [one]\n",

@@ -83,7 +83,7 @@ def run(folder: Path, **narrow: str) -> Outcome:
     """``care run`` in this process."""
     workspace = load_workspace(folder)
     with alone(workspace, "care run"), workspace_instance(workspace) as instance:
-        return run_stale(build_defs(folder, {"workspace": workspace}), workspace, instance, **narrow)  # type: ignore[arg-type]
+        return run_stale(build_defs(folder, workspace), workspace, instance, **narrow)  # type: ignore[arg-type]
 
 
 def care(folder: Path, *words: str, code: int = 0) -> str:

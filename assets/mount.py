@@ -1,0 +1,44 @@
+"""Under which names a workspace stands in a Dagster: its own, or below a prefix beside other workspaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A prefix of keys, from which all other names follow.
+
+    Attributes
+    ----------
+    prefix : tuple of str
+        Of asset keys; empty where the workspace's names are those of its assets.
+    """
+
+    prefix: tuple[str, ...] = ()
+
+    def key(self, asset: str) -> dg.AssetKey:
+        """The key of an asset."""
+        import dagster as dg
+
+        return dg.AssetKey([*self.prefix, asset])
+
+    def name(self, what: str) -> str:
+        """The name of a step, job, sensor, schedule, resource, pool or kind of partitions."""
+        return "__".join([*self.prefix, what])
+
+    def asset(self, name: str) -> str | None:
+        """The asset of a key as Dagster writes it, or of a step; None of a name below another prefix."""
+        for separator in ("/", "__"):
+            prefix = "".join(part + separator for part in self.prefix)
+            if name.startswith(prefix) and "/" not in name.removeprefix(prefix):
+                return name.removeprefix(prefix)
+        return None
+
+
+ALONE = Mount()
+"""The only workspace of a Dagster."""

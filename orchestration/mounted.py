@@ -1,0 +1,191 @@
+"""CARE's assets as a Dagster takes them: under the names of a mount, with what its catalogue shows of every asset.
+
+Each asset is defined once, for a workspace that is alone. Here it gets its key, and a step that reads the workspace
+from a resource of its own name, claims the places of the judges that it runs, makes only what is selected, and counts
+the rows of its table.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from assets.mount import Mount
+from assets.partitions import JUDGES, SLICES, TESTSETS
+from orchestration.dagster_internals import body_of, places_in_pools
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+
+RESOURCE = "care_workspace"
+
+GPU = "gpu"
+"""Pool of the runs whose judges load a model here; workspaces share it, as they share the machine."""
+
+_TABLES = {
+    "items": ("items", "WHERE testset = ?"),
+    "gold": ("items", "WHERE testset = ? AND gold IS NOT NULL"),
+    "scores": ("scores", ""),
+    "panel": ("panels", "WHERE testset = ?"),
+    "aggregates": ("aggregates", "JOIN fits USING (fit_id) WHERE testset = ?"),
+    "evaluation": ("evaluations", "JOIN fits USING (fit_id) WHERE testset = ?"),
+    "intervals": ("weights", "JOIN fits USING (fit_id) WHERE testset = ?"),
+    "review": ("publications", "WHERE testset = ?"),
+    "report_index": ("verdicts", ""),
+}
+"""The table of the warehouse that an asset writes, and which of its rows are one partition's.
+
+All other assets keep documents, pages or files of other forms. Slices of scores count their rows themselves.
+"""
+
+
+def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = ()) -> dg.AssetsDefinition:
+    """An asset under the names of a mount.
+
+    Parameters
+    ----------
+    root : Path
+        Of the workspace; the last part of it is a tag of every asset.
+    owners : sequence of str
+        Those that care.yaml names.
+    """
+    body, resource = body_of(asset), mount.name(RESOURCE)
+    takes = inspect.signature(body).parameters
+    partitions, made_by = _partitions(asset.partitions_def, mount), _source(body)
+
+    @dg.multi_asset(
+        name=mount.name(asset.op.name),
+        specs=[_spec(spec, mount, root, owners, partitions, made_by) for spec in asset.specs],
+        check_specs=[_check(spec, mount, partitions) if mount.prefix else spec for spec in asset.check_specs],
+        partitions_def=partitions,
+        backfill_policy=asset.backfill_policy,
+        op_tags=asset.op.tags,
+        pool=None if asset.op.pool is None else mount.name(asset.op.pool),
+        can_subset=asset.can_subset or bool(asset.check_specs),
+        required_resource_keys={resource},
+        description=asset.op.description,
+    )
+    def step(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        workspace: Workspace = getattr(context.resources, resource)
+        given = {"context": context, "workspace": workspace}
+        with _places(context, workspace, asset):
+            made = body(**{name: value for name, value in given.items() if name in takes})
+            for result in [made] if isinstance(made, dg.MaterializeResult) else made:
+                yield from _selected(context, workspace, asset, result)
+
+    return step
+
+
+def _spec(
+    spec: dg.AssetSpec,
+    mount: Mount,
+    root: Path,
+    owners: Sequence[str],
+    partitions: dg.PartitionsDefinition[Any] | None,
+    made_by: dg.CodeReferencesMetadataValue,
+) -> dg.AssetSpec:
+    name = spec.key.to_user_string()
+    columns = {"dagster/column_schema": _columns()[_TABLES[name][0]]} if name in _TABLES else {}
+    return spec.replace_attributes(
+        key=mount.key(name),
+        deps=[
+            dg.AssetDep(mount.key(dep.asset_key.path[-1]), partition_mapping=dep.partition_mapping) for dep in spec.deps
+        ],
+        tags={**spec.tags, "care/workspace": re.sub(r"[^\w.-]", "_", root.name)[:63] or "root"},
+        owners=[*owners],
+        kinds=spec.kinds or {"json"},  # a document beside the fit
+        metadata={**spec.metadata, **columns, "dagster/code_references": made_by},
+        partitions_def=partitions,
+    )
+
+
+def _check(spec: dg.AssetCheckSpec, mount: Mount, partitions: dg.PartitionsDefinition[Any] | None) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        spec.name,
+        asset=mount.key(spec.asset_key.path[-1]),
+        description=spec.description,
+        blocking=spec.blocking,
+        partitions_def=partitions,
+    )
+
+
+def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -> dg.PartitionsDefinition[Any] | None:
+    """The same dimensions, whose keys are those of this workspace."""
+    if definition is None or not mount.prefix:
+        return definition
+    judges, testsets = (dg.DynamicPartitionsDefinition(name=mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
+    if definition == SLICES:
+        return dg.MultiPartitionsDefinition({"judge": judges, "testset": testsets})
+    return judges if definition == JUDGES else testsets
+
+
+def _source(body: Callable[..., Any]) -> dg.CodeReferencesMetadataValue:
+    """Where a function is defined; Dagster's own `with_source_code_references` parses each file for it."""
+    code = inspect.unwrap(body).__code__
+    place = dg.LocalFileCodeReference(file_path=code.co_filename, line_number=code.co_firstlineno)
+    return dg.CodeReferencesMetadataValue(code_references=[place])
+
+
+@cache
+def _columns() -> dict[str, dg.TableSchema]:
+    """The columns of each table, as the database's schema declares and describes them."""
+    schema = files("warehouse").joinpath("schema.sql").read_text()
+    optional, needed = (dg.TableColumnConstraints(nullable=nullable) for nullable in (True, False))
+    found: dict[str, dg.TableSchema] = {}
+    for statement in schema.split("CREATE TABLE ")[1:]:
+        table, _, body = statement.partition(" (")
+        columns: list[dg.TableColumn] = []
+        for line in body.partition("\n);")[0].splitlines()[1:]:
+            declared, _, note = line.partition("--")
+            name, kind, *rest = declared.strip().rstrip(",").split()
+            columns.append(dg.TableColumn(name, kind, note.strip() or None, needed if rest else optional))
+        found[table] = dg.TableSchema(columns)
+    return found
+
+
+def _places(
+    context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition
+) -> AbstractContextManager[None]:
+    """Hold the place of each judge that a step runs, and that of the GPU where one of them loads a model.
+
+    So a judge is never asked by two runs at once, and who asks an endpoint does not wait for a GPU.
+    """
+    judges = context.partition_keys if asset.partitions_def == JUDGES else []
+    pools = [workspace.mount.name(f"judge_{judge}") for judge in judges]
+    if any(workspace.judge(judge).engine.needs.model for judge in judges if judge in workspace.judges):
+        pools.append(GPU)
+    return places_in_pools(context, sorted(pools))
+
+
+def _selected(
+    context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition, result: dg.MaterializeResult
+) -> Iterable[dg.MaterializeResult | dg.AssetCheckResult]:
+    """What a body made, of that which was asked for: an asset with its checks, or checks alone."""
+    name = result.asset_key.path[-1] if result.asset_key else asset.key.path[-1]
+    key, chosen = workspace.mount.key(name), {check.name for check in context.selected_asset_check_keys}
+    checks = [check for check in result.check_results or () if check.check_name in chosen]
+    if key not in context.selected_asset_keys:
+        return checks
+    rows = _rows(context, workspace, name)
+    metadata = {**(result.metadata or {}), **({} if rows is None else {"dagster/row_count": rows})}
+    version, tags = result.data_version, result.tags
+    return [
+        dg.MaterializeResult(asset_key=key, metadata=metadata, check_results=checks, data_version=version, tags=tags)
+    ]
+
+
+def _rows(context: dg.AssetExecutionContext, workspace: "Workspace", name: str) -> int | None:
+    """Rows of an asset's table, of the partition that was made; None where it has no table."""
+    if name not in _TABLES:
+        return None
+    table, where = _TABLES[name]
+    with workspace.warehouse.reader() as connection:
+        given = [context.partition_key] if context.has_partition_key else []
+        (count,) = connection.execute(f"SELECT count(*) FROM {table} {where}", given).fetchall()[0]
+    return int(count)

@@ -1,0 +1,240 @@
+"""CARE beside others in one Dagster: a host with an executor and resources of its own, and a second workspace."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import dagster as dg
+import duckdb
+import pytest
+
+from assets.mount import ALONE, Mount
+from orchestration.dagster_internals import implicit_asset_job, places_in_pools
+from orchestration.definitions import build_defs
+from orchestration.instance import follow_partitions, last_night
+from orchestration.mounted import GPU
+from orchestration.plan import Seen, look
+from orchestration.resources import WorkspaceResource
+from orchestration.standing import is_ours
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import QUICK, make
+
+TEAM_A, TEAM_B = Mount(("team_a",)), Mount(("org", "team_b"))
+FEW = ("length", "conciseness", "redundancy")
+
+LIMITS = {"concurrency": {"pools": {"granularity": "op", "default_limit": 1}}}
+
+
+@dg.asset(key=["theirs"])
+def theirs(workspace: dg.ResourceParam[str]) -> str:
+    return workspace
+
+
+def host(*workspaces: dg.Definitions) -> dg.Definitions:
+    """A host with an executor, and with a resource of the name that CARE's assets give their own argument."""
+    own = dg.Definitions([theirs], executor=dg.multiprocess_executor, resources={"workspace": "theirs"})
+    return dg.Definitions.merge(own, *workspaces)
+
+
+@pytest.fixture
+def two(tmp_path, monkeypatch) -> tuple[Path, Path]:
+    monkeypatch.delenv("CARE_WORKSPACE", raising=False)
+    return make(tmp_path / "a", FEW, n=15), make(tmp_path / "b", FEW, n=12)
+
+
+def mounted(two: tuple[Path, Path]) -> dg.Definitions:
+    a, b = two
+    return host(build_defs(a, key_prefix="team_a"), build_defs(b, key_prefix=["org", "team_b"]))
+
+
+def test_a_host_keeps_its_executor_and_its_resources(two):
+    merged = host(build_defs(two[0]))
+    dg.Definitions.validate_loadable(merged)
+    assert merged.executor is dg.multiprocess_executor
+    assert merged.resources["workspace"] == "theirs"
+    assert isinstance(merged.resources["care_workspace"], WorkspaceResource)
+    assert build_defs(two[0]).executor is None
+    assert {"night", "refit", "judge"} <= {job.name for job in merged.resolve_all_job_defs()}
+
+
+def materialise(defs: dg.Definitions, instance: dg.DagsterInstance, request: dg.RunRequest) -> None:
+    done = implicit_asset_job(defs).execute_in_process(
+        instance=instance,
+        asset_selection=list(request.asset_selection or ()),
+        partition_key=request.tags.get("dagster/partition"),
+        tags=dict(request.tags),
+    )
+    assert done.success
+
+
+@pytest.mark.slow
+def test_two_workspaces_of_one_location_are_both_brought_up_to_date_and_do_not_meet(two):
+    """By what each one's sensor asks for, until neither asks for anything."""
+    defs = mounted(two)
+    dg.Definitions.validate_loadable(defs)
+    with dg.instance_for_test(overrides=LIMITS) as instance:
+        for folder, mount in zip(two, (TEAM_A, TEAM_B), strict=True):
+            workspace = dg.build_resources({"w": defs.resources[mount.name("care_workspace")]})
+            with workspace as resources:
+                loaded = resources.w
+            assert loaded.root == folder
+            seen = Seen()
+            for _ in range(12):
+                asked, seen = look(loaded, instance, seen)
+                for request in asked:
+                    materialise(defs, instance, request)
+                if not asked:
+                    break
+            else:
+                pytest.fail("it asks for ever")
+            made = instance.get_materialized_partitions(mount.key("report"))
+            assert made == {"one"}, mount
+            assert (folder / "data" / "report" / "testset-one.html").is_file()
+        assert instance.get_dynamic_partitions("team_a__judges") == sorted(FEW)
+        assert instance.get_dynamic_partitions("judges") == []
+        assert not instance.get_latest_materialization_event(dg.AssetKey("items"))
+        event = instance.get_latest_materialization_event(TEAM_A.key("items"))
+        assert event.asset_materialization.metadata["dagster/row_count"].value == 15
+        for asset, rows in (("scores", 15), ("panel", 3), ("judge_inference", 15)):
+            event = instance.get_latest_materialization_event(TEAM_A.key(asset))
+            assert event.asset_materialization.metadata["dagster/row_count"].value == rows, asset
+        checked_alone(defs, instance, two[0])
+
+
+def checked_alone(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Path) -> None:
+    """A check by itself answers, and nothing is published or made by it."""
+    workspace = load_workspace(folder)
+    before = [p.edition for p in workspace.fits.publications("one")]
+    key = dg.AssetCheckKey(TEAM_A.key("review"), "gold_leakage")
+    alone = implicit_asset_job(defs).get_subset(asset_selection=set(), asset_check_selection={key})
+    done = alone.execute_in_process(instance=instance, tags={"dagster/partition": "one"})
+    assert [each.check_name for each in done.get_asset_check_evaluations()] == ["gold_leakage"]
+    assert done.get_asset_materialization_events() == []
+    assert [p.edition for p in workspace.fits.publications("one")] == before
+
+
+def test_whose_a_run_is(two):
+    with dg.instance_for_test() as instance:
+        defs = mounted(two)
+        job = implicit_asset_job(defs)
+        runs = {
+            name: instance.create_run_for_job(job, asset_selection={key})
+            for name, key in (("a", TEAM_A.key("panel")), ("b", TEAM_B.key("panel")), ("host", dg.AssetKey("theirs")))
+        }
+        told = {name: (is_ours(TEAM_A, instance, run), is_ours(ALONE, instance, run)) for name, run in runs.items()}
+        assert told == {"a": (True, False), "b": (False, False), "host": (False, False)}
+        assert last_night(instance, TEAM_A) is None
+
+
+def test_every_asset_says_what_a_catalogue_asks_for(two):
+    (two[0] / "care.yaml").write_text(QUICK + "owners: [team:evals]\n")
+    defs = build_defs(two[0])
+    for spec in defs.resolve_all_asset_specs():
+        assert spec.kinds, spec.key
+        assert spec.owners == ["team:evals"], spec.key
+        assert spec.tags["care/workspace"] == "a"
+        (place,) = spec.metadata["dagster/code_references"].code_references
+        name = spec.key.to_user_string()
+        assert Path(place.file_path).is_file()
+        assert Path(place.file_path).stem in (name, "items", "registry"), name
+
+
+def test_column_schemas_are_those_of_the_database(two, tmp_path):
+    connection = duckdb.connect()
+    connection.execute((Path(__file__).parents[2] / "warehouse" / "schema.sql").read_text())
+    specs = {spec.key.to_user_string(): spec for spec in build_defs(two[0]).resolve_all_asset_specs()}
+    tables = {
+        "items": "items",
+        "scores": "scores",
+        "panel": "panels",
+        "aggregates": "aggregates",
+        "review": "publications",
+    }
+    tables |= {"evaluation": "evaluations", "intervals": "weights", "report_index": "verdicts", "gold": "items"}
+    for asset, table in tables.items():
+        columns = specs[asset].metadata["dagster/column_schema"].columns
+        declared = [(c.name, c.type.replace("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")) for c in columns]
+        known = connection.execute(f'SELECT column_name, column_type, "null" FROM (DESCRIBE {table})').fetchall()
+        assert declared == [(name, kind) for name, kind, _ in known], asset
+        assert [c.constraints.nullable for c in columns] == [null == "YES" for *_, null in known], asset
+
+
+def test_the_component_is_known_to_whoever_has_care_installed():
+    (entry,) = entry_points(group="dagster_dg_cli.registry_modules", name="care")
+    assert entry.load().__name__ == "orchestration.component"
+
+
+@pytest.mark.slow
+def test_dg_lists_the_component(tmp_path):
+    (tmp_path / "their_project").mkdir()
+    (tmp_path / "their_project" / "__init__.py").write_text("")
+    settings = '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "their_project"\n'
+    (tmp_path / "pyproject.toml").write_text(settings)
+    dg_command = Path(sys.executable).with_name("dg")
+    environment = {**os.environ, "DG_CLI_TELEMETRY_ENABLED": "false", "PYTHONPATH": str(tmp_path)}
+    words = [dg_command, "list", "components", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "orchestration.component.CareWorkspaceComponent" in {
+        each["key"] for each in json.loads(done.stdout)["items"]
+    }
+
+
+def test_an_endpoint_does_not_wait_for_a_gpu_and_no_judge_is_asked_twice_at_once():
+    """Steps of three runs that hold places at the same time, each on a thread of its own."""
+    holds, released = {name: threading.Event() for name in ("model", "endpoint")}, threading.Event()
+    order: list[str] = []
+
+    def step(name: str, pools: list[str], *, waits: bool) -> dg.AssetsDefinition:
+        @dg.asset(name=name)
+        def held(context: dg.AssetExecutionContext) -> None:
+            with places_in_pools(context, pools):
+                order.append(name)
+                if waits:
+                    holds[name].set()
+                    assert released.wait(60)
+
+        return held
+
+    model = step("model", [GPU, "judge_m"], waits=True)
+    endpoint = step("endpoint", ["judge_e"], waits=True)
+    again = step("again", ["judge_e"], waits=False)
+    with dg.instance_for_test(overrides=LIMITS) as instance:
+        threads = [
+            threading.Thread(target=dg.materialize, args=([one],), kwargs={"instance": instance})
+            for one in (model, endpoint)
+        ]
+        for thread, name in zip(threads, holds, strict=True):
+            thread.start()
+            assert holds[name].wait(60), f"{name} waits for a place that nobody holds"
+        last = threading.Thread(target=dg.materialize, args=([again],), kwargs={"instance": instance})
+        last.start()
+        last.join(3)
+        assert order == ["model", "endpoint"], "the judge is being asked"
+        released.set()
+        for thread in (*threads, last):
+            thread.join(60)
+        assert order[-1] == "again"
+        assert not instance.event_log_storage.get_concurrency_info(GPU).claimed_slots
+
+
+def test_a_judge_that_needs_a_gpu_shares_no_run_with_one_that_does_not(tmp_path):
+    folder = make(tmp_path / "ws", ("length", "redundancy"))
+    model = "engine: {kind: vllm, model: some/model, template: quality}\nscale: [0, 10]\n"
+    (folder / "judges" / "m.yaml").write_text(model)
+    workspace = load_workspace(folder)
+    with dg.instance_for_test() as instance:
+        follow_partitions(workspace, instance)
+        defs = build_defs(folder)
+        (items,) = look(workspace, instance, Seen())[0]
+        materialise(defs, instance, items)
+        asked, _ = look(workspace, instance, Seen())
+        ranges = {
+            (r.tags["dagster/asset_partition_range_start"], r.tags["dagster/asset_partition_range_end"]) for r in asked
+        }
+        assert ("m", "m") in ranges
+        assert all("m" not in (first, last) for first, last in ranges - {("m", "m")})
