@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -457,30 +458,58 @@ class JudgeSpec(BaseModel):
 
 M = TypeVar("M", bound=BaseModel)
 
+NO_SETTINGS: Mapping[str, Any] = {}
+
+RETIRED = {"engine.pipeline_parallel": 1}
+"""Settings of a judge's file that there are no more; see ``load_yaml``."""
+
+MOVED = {"engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,"}
+
+
 meets_anything = guarded("write it as docs/reference says")
 """The guard of whatever reads a file of settings."""
 
 
 def load_spec(path: Path) -> JudgeSpec:
     """Read one judge's YAML file; raises as ``read_model`` does."""
-    return read_model(path, JudgeSpec)
+    return read_model(path, JudgeSpec, RETIRED, MOVED)
 
 
 @meets_anything
-def read_model(path: Path, kind: type[M]) -> M:
-    """What a YAML file says, with the name of the file unless it says another.
+def read_model(
+    path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
+) -> M:
+    """What a YAML file says, with the name of the file unless it says another; ``load_yaml`` has the arguments.
 
     Raises ``InputError`` where the file cannot be read or is not valid; the message names the file and the field.
     """
     try:
-        return kind.model_validate({"name": path.stem, **load_yaml(path)})
+        return kind.model_validate({"name": path.stem, **load_yaml(path, retired, moved)})
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error)}") from error
 
 
 @meets_anything
-def load_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file; ``InputError`` where it is missing, unreadable, empty or no mapping."""
+def load_yaml(
+    path: Path, retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
+) -> dict[str, Any]:
+    """The mapping in a YAML file.
+
+    Parameters
+    ----------
+    path : Path
+    retired : mapping of setting to value
+        Former settings, with dots between groups, and the value that everybody has now; with this value they are read
+        over, as in a file that a former ``care init`` wrote.
+    moved : mapping of setting to str
+        What to write instead of those among them that have another place.
+
+    Raises
+    ------
+    InputError
+        The file is missing, unreadable, empty or no YAML mapping, or gives a former setting another value; the message
+        says which, and what to do.
+    """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -491,7 +520,27 @@ def load_yaml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: is empty; write {{}} into it if nothing is to be declared")
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold a mapping of fields, but holds a {type(data).__name__}")
-    return data
+    try:
+        return _without_retired(data, retired, moved)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+    """What a file holds, without settings that there are no more; see ``load_yaml``."""
+    for path, constant in retired.items():
+        *groups, name = path.split(".")
+        holders: list[Any] = [content]
+        for group in groups:
+            holders.append(holders[-1].get(group) if isinstance(holders[-1], dict) else None)
+        if not isinstance(holders[-1], dict) or name not in holders[-1]:
+            continue
+        if holders[-1].pop(name) != constant:
+            instead = f"write {moved[path]} instead" if path in moved else f"it is {constant} for everybody"
+            raise InputError(f"{path} is no setting any more: {instead}; delete the line")
+        if groups and not holders[-1]:
+            del holders[-2][groups[-1]]
+    return content
 
 
 def explain(error: ValidationError) -> str:

@@ -49,6 +49,34 @@ FULL_SIZE = "CARE_FULL_SIZE"
 DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality")
 """Fields of ``FitConfig`` that care.yaml does not set."""
 
+RETIRED = {
+    "panel.max_mode_share": 0.95,
+    "panel.min_entropy": 0.2,
+    "panel.min_return": 0.3,
+    "panel.min_gain": 0.25,
+    "panel.report_agreement": 0.1,
+    "fit.not_quality": [],
+    "judging.in_flight": 2,
+    "moments.dask_workers": None,
+    "moments.threshold_rows": 30_000_000,
+    "moments.rows_per_shard": 524_288,
+    "review.max_missing": 0.2,
+    "review.max_mean_shift": 0.5,
+    "review.max_missing_rise": 0.05,
+    "review.min_quality": 0.7,
+    "review.max_duplicates_rise": 0.01,
+    "review.compared_judges": 40,
+    "canary.tolerance": 0.1,
+    "experiment_sizes": {},
+}
+"""Settings of care.yaml that are constants now, as `care init` once wrote them."""
+
+RETIRED_OF_TEST_SETS = {"source.scores.layout": "auto", "probes.seed": 0}
+"""Those of the file of a test set."""
+
+MOVED = {"fit.not_quality": "`not_quality` in the file of a test set", "moments.dask_workers": "`dask: {workers: N}`"}
+"""Those among them that have another place."""
+
 GROUPS_OF_FIT = {"structure": StructureConfig, "tensor": TensorConfig}
 """Groups of ``FitConfig`` whose settings stand in ``fit`` itself."""
 
@@ -331,7 +359,7 @@ def read_settings(root: Path) -> Settings:
     path = root / CARE_YAML
     if not path.exists():
         raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
-    content = load_yaml(path)
+    content = load_yaml(path, RETIRED, MOVED)
     try:
         settings = Settings.model_validate(content)
         settings.alerts.address("webhook")  # an address that is missing is told before a night, not after it
@@ -373,7 +401,7 @@ def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S
 
 
 def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
-    testsets = _read_all(folder, "test set", lambda path: read_model(path, TestsetSpec))
+    testsets = _read_all(folder, "test set", lambda path: read_model(path, TestsetSpec, RETIRED_OF_TEST_SETS))
     refuse_alike("test set", testsets, folder)
     for spec in testsets.values():
         if isinstance(spec.source, VersionsSource):

@@ -20,6 +20,7 @@ from orchestration.template import schema, template
 from orchestration.workspace import (
     DECLARED_BY_TEST_SETS,
     GROUPS_OF_FIT,
+    RETIRED,
     Settings,
     load_workspace,
     read_settings,
@@ -96,8 +97,12 @@ def test_the_schemas_are_printed():
         ("fit: {edges_within: [a, b]}", "fit.edges_within.0: Input should be a valid tuple"),
         ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
-        ("panel: {min_gain: 0.1}", "panel.min_gain: "),
-        ("fit: {not_quality: [words]}", "not_quality does not belong here; a test set declares it"),
+        ("panel: {min_gain: 0.1}", "panel.min_gain is no setting any more: it is 0.25 for everybody; delete the line"),
+        (
+            "moments: {dask_workers: 4}",
+            "moments.dask_workers is no setting any more: write `dask: {workers: N}` instead",
+        ),
+        ("fit: {not_quality: [words]}", "fit.not_quality is no setting any more: write `not_quality` in the file of a"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
         ("fit: 3", "fit: "),
         ("canary: {items: -1}", "canary.items"),
@@ -119,6 +124,19 @@ def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence)
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)
     assert sentence in str(caught.value)
+
+
+def test_what_a_former_init_wrote_is_read_over(tmp_path):
+    """Settings that are constants now, with the value that everybody has; so each file that was not edited opens."""
+    former: dict = {}
+    for path, value in RETIRED.items():
+        group, _, name = path.rpartition(".")
+        (former.setdefault(group, {}) if group else former)[name] = value
+    assert read(tmp_path, yaml.safe_dump(former)) == Settings()
+    for path in RETIRED:
+        group, _, name = path.rpartition(".")
+        with pytest.raises(InputError, match=rf"care\.yaml: {path} is no setting any more: .*; delete the line"):
+            read(tmp_path, yaml.safe_dump({group: {name: 7}} if group else {name: 7}))
 
 
 def fields_of(document):
