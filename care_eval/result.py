@@ -134,8 +134,8 @@ class FitResult:
         Parameters
         ----------
         aggregator : str, optional
-            Gives ``item_id, estimate, sd, p_quality, sure`` of that one. By default ``item_id`` and a column of estimates
-            for each aggregator, the recommended one first.
+            Gives ``item_id, estimate, sd, p_quality, sure`` of that one. By default ``item_id`` and a column of
+            estimates for each aggregator, the recommended one first.
 
         Raises
         ------

@@ -68,6 +68,7 @@ RETIRED = {
     "review.compared_judges": 40,
     "canary.tolerance": 0.1,
     "experiment_sizes": {},
+    "watch_seconds": 30,
 }
 """Settings of care.yaml that are constants now, as `care init` once wrote them."""
 
