@@ -203,6 +203,8 @@ def _environment() -> Any:
     environment.filters["percent"] = _percent
     environment.filters["cell"] = _cell
     environment.filters["signed"] = "{:+.2f}".format
+    environment.filters["dollars"] = lambda value: "not known" if value is None else f"{value:.4f}"
+    environment.filters["seconds"] = lambda value: "–" if value is None else f"{value / 1000:.2f} s"
     return environment
 
 
