@@ -50,9 +50,12 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
     slices, verdicts = _judged(loaded, known), current_verdicts(loaded, known)
     if json:
         paid = {(bill.judge, bill.testset): bill.dollars for bill in bills(loaded)}
-        rows = [{"judge": j, "testset": t, "state": s, "dollars": paid.get((j, t))} for (j, t), s in slices.items()]
         sentences = {testset: verdict.headline for testset, verdict in verdicts.items()}
-        show([{**row, "verdict": sentences.get(row["testset"])} for row in rows], "", as_json=True)
+        rows = [
+            {"judge": j, "testset": t, "state": s, "dollars": paid.get((j, t)), "verdict": sentences.get(t)}
+            for (j, t), s in slices.items()
+        ]
+        show(rows, "", as_json=True)
         return
     for name, verdict in verdicts.items():
         print_verdict(verdict, console, name, everything=why)
