@@ -213,15 +213,12 @@ class Session:
             return 0
         batches = _Batches(questions, spec.batch_size)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
-        done = tokens = 0
-        started = time.perf_counter()
+        done, tokens, started, down = 0, 0, time.perf_counter(), ""
         sizes = questions.items, len(questions), len(batches)
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
-        down = ""
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
-            if context is not None and context.ledger is not None:  # an endpoint's engine has entered each request
-                context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
+            _enter(spec, scores, context)
             sink(item_scores, version)
             down = down or _why_down(spec, item_scores)
             batches.stopped = bool(down)  # what has been asked is still stored: it is paid for
@@ -305,6 +302,12 @@ class _Batches:
         """The scores of all items, from one score for each question."""
         answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
         return [score.of(*member) for score, question in answered for member in question.members]
+
+
+def _enter(spec: JudgeSpec, scores: Sequence[Score], context: Context | None) -> None:
+    """Enter a batch in the ledger; the engine of an endpoint has entered each request."""
+    if context is not None and context.ledger is not None:
+        context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
 
 
 def _why_down(spec: JudgeSpec, scores: Sequence[Score]) -> str:
